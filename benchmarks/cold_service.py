@@ -23,7 +23,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.dynamodb_items import Item, item_of
@@ -57,9 +57,9 @@ class World:
 def _filled(ports: Ports) -> str:
     new = repository.NewRepository("lake", f"s3://{BUCKET}/lake")
     repo = repository.create(ports, new)
-    upload = objects.Upload((b"x" * 100,))
+    upload = write.Upload((b"x" * 100,))
     for number in range(OBJECTS):
-        objects.upload(open_repository(ports, repo), "main", f"table/part-{number:05}", upload)
+        write.upload(open_repository(ports, repo), "main", f"table/part-{number:05}", upload)
     return commit(open_repository(ports, repo), "main", CommitRequest("filled", "bench")).id
 
 

@@ -25,7 +25,7 @@ from graveler.engine.events import batches, take_in
 from graveler.engine.gc import collect
 from graveler.engine.imports import run as importing
 from graveler.engine.names import branches
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
@@ -79,7 +79,7 @@ class MeteredLake:
             metadata={"owner": "etl"},
             content_type="application/octet-stream",
         )
-        objects.stage(self.opened, branch, self.path(number), entry)
+        write.stage(self.opened, branch, self.path(number), entry)
 
     def stage_all(self, count: int, edition: int, branch: str = "main") -> None:
         for number in range(count):
@@ -146,8 +146,8 @@ def _open_row(lake: MeteredLake) -> tuple[bytes, list[bytes]]:
 
 
 def _upload(lake: MeteredLake) -> Spent:
-    body = objects.Upload([b"x" * 64])
-    return lake.spent(lambda: objects.upload(lake.opened, "main", lake.path(7_000), body))
+    body = write.Upload([b"x" * 64])
+    return lake.spent(lambda: write.upload(lake.opened, "main", lake.path(7_000), body))
 
 
 def _stage(lake: MeteredLake) -> Spent:
@@ -173,12 +173,12 @@ def _link(lake: MeteredLake) -> Spent:
 
 def _stat_staged(lake: MeteredLake) -> Spent:
     lake.stage(7_002)
-    return lake.spent(lambda: objects.stat(lake.opened, "main", lake.path(7_002)))
+    return lake.spent(lambda: read.stat(lake.opened, "main", lake.path(7_002)))
 
 
 def _stat(lake: MeteredLake) -> Spent:
     def stat() -> object:
-        return objects.stat(lake.opened, "main", lake.path(17))
+        return read.stat(lake.opened, "main", lake.path(17))
 
     stat()
     return lake.spent(stat)
@@ -186,14 +186,14 @@ def _stat(lake: MeteredLake) -> Spent:
 
 def _delete(lake: MeteredLake) -> Spent:
     lake.stage(7_003)
-    return lake.spent(lambda: objects.delete(lake.opened, "main", lake.path(7_003)))
+    return lake.spent(lambda: write.delete(lake.opened, "main", lake.path(7_003)))
 
 
 def _list_page(lake: MeteredLake) -> Spent:
-    query = objects.ListQuery(prefix="tables/events/", amount=100)
+    query = read.ListQuery(prefix="tables/events/", amount=100)
 
     def page() -> object:
-        return objects.list_objects(lake.opened, "main", query)
+        return read.list_objects(lake.opened, "main", query)
 
     lake.stage(7_004)
     page()

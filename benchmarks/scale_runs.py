@@ -1,6 +1,6 @@
 """Simulates many clients on one branch, in virtual time, against DynamoDB's limits.
 
-The verbs are the real ones (objects.stage, objects.stat, commit.commit, take_in.take_in).  Each
+The verbs are the real ones (writes.stage, reads.stat, commit.commit, take_in.take_in).  Each
 client has its own cache and the retries of production; only the store and the time are simulated.
 A client sends its next call as soon as it has its answer.  After a 503 it waits one to two seconds,
 because Retry-After asks for one.  A run with the same arguments gives the same results.
@@ -22,7 +22,8 @@ from graveler.committed.memory import MemoryRangeStore
 from graveler.engine.commits import commit
 from graveler.engine.events import batches, take_in
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read as reads
+from graveler.engine.objects import write as writes
 from graveler.engine.ports import EngineSettings, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, NoChanges, Unavailable
@@ -201,8 +202,8 @@ class Stage:
         found: set[str] = set()
         after, more = "", True
         while more:
-            query = objects.ListQuery(after=after, amount=1_000)
-            page = objects.list_objects(open_repository(ports, self.repo), "main@", query)
+            query = reads.ListQuery(after=after, amount=1_000)
+            page = reads.list_objects(open_repository(ports, self.repo), "main@", query)
             found.update(path for path, _ in page.lines)
             after, more = (page.lines[-1][0] if page.lines else ""), page.more
         return len(self.tally.acknowledged - found)
@@ -237,7 +238,7 @@ def _keep_writing(stage: Stage, clients: int, until: float) -> None:
 
         def write(ports: Ports, number: int, client: int = client) -> int:
             path = _path(client, number)
-            objects.stage(open_repository(ports, stage.repo), "main", path, entry_of(path))
+            writes.stage(open_repository(ports, stage.repo), "main", path, entry_of(path))
             stage.tally.acknowledged.add(path)
             return 1
 
@@ -294,11 +295,11 @@ def readers(clients: int, seconds: float) -> Outcome:
     stage = Stage(1)
     until = WARM_SECONDS + seconds
     path = _path(0, 0)
-    objects.stage(open_repository(stage.unlimited(), stage.repo), "main", path, entry_of(path))
+    writes.stage(open_repository(stage.unlimited(), stage.repo), "main", path, entry_of(path))
     for client in range(clients):
 
         def read(ports: Ports, number: int, client: int = client) -> int:
-            objects.stat(open_repository(ports, stage.repo), "main", path)
+            reads.stat(open_repository(ports, stage.repo), "main", path)
             return 1
 
         stage.keep_calling(stage.client(), read, until)

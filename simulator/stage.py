@@ -15,7 +15,7 @@ from graveler.assembly import open_memory
 from graveler.committed import reader
 from graveler.engine.commits import commit
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.ids import BranchId, CommitId, MetarangeId
@@ -116,7 +116,7 @@ def _put(ports: Ports, name: str) -> str:
 
 def _stage_all(repo: OpenRepository, branch: str, values: Content) -> None:
     for key, value in values.items():
-        objects.stage(repo, branch, key, entry(value))
+        write.stage(repo, branch, key, entry(value))
 
 
 def _rows(ports: Ports) -> Rows:

@@ -8,8 +8,8 @@ from graveler.api.answers import NO_CONTENT, Answer, Headers, StreamedBody, text
 from graveler.api.conditions import Unsatisfiable, Window
 from graveler.api.service import Call
 from graveler.block.adapter import PresignedUrl
-from graveler.engine.objects import metadata_files, objects, reachable
-from graveler.engine.objects.objects import ListQuery
+from graveler.engine.objects import metadata_files, reachable, read, write
+from graveler.engine.objects.read import ListQuery
 from graveler.records import ABSENT, Entry
 
 _SMALL_BYTES: Final = 64 * 1024
@@ -60,7 +60,7 @@ class _ObjectView(NamedTuple):
 
 
 def _found(call: Call) -> _ObjectView:
-    entry = objects.stat(call.repo, call.arguments["ref"], call.query["path"])
+    entry = read.stat(call.repo, call.arguments["ref"], call.query["path"])
     etag = f'"{entry.checksum}"'
     header = call.header(b"range")
     if_range = call.header(b"if-range")
@@ -101,9 +101,9 @@ async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, view.entry)
     arguments = (call.repo, view.entry, start, end)
     if small:
-        body = await call.service.pools.point(objects.open_body, *arguments)
+        body = await call.service.pools.point(read.open_body, *arguments)
     else:
-        body = await call.service.pools.streams.start(objects.open_body, *arguments)
+        body = await call.service.pools.streams.start(read.open_body, *arguments)
     headers = (view.content_type, *view.described, *view.guarded, *_ACCEPT_RANGES)
     status = 200
     if window.partial:
@@ -147,7 +147,7 @@ def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
 
 def stat_object(call: Call) -> Answer:
     path = call.query["path"]
-    entry = objects.stat(call.repo, call.arguments["ref"], path)
+    entry = read.stat(call.repo, call.arguments["ref"], path)
     shape = shapes.stats(call.repo.record, path, entry)
     shape["metadata"] = dict(entry.metadata) if call.query["user_metadata"] else {}
     if call.query["presign"]:
@@ -156,8 +156,8 @@ def stat_object(call: Call) -> Answer:
 
 
 def get_underlying_properties(call: Call) -> Answer:
-    entry = objects.stat(call.repo, call.arguments["ref"], call.query["path"])
-    storage_class = objects.storage_class(call.repo, entry)
+    entry = read.stat(call.repo, call.arguments["ref"], call.query["path"])
+    storage_class = read.storage_class(call.repo, entry)
     return answers.json({"storage_class": storage_class or None})
 
 
@@ -185,7 +185,7 @@ def _metadata_object(call: Call) -> Answer:
 def list_objects(call: Call) -> Answer:
     query = call.query
     listing = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
-    listed = objects.list_objects(call.repo, call.arguments["ref"], listing)
+    listed = read.list_objects(call.repo, call.arguments["ref"], listing)
     repo, plain = call.repo, not (query["user_metadata"] or query["presign"])
     results = [
         shapes.stats(repo.record, path, entry)
@@ -220,5 +220,5 @@ def _sign(call: Call, entry: Entry, shape: dict[str, Any]) -> None:
 
 
 def upload_object_preflight(call: Call) -> Answer:
-    objects.check_branch(call.repo, call.arguments["branch"])
+    write.check_branch(call.repo, call.arguments["branch"])
     return NO_CONTENT

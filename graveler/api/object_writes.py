@@ -11,8 +11,8 @@ from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.requests import TooLarge
 from graveler.api.service import Call
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import Source, Upload
+from graveler.engine.objects import write
+from graveler.engine.objects.write import Source, Upload
 from graveler.errors import Invalid, Unsupported
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
@@ -36,7 +36,7 @@ async def upload_object(call: Call) -> Answer:
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
     branch = call.arguments["branch"]
-    await call.service.pools.point(objects.check_branch, call.repo, branch)
+    await call.service.pools.point(write.check_branch, call.repo, branch)
     upload = Upload(
         (),
         content_type or _DEFAULT_TYPE,
@@ -78,7 +78,7 @@ def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes)
         chunks = tuple(part) if isinstance(chunks, Sequence) else part
     new = replace(upload, body=chunks, content_type=content_type)
     path, force = call.query["path"], call.query["force"]
-    entry = objects.upload(call.repo, call.arguments["branch"], path, new, force=force)
+    entry = write.upload(call.repo, call.arguments["branch"], path, new, force=force)
     shape = shapes.full_stats(call.repo.record, path, entry)
     shape["content_type"] = content_type  # as the client gave it; the entry has a default
     return answers.json(shape, 201)
@@ -110,7 +110,7 @@ def _header_text(raw: bytes) -> str:
 
 def delete_object(call: Call) -> Answer:
     path, force = call.query["path"], call.query["force"]
-    objects.delete(call.repo, call.arguments["branch"], path, force=force)
+    write.delete(call.repo, call.arguments["branch"], path, force=force)
     return NO_CONTENT
 
 
@@ -119,7 +119,7 @@ def delete_objects(call: Call) -> Answer:
     if len(paths) > limits.bulk_delete_count_max:
         count_max = limits.bulk_delete_count_max
         raise Invalid(f"request size exceeded, max paths is set to {count_max}")
-    failed = objects.delete_many(
+    failed = write.delete_many(
         call.repo, call.arguments["branch"], paths, force=call.query["force"]
     )
     shown = [
@@ -139,17 +139,17 @@ def copy_object(call: Call) -> Answer:
     branch, path = call.arguments["branch"], call.query["dest_path"]
     source = Source(call.body.get("src_ref") or branch, call.body["src_path"])
     force = call.body.get("force", False)
-    source_entry = objects.to_be_copied(call.repo, branch, path, source, force=force)
+    source_entry = write.to_be_copied(call.repo, branch, path, source, force=force)
     if copy.is_too_long(source_entry, call.due):
         order = CopyOrder(source_entry, source, path, force)
         entry = copy.attend(call.desk, branch, order, call.due)
     else:
-        entry = objects.copy(call.repo, branch, path, source, source_entry, force=force)
+        entry = write.copy(call.repo, branch, path, source, source_entry, force=force)
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)
 
 
 def update_object_user_metadata(call: Call) -> Answer:
-    objects.set_user_metadata(
+    write.set_user_metadata(
         call.repo, call.arguments["branch"], call.query["path"], call.body["set"]
     )
     return NO_CONTENT

@@ -5,7 +5,7 @@ from typing import Any
 
 from graveler.engine.commits.diff import DiffLine
 from graveler.engine.names.branches import BranchView
-from graveler.engine.objects.objects import physical_address
+from graveler.engine.objects.read import physical_address
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, AddressType, CommitEntry, Entry, Repository
 

@@ -17,7 +17,7 @@ from typing import Final
 from graveler import limits
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ordered, Pulse
-from graveler.engine.objects import intents, objects
+from graveler.engine.objects import intents, read, write
 from graveler.engine.objects.intents import Intent
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
@@ -68,7 +68,7 @@ def _still_holds(desk: Desk, job: Job, copy: CopyOrder) -> bool:
         return not ordered.told
     result = _result(ordered)
     try:
-        now = objects.stat(desk.repo, job.branch, copy.path)
+        now = read.stat(desk.repo, job.branch, copy.path)
     except NotFound:
         return False
     return now == result and copy.there in (orders.copy_order(ordered).there, result)
@@ -88,7 +88,7 @@ def _result(order: Ordered) -> Entry:
 def work(repo: OpenRepository, job: Job, pulse: Pulse) -> None:
     """Copy the bytes, or continue with a recorded copy, and stage the entry.
 
-    Errors: those of `objects.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
+    Errors: those of `write.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
     `Stopped` if this worker must not run the job any longer.  Cost: those, and 8 KV requests.
     """
     order = record.ordered(repo, job.id)
@@ -102,7 +102,7 @@ def work(repo: OpenRepository, job: Job, pulse: Pulse) -> None:
         entry = (
             _result(order)  # of an earlier version, which recorded no intent
             if order.result
-            else objects.bytes_copied(repo, copy.there, copy.source.path)
+            else write.bytes_copied(repo, copy.there, copy.source.path)
         )
         intent = intents.intend(repo, job.branch, copy.path)
         order = record.note_intent(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from graveler.engine.gc.collect import CollectSettings
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import AddressType, Repository
@@ -35,19 +35,19 @@ class Keeper(NamedTuple):
 
 
 def upload(keeper: Keeper, call: Call) -> None:
-    body = objects.Upload([f"{call.client} {call.start}".encode()])
-    objects.upload(keeper.now(), call.branch, call.arguments[0], body)
+    body = write.Upload([f"{call.client} {call.start}".encode()])
+    write.upload(keeper.now(), call.branch, call.arguments[0], body)
 
 
 def full(keeper: Keeper, call: Call) -> None:
     """Stage an entry with a full address inside the namespace, in another spelling."""
     repo = keeper.now()
-    body = objects.Upload([b"full"])
-    made = objects.upload(repo, call.branch, "tmp", body)
+    body = write.Upload([b"full"])
+    made = write.upload(repo, call.branch, "tmp", body)
     address = f"{repo.namespace}//{made.address}".replace("mem://", "MEM://")
     spelled = made._replace(address=address, address_type=AddressType.FULL)
-    objects.stage(repo, call.branch, call.arguments[0], spelled)
-    objects.delete(repo, call.branch, "tmp")
+    write.stage(repo, call.branch, call.arguments[0], spelled)
+    write.delete(repo, call.branch, "tmp")
 
 
 def link(keeper: Keeper, call: Call) -> None:
@@ -58,7 +58,7 @@ def link(keeper: Keeper, call: Call) -> None:
 
 
 def describe(keeper: Keeper, call: Call) -> None:
-    objects.set_user_metadata(
+    write.set_user_metadata(
         keeper.now(),
         call.branch,
         call.arguments[0],
@@ -67,12 +67,12 @@ def describe(keeper: Keeper, call: Call) -> None:
 
 
 def copy(keeper: Keeper, call: Call) -> None:
-    source = objects.Source(call.arguments[1], call.arguments[0])
-    objects.copy(keeper.now(), call.branch, call.arguments[0], source)
+    source = write.Source(call.arguments[1], call.arguments[0])
+    write.copy(keeper.now(), call.branch, call.arguments[0], source)
 
 
 def delete(keeper: Keeper, call: Call) -> None:
-    objects.delete(keeper.now(), call.branch, call.arguments[0])
+    write.delete(keeper.now(), call.branch, call.arguments[0])
 
 
 OBJECT_VERBS: dict[str, Callable[[Keeper, Call], object]] = {

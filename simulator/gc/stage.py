@@ -12,7 +12,7 @@ from graveler.engine.commits import commit
 from graveler.engine.gc import collect, retention
 from graveler.engine.gc.candidates import FILES, used_name
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
@@ -82,7 +82,7 @@ def build_collect_stage() -> CollectStage:
     def save(branch: str, *paths: str) -> None:
         for path in paths:
             body = f"{path} {len(made)}".encode()
-            objects.upload(open_repository(ports, repo), branch, path, objects.Upload([body]))
+            write.upload(open_repository(ports, repo), branch, path, write.Upload([body]))
         done = commit.commit(
             open_repository(ports, repo), branch, commit.CommitRequest("past", "sim")
         )
@@ -98,7 +98,7 @@ def build_collect_stage() -> CollectStage:
     branches.delete_branch(open_repository(ports, repo), "lost")
     save("main", "b", "c")
     for branch, path in (("main", "d"), ("side", "a")):
-        objects.upload(open_repository(ports, repo), branch, path, objects.Upload([b"staged"]))
+        write.upload(open_repository(ports, repo), branch, path, write.Upload([b"staged"]))
         made.append((made[-1][0], _died(ports, shared, repo, branch)))
     # records the unreachable commit; all files are young
     collect.collect(open_repository(ports, repo), delete=True)

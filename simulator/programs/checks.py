@@ -10,7 +10,7 @@ from typing import Any, Final
 from graveler.engine.commits import diff, log, merge
 from graveler.engine.commits.diff import DiffLine, DiffPage, DiffQuery
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import objects
+from graveler.engine.objects import read
 from graveler.records import ABSENT, Absent, Entry
 from simulator.model import merge as mm
 from simulator.model import model as m
@@ -32,7 +32,7 @@ def check_stat(world: World, rng: random.Random, ref: str, path: str) -> None:
     """Compare one path, and its bytes or a range of them."""
     done, entry, blob = world.both(
         f"stat {ref} {path}",
-        lambda: objects.stat(world.opened, ref, path),
+        lambda: read.stat(world.opened, ref, path),
         lambda: m.stat(world.model, ref, path),
     )
     if not done:
@@ -42,7 +42,7 @@ def check_stat(world: World, rng: random.Random, ref: str, path: str) -> None:
     start = rng.randrange(len(content)) if content else 0
     end = rng.randrange(start + 1, len(content) + 1) if content else 0
     if content:
-        body = objects.open_body(world.opened, entry, start, end)
+        body = read.open_body(world.opened, entry, start, end)
         world.same("bytes", b"".join(body.chunks), content[start:end])
 
 
@@ -53,8 +53,8 @@ def check_listing(world: World, rng: random.Random, ref: str) -> None:
     def engine() -> list[views.ListedLine]:
         return _pages(
             world,
-            lambda last: objects.list_objects(
-                world.opened, ref, objects.ListQuery(prefix, delimiter, last, amount)
+            lambda last: read.list_objects(
+                world.opened, ref, read.ListQuery(prefix, delimiter, last, amount)
             ),
             after,
             amount,
@@ -245,6 +245,6 @@ def check_all(world: World, rng: random.Random) -> None:
 
 
 def _whole_tree(world: World, ref: str, tree: m.Tree) -> None:
-    page = objects.list_objects(world.opened, ref, objects.ListQuery(amount=1_000))
+    page = read.list_objects(world.opened, ref, read.ListQuery(amount=1_000))
     got = {path: blob_of(entry) for path, entry in page.lines if not isinstance(entry, Absent)}
     world.same(f"content of {ref}", got, dict(tree))

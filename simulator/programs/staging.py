@@ -6,7 +6,7 @@ Each draws its arguments, runs on engine and model, and compares.  For `verbs.py
 import random
 
 from graveler.engine.commits import reset as resetting
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from simulator.model import model as m
 from simulator.programs.arguments import PATHS, PREFIXES, a_blob, a_branch, a_path, a_path_of, a_ref
 from simulator.programs.world import CONTENT_OF, World, blob_of
@@ -18,9 +18,9 @@ def stage(world: World, rng: random.Random, branch: str = "") -> None:
     only = rng.random() < 0.15
     if only:  # the verb requires an address that no other entry has
         entry = entry._replace(address=f"data/own/{len(world.trace)}")
-        address = objects.physical_address(world.repo, entry)
+        address = read.physical_address(world.repo, entry)
         world.ports.blocks.put(address, [CONTENT_OF[blob.checksum]])
-    put = objects.stage_if_absent if only else objects.stage
+    put = write.stage_if_absent if only else write.stage
     world.both(
         f"stage {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
         lambda: put(world.opened, branch, path, entry),
@@ -35,11 +35,11 @@ def upload(world: World, rng: random.Random) -> None:
     body = CONTENT_OF[blob.checksum]
     done, got, _ = world.both(
         f"upload {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
-        lambda: objects.upload(
+        lambda: write.upload(
             world.opened,
             branch,
             path,
-            objects.Upload([body[:2], body[2:]], "text/csv", entry.metadata, only),
+            write.Upload([body[:2], body[2:]], "text/csv", entry.metadata, only),
         ),
         lambda: m.stage(world.model, branch, path, wanted, only),
     )
@@ -52,7 +52,7 @@ def delete(world: World, rng: random.Random) -> None:
     path = a_path_of(world, rng, branch)
     world.both(
         f"delete {branch} {path}",
-        lambda: objects.delete(world.opened, branch, path),
+        lambda: write.delete(world.opened, branch, path),
         lambda: m.delete(world.model, branch, [path]),
     )
 
@@ -61,7 +61,7 @@ def delete_many(world: World, rng: random.Random) -> None:
     branch, paths = a_branch(world, rng), rng.sample(PATHS, rng.randrange(1, 7))
     done, got, _ = world.both(
         f"delete_many {branch} {paths}",
-        lambda: objects.delete_many(world.opened, branch, paths),
+        lambda: write.delete_many(world.opened, branch, paths),
         lambda: m.delete(world.model, branch, paths),
     )
     if done:
@@ -73,7 +73,7 @@ def copy(world: World, rng: random.Random) -> None:
     source = a_path_of(world, rng, ref)
     done, got, wanted = world.both(
         f"copy {ref}/{source} to {branch}/{path}",
-        lambda: objects.copy(world.opened, branch, path, objects.Source(ref, source)),
+        lambda: write.copy(world.opened, branch, path, write.Source(ref, source)),
         lambda: m.copy(world.model, branch, path, ref, source),
     )
     if done:
@@ -85,7 +85,7 @@ def set_user_metadata(world: World, rng: random.Random) -> None:
     path = a_path_of(world, rng, branch)
     world.both(
         f"set_user_metadata {branch} {path} {pairs}",
-        lambda: objects.set_user_metadata(world.opened, branch, path, pairs),
+        lambda: write.set_user_metadata(world.opened, branch, path, pairs),
         lambda: m.set_user_metadata(world.model, branch, path, pairs),
     )
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read as reads
+from graveler.engine.objects import write as writes
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import NotFound
@@ -33,21 +34,21 @@ class Client(NamedTuple):
 
 def write(client: Client, call: Call) -> None:
     key, value = call.arguments
-    objects.stage(client.opened, call.branch, key, entry(value))
+    writes.stage(client.opened, call.branch, key, entry(value))
 
 
 def delete(client: Client, call: Call) -> None:
-    objects.delete(client.opened, call.branch, call.arguments[0])
+    writes.delete(client.opened, call.branch, call.arguments[0])
 
 
 def create_only(client: Client, call: Call) -> None:
     key, value = call.arguments
-    objects.stage_if_absent(client.opened, call.branch, key, entry(value))
+    writes.stage_if_absent(client.opened, call.branch, key, entry(value))
 
 
 def read(client: Client, call: Call) -> str | None:
     try:
-        found = objects.stat(client.opened, call.branch, call.arguments[0])
+        found = reads.stat(client.opened, call.branch, call.arguments[0])
     except NotFound as error:
         return GONE if str(error).startswith("path") else NO_BRANCH
     return value_of(found)
@@ -55,7 +56,7 @@ def read(client: Client, call: Call) -> str | None:
 
 def list_all(client: Client, call: Call) -> Any:
     try:
-        page = objects.list_objects(client.opened, call.branch, objects.ListQuery())
+        page = reads.list_objects(client.opened, call.branch, reads.ListQuery())
     except NotFound:
         return NO_BRANCH
     return {path: value_of(line) for path, line in page.lines if isinstance(line, Entry)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from graveler.engine.commits import replay
 from graveler.engine.imports import run
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, write
 from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import JobState
 from simulator.schedule import Call
@@ -55,8 +55,8 @@ def import_(client: Any, call: Call) -> str:
 def upload(client: Any, call: Call) -> None:
     """Upload bytes through the service; the value of the path is then their checksum."""
     key, value = call.arguments
-    body = objects.Upload([value.encode()])
-    objects.upload(client.opened, call.branch, key, body)
+    body = write.Upload([value.encode()])
+    write.upload(client.opened, call.branch, key, body)
 
 
 def link(client: Any, call: Call) -> str:
@@ -84,14 +84,14 @@ def _link(client: Any, call: Call, only_if_absent: bool) -> str:
 
 def delete_many(client: Any, call: Call) -> tuple[str, ...]:
     """Delete several paths; return those that could not be deleted."""
-    failed = objects.delete_many(client.opened, call.branch, call.arguments)
+    failed = write.delete_many(client.opened, call.branch, call.arguments)
     return tuple(each.path for each in failed)
 
 
 def note(client: Any, call: Call) -> None:
     """Set user metadata; the rest of the entry stays."""
     key, number = call.arguments
-    objects.set_user_metadata(client.opened, call.branch, key, {"n": number})
+    write.set_user_metadata(client.opened, call.branch, key, {"n": number})
 
 
 MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {

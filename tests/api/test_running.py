@@ -23,8 +23,8 @@ from graveler.block.signature import Signer
 from graveler.clock import Clock
 from graveler.engine.commits import diff
 from graveler.engine.commits.diff import DiffQuery
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import ListQuery
+from graveler.engine.objects import read
+from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
@@ -224,10 +224,10 @@ def test_a_walk_has_a_deadline_inside() -> None:
     patient = lake.ports
     hasty = expiring(_with(patient, _Running()))
     query = ListQuery("", "", "", 10)
-    assert objects.list_objects(open_repository(expiring(patient), lake.repo), "main", query).lines
+    assert read.list_objects(open_repository(expiring(patient), lake.repo), "main", query).lines
     with pytest.raises(Unavailable, match="took too long"):
         for _ in range(40):
-            objects.list_objects(open_repository(hasty, lake.repo), "main", query)
+            read.list_objects(open_repository(hasty, lake.repo), "main", query)
     hasty = expiring(_with(patient, _Running()))
     with pytest.raises(Unavailable, match="took too long"):
         for _ in range(40):

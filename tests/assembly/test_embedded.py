@@ -13,7 +13,7 @@ from graveler.assembly.embedded import PRESIGNED_PURPOSE
 from graveler.auth import accounts, authenticator, secrets
 from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
@@ -28,7 +28,7 @@ def _modes(folder: Path) -> dict[str, int]:
 def _store(folder: Path) -> None:
     store = open_embedded(folder)
     repo = repository.create(store.ports, NewRepository("lake", "local://lake/x"))
-    objects.upload(open_repository(store.ports, repo), "main", "a", objects.Upload([b"bytes"]))
+    write.upload(open_repository(store.ports, repo), "main", "a", write.Upload([b"bytes"]))
     store.close()
 
 

@@ -16,7 +16,7 @@ from graveler.aws import AwsSession
 from graveler.clock import SystemClock
 from graveler.engine.commits import reset as resetting
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.kv.dynamodb import DynamoStore
@@ -92,7 +92,7 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     one_write = {"PutItem": 1, "GetItem": 1}
     assert counted.of(lambda: lake.put("p", "1")) == one_write
     assert counted.of(lambda: lake.delete("b")) == one_write
-    stat = counted.of(lambda: objects.stat(lake.opened, "main", "a"))
+    stat = counted.of(lambda: read.stat(lake.opened, "main", "a"))
     assert sum(stat.values()) == 2
     page = counted.of(lake.tree)
     assert (page["Query"], sum(page.values())) == (1, 2)
@@ -114,7 +114,7 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     assert counted.of(lambda: branches.delete_branch(lake.opened, "dev")) == reset
     assert sum(counted.of(lambda: lake.put_if_absent("new", "1")).values()) <= 4
     paths = [f"p/{number}" for number in range(20)]
-    many = counted.of(lambda: objects.delete_many(lake.opened, "main", paths))
+    many = counted.of(lambda: write.delete_many(lake.opened, "main", paths))
     assert many == {"GetItem": 2, "PutItem": 20}
 
 

@@ -17,8 +17,8 @@ from graveler.aws import AwsSession
 from graveler.clock import SystemIds
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import ListQuery
+from graveler.engine.objects import read, write
+from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
@@ -83,11 +83,11 @@ def test_a_commit_survives_one_failure_at_any_put(
     content = f"{fault} {put}"
     for path in PATHS:
         entry = Entry(f"data/{content}/{path}", 1, content, 1, metadata=LONG)
-        objects.stage(open_repository(ports, repo), "main", path, entry)
+        write.stage(open_repository(ports, repo), "main", path, entry)
     switch.plan(*[unharmed] * PUTS.index(put), PASSING[fault], operation="PUT")
     switch.operations.clear()
     made = commit.commit(open_repository(ports, repo), "main", CommitRequest(content, "tester"))
     assert switch.pending() == 0
     assert switch.operations.count("PUT") == len(PUTS) + 1
-    listed = objects.list_objects(open_repository(ports, repo), made.id, ListQuery(amount=1_000))
+    listed = read.list_objects(open_repository(ports, repo), made.id, ListQuery(amount=1_000))
     assert [path for path, _ in listed.lines] == PATHS

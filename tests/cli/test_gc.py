@@ -14,7 +14,7 @@ from graveler.engine.commits import commit
 from graveler.engine.gc import cluster_turns
 from graveler.engine.imports import run as importing
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
@@ -49,7 +49,7 @@ def _stored(folder: Path) -> int:
 
 
 def _upload(repo: OpenRepository, branch: str, path: str, content: bytes) -> None:
-    objects.upload(repo, branch, path, objects.Upload([content]))
+    write.upload(repo, branch, path, write.Upload([content]))
 
 
 def _commit(repo: OpenRepository, branch: str) -> None:
@@ -78,7 +78,7 @@ def lake(tmp_path: Path, days: Days) -> tuple[Path, Path]:
     _upload(open_repository(ports, repo), "side", "c", b"side" + BIG)
     _commit(open_repository(ports, repo), "side")
     branches.delete_branch(open_repository(ports, repo), "side")
-    objects.delete(open_repository(ports, repo), "main", "b")
+    write.delete(open_repository(ports, repo), "main", "b")
     _commit(open_repository(ports, repo), "main")
     for _ in range(4):
         days.pass_by(0.2)
@@ -113,14 +113,10 @@ def test_disk_is_reclaimed_and_nothing_is_damaged(
     store = open_embedded(folder, import_roots=[source])
     repo = repository.get(store.ports, "lake")
     assert not list(verify.verify(store.ports, objects=True))
-    entry = objects.stat(open_repository(store.ports, repo), "main", "a")
-    assert (
-        b"".join(objects.open_body(open_repository(store.ports, repo), entry).chunks) == b"3" + BIG
-    )
-    entry = objects.stat(open_repository(store.ports, repo), "main", "in/x.csv")
-    assert (
-        b"".join(objects.open_body(open_repository(store.ports, repo), entry).chunks) == b"imported"
-    )
+    entry = read.stat(open_repository(store.ports, repo), "main", "a")
+    assert b"".join(read.open_body(open_repository(store.ports, repo), entry).chunks) == b"3" + BIG
+    entry = read.stat(open_repository(store.ports, repo), "main", "in/x.csv")
+    assert b"".join(read.open_body(open_repository(store.ports, repo), entry).chunks) == b"imported"
     store.close()
 
 

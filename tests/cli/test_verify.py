@@ -11,8 +11,8 @@ from graveler.cli.main import main
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.imports import run
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import Upload
+from graveler.engine.objects import write
+from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> tuple[Path, str]:
     store = open_embedded(folder)
     repo = repository.create(store.ports, NewRepository("lake", "local://lake/"))
     for path in ("a", "b"):
-        objects.upload(
+        write.upload(
             open_repository(store.ports, repo), "main", path, Upload([path.encode() * 100])
         )
     made = commit.commit(open_repository(store.ports, repo), "main", CommitRequest("two", "me"))

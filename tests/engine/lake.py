@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from graveler import assembly
 from graveler.engine.commits import commit, diff, merge
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.store import Store
@@ -62,16 +62,16 @@ class Lake:
 
     def put(self, path: str, identity: str, branch: str = "main") -> None:
         entry = Entry(f"data/{identity}/{path}", len(identity), identity, 1)
-        objects.stage(self.opened, branch, path, entry)
+        write.stage(self.opened, branch, path, entry)
 
     def put_if_absent(self, path: str, identity: str, branch: str = "main") -> None:
         """Each call names an address of its own, as the verb demands."""
         address = f"data/{self.ports.ids.unique(20)}"
         entry = Entry(address, len(identity), identity, 1)
-        objects.stage_if_absent(self.opened, branch, path, entry)
+        write.stage_if_absent(self.opened, branch, path, entry)
 
     def delete(self, path: str, branch: str = "main") -> None:
-        objects.delete(self.opened, branch, path)
+        write.delete(self.opened, branch, path)
 
     def commit(self, message: str = "m", branch: str = "main", **more: object) -> CommitEntry:
         request = commit.CommitRequest(message, COMMITTER, **more)  # type: ignore[arg-type]
@@ -99,8 +99,8 @@ class Lake:
 
     def tree(self, ref: str = "main") -> dict[str, str]:
         """path -> identity"""
-        query = objects.ListQuery(amount=1_000)
-        page = objects.list_objects(self.opened, ref, query)
+        query = read.ListQuery(amount=1_000)
+        page = read.list_objects(self.opened, ref, query)
         assert not page.more
         return {path: entry.checksum for path, entry in page.lines if not isinstance(entry, Absent)}
 

@@ -11,7 +11,8 @@ from graveler.committed.tiers import StoredFiles
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
 from graveler.engine.gc.collect import Collected
-from graveler.engine.objects import objects
+from graveler.engine.objects import read as reads
+from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
@@ -46,8 +47,8 @@ class Storage:
 
     def put(self, branch: str = "main", **contents: str) -> None:
         for path, content in contents.items():
-            upload = objects.Upload([content.encode()])
-            objects.upload(self.opened, branch, path, upload)
+            upload = write.Upload([content.encode()])
+            write.upload(self.opened, branch, path, upload)
 
     def commit(self, branch: str = "main", **contents: str) -> str:
         self.put(branch, **contents)
@@ -78,8 +79,8 @@ class Storage:
         return {name for name in names if not name.startswith("_graveler/")}
 
     def read(self, ref: str, path: str) -> bytes:
-        entry = objects.stat(self.opened, ref, path)
-        return b"".join(objects.open_body(self.opened, entry).chunks)
+        entry = reads.stat(self.opened, ref, path)
+        return b"".join(reads.open_body(self.opened, entry).chunks)
 
 
 def new_storage(scratch: Path) -> Storage:

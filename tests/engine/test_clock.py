@@ -9,7 +9,7 @@ import pytest
 from graveler import assembly
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.log import LogRequest
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
@@ -67,7 +67,7 @@ def test_the_last_acknowledged_write_counts_though_its_time_is_earlier(
     lake.put_if_absent("a", "third")
     assert lake.tree() == {"a": "third"}
     clock.wall_ns -= HOUR_NS
-    assert objects.delete_many(lake.opened, "main", ["a"]) == []
+    assert write.delete_many(lake.opened, "main", ["a"]) == []
     assert lake.tree() == {}
 
 
@@ -135,7 +135,7 @@ def test_processes_whose_clocks_jump_agree_with_a_dictionary(
             wanted.pop(path, None)
         elif verb == "many":
             assert (
-                objects.delete_many(open_repository(process.ports, lake.repo), "main", ["a", "b"])
+                write.delete_many(open_repository(process.ports, lake.repo), "main", ["a", "b"])
                 == []
             )
             wanted.pop("a", None)

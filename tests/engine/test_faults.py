@@ -13,7 +13,7 @@ import pytest
 
 from graveler.engine.commits import replay, reset
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.errors import (
     AlreadyExists,
     Conflict,
@@ -47,7 +47,7 @@ CASES = {
     "write": Case(lambda lake: lake.put("a", "new")),
     "delete": Case(lambda lake: lake.delete("a")),
     "write if absent": Case(lambda lake: lake.put_if_absent("fresh", "1"), (Conflict,)),
-    "delete many": Case(lambda lake: objects.delete_many(lake.opened, "main", ["a", "b", "x"])),
+    "delete many": Case(lambda lake: write.delete_many(lake.opened, "main", ["a", "b", "x"])),
     "commit": Case(lambda lake: lake.commit("faulty"), (NoChanges,)),
     "merge": Case(lambda lake: lake.merge("dev", "clean"), (NoChanges,)),
     "revert": Case(_revert),
@@ -140,7 +140,7 @@ def test_paths_that_a_bulk_delete_does_not_complain_of_are_gone(fault: Fault) ->
         lake = _ground()
         broken, store = _faulty(lake, number, fault)
         try:
-            failed = objects.delete_many(broken.opened, "main", ["a", "b", "x"])
+            failed = write.delete_many(broken.opened, "main", ["a", "b", "x"])
         except Unavailable:
             continue
         store.land()

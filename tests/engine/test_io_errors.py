@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from graveler.assembly.embedded import Embedded, open_embedded
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import Upload
+from graveler.engine.objects import read, write
+from graveler.engine.objects.write import Upload
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges, Unavailable
 from graveler.kv import database
@@ -45,15 +45,15 @@ def _ground(store: Embedded) -> Lake:
 
 
 def upload(lake: Lake, path: str, content: bytes) -> None:
-    objects.upload(lake.opened, "main", path, Upload([content]))
+    write.upload(lake.opened, "main", path, Upload([content]))
 
 
 def contents(lake: Lake, ref: str = "main") -> dict[str, bytes]:
     """path -> bytes"""
     found = {}
     for path in lake.tree(ref):
-        entry = objects.stat(lake.opened, ref, path)
-        body = objects.open_body(lake.opened, entry)
+        entry = read.stat(lake.opened, ref, path)
+        body = read.open_body(lake.opened, entry)
         found[path] = b"".join(body.chunks)
     return found
 

@@ -11,7 +11,7 @@ from graveler import assembly, limits
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.repositories import repository
 from graveler.errors import Contended, OutcomeUnknown
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -142,7 +142,7 @@ def test_deletions_whose_token_is_sealed_each_time_are_returned_as_unknown(
     mine, script = scripted
     act = a_commit(rival)
     always(script, "after", "set_newer", act, count=2 * limits.write_attempt_count_max)
-    failed = objects.delete_many(mine.opened, "main", ["a"])
+    failed = write.delete_many(mine.opened, "main", ["a"])
     assert [(each.path, type(each.error)) for each in failed] == [("a", OutcomeUnknown)]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from graveler.engine.commits import reset
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.errors import NotFound, PreconditionFailed
 from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
@@ -70,7 +70,7 @@ def test_a_delete_of_many_is_repeated_for_all_paths_when_the_token_moves(
     lake.commit_of(a="1", b="2", c="3")
     mine, script = scripted
     script.after("set_newer", lambda: rival.commit_of(d="4"), nth=2)
-    assert objects.delete_many(mine.opened, "main", ["a", "b", "zzz"]) == []
+    assert write.delete_many(mine.opened, "main", ["a", "b", "zzz"]) == []
     assert rival.tree() == {"c": "3", "d": "4"}
     assert script.seen.count("set_newer") == 6
 
@@ -176,7 +176,7 @@ def test_a_read_is_right_while_a_commit_takes_the_tokens_off(
     lake.put("a", "1")
     mine, script = scripted
     script.before("get_many", lambda: rival.commit("meanwhile"), nth=2)
-    assert objects.stat(mine.opened, "main", "a").checksum == "1"
+    assert read.stat(mine.opened, "main", "a").checksum == "1"
     assert lake.tree() == {"a": "1"}
 
 

@@ -9,9 +9,9 @@ from graveler import assembly, identity, limits
 from graveler.engine.commits import adopt, log, replay
 from graveler.engine.commits.replay import ReplayRequest
 from graveler.engine.names import branches
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
-from graveler.engine.objects.objects import Source, Upload
+from graveler.engine.objects.write import Source, Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NoChanges, NotFound
@@ -31,13 +31,13 @@ def test_more_deletions_than_one_call_takes(lake: Lake) -> None:
     lake.commit_of(a="1")
     paths = ["a"] * (limits.bulk_delete_count_max + 1)
     with pytest.raises(Invalid, match="at most"):
-        objects.delete_many(lake.opened, "main", paths)
+        write.delete_many(lake.opened, "main", paths)
     assert lake.tree() == {"a": "1"}
 
 
 def test_paths_that_cannot_be_are_told_and_the_others_deleted(lake: Lake) -> None:
     lake.commit_of(a="1")
-    failed = objects.delete_many(lake.opened, "main", ["a", "", "\ud800"])
+    failed = write.delete_many(lake.opened, "main", ["a", "", "\ud800"])
     assert [(each.path, type(each.error)) for each in failed] == [
         ("", Invalid),
         ("\ud800", Invalid),
@@ -55,10 +55,10 @@ def test_a_log_of_more_paths_than_one_call_takes(lake: Lake) -> None:
 
 def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
     upload = Upload([b"bytes"])
-    entry = objects.upload(lake.opened, "main", "a", upload)
-    lake.ports.blocks.delete(objects.physical_address(lake.repo, entry))
+    entry = write.upload(lake.opened, "main", "a", upload)
+    lake.ports.blocks.delete(read.physical_address(lake.repo, entry))
     with pytest.raises(Gone):
-        objects.copy(lake.opened, "main", "b", Source("main", "a"))
+        write.copy(lake.opened, "main", "b", Source("main", "a"))
     assert set(lake.tree()) == {"a"}
 
 

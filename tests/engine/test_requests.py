@@ -18,7 +18,7 @@ from graveler.engine.bulk import rows as staged_rows
 from graveler.engine.commits import diff, log, merge, replay, reset
 from graveler.engine.gc import root_pages
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import break_parameters
 from graveler.errors import NoChanges, PreconditionFailed
@@ -75,7 +75,7 @@ def test_upload_is_a_write_and_one_put(counted: Counted) -> None:
     lake = counted.lake
 
     def upload(path: str) -> None:
-        objects.upload(lake.opened, "main", path, objects.Upload([b"bytes"]))
+        write.upload(lake.opened, "main", path, write.Upload([b"bytes"]))
 
     assert counted.of(lambda: upload("p")) == {"set_newer": 1, "get": 1}
     assert counted.blocks_of(lambda: upload("q")) == {"put": 1}
@@ -91,8 +91,8 @@ def test_read(counted: Counted, state: str) -> None:
             lake.put(f"other/{number}", "1")
             reset.reset_path(lake.opened, "main", f"other/{number}")
         assert len(lake.record().sealed) == 40  # two for each reset
-    assert sum(counted.of(lambda: objects.stat(lake.opened, "main", "a")).values()) == 2
-    assert counted.blocks_of(lambda: objects.stat(lake.opened, "main", "a")) == {}
+    assert sum(counted.of(lambda: read.stat(lake.opened, "main", "a")).values()) == 2
+    assert counted.blocks_of(lambda: read.stat(lake.opened, "main", "a")) == {}
 
 
 def test_list_page(counted: Counted) -> None:
@@ -118,9 +118,9 @@ def test_a_page_over_many_tombstones_is_no_request_for_each() -> None:
     for number in range(3_000):
         counted.lake.delete(f"gone/{number:04}")
     counted.lake.put("z", "1")
-    query = objects.ListQuery(amount=1)
+    query = read.ListQuery(amount=1)
     lake = counted.lake
-    spent = counted.of(lambda: objects.list_objects(lake.opened, "main", query))
+    spent = counted.of(lambda: read.list_objects(lake.opened, "main", query))
     assert sum(spent.values()) <= 12
 
 
@@ -251,7 +251,7 @@ def test_put_if_absent_that_is_refused(counted: Counted) -> None:
 def test_bulk_delete_reads_the_branch_twice_for_all_paths(counted: Counted) -> None:
     lake = counted.lake
     paths = [f"p/{number}" for number in range(50)]
-    spent = counted.of(lambda: objects.delete_many(lake.opened, "main", paths))
+    spent = counted.of(lambda: write.delete_many(lake.opened, "main", paths))
     assert spent == {"get": 2, "set_newer": 50}
 
 

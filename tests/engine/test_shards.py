@@ -15,7 +15,7 @@ from graveler.engine.commits import reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import Told
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges
@@ -126,7 +126,7 @@ def test_a_commit_of_what_is_there_already_counts_too(lake: Lake) -> None:
 
 def test_deletions_count(lake: Lake) -> None:
     committed(lake, 2)
-    objects.delete_many(lake.opened, "main", [f"gone/{number}" for number in range(9)])
+    write.delete_many(lake.opened, "main", [f"gone/{number}" for number in range(9)])
     lake.delete("p/000")
     lake.commit()
     assert lake.record().recent_rows == 10
@@ -198,12 +198,12 @@ def test_reads_and_pages_over_unlike_tokens(lake: Lake) -> None:
     said = mixed(lake)
     assert lake.tree() == said
     for path, identity in said.items():
-        assert objects.stat(lake.opened, "main", path).checksum == identity
+        assert read.stat(lake.opened, "main", path).checksum == identity
     listed = []
     after, more = "", True
     while more:
-        query = objects.ListQuery(after=after, amount=3)
-        page = objects.list_objects(lake.opened, "main", query)
+        query = read.ListQuery(after=after, amount=3)
+        page = read.list_objects(lake.opened, "main", query)
         listed += [path for path, _ in page.lines]
         after, more = listed[-1], page.more
     assert listed == sorted(said)
@@ -228,7 +228,7 @@ def test_a_reset_of_a_prefix_over_unlike_tokens(lake: Lake) -> None:
 
 def test_a_bulk_deletion_over_unlike_tokens(lake: Lake) -> None:
     said = mixed(lake)
-    objects.delete_many(lake.opened, "main", sorted(said))
+    write.delete_many(lake.opened, "main", sorted(said))
     assert lake.tree() == {}
     lake.commit()
     assert lake.tree("main@") == {}

@@ -17,7 +17,7 @@ import pytest
 from graveler import assembly
 from graveler.engine.commits import commit, log, merge
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NoChanges, NotFound
@@ -55,24 +55,24 @@ class EngineDoor:
 
     def put(self, branch: str, key: str, value: str) -> None:
         entry = self._entry(value)
-        self._ask(lambda: objects.stage(self.opened, branch, key, entry))
+        self._ask(lambda: write.stage(self.opened, branch, key, entry))
 
     def create(self, key: str, value: str) -> None:
         entry = self._entry(value)
-        self._ask(lambda: objects.stage_if_absent(self.opened, "main", key, entry))
+        self._ask(lambda: write.stage_if_absent(self.opened, "main", key, entry))
 
     def delete(self, key: str) -> None:
-        self._ask(lambda: objects.delete(self.opened, "main", key))
+        self._ask(lambda: write.delete(self.opened, "main", key))
 
     def get(self, key: str) -> str:
         try:
-            return objects.stat(self.opened, "main", key).checksum
+            return read.stat(self.opened, "main", key).checksum
         except NotFound:
             return NOTHING
 
     def tree(self, ref: str) -> dict[str, str]:
-        query = objects.ListQuery(amount=10_000)
-        page = objects.list_objects(self.opened, ref, query)
+        query = read.ListQuery(amount=10_000)
+        page = read.list_objects(self.opened, ref, query)
         assert not page.more
         return {p: entry.checksum for p, entry in page.lines if not isinstance(entry, Absent)}
 

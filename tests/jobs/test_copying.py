@@ -5,7 +5,7 @@ import pytest
 from graveler import limits
 from graveler.engine.commits import records, reset, seal
 from graveler.engine.jobs import record
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
 from graveler.ids import JobId, parse_branch_id
 from graveler.jobs import copy
@@ -42,11 +42,11 @@ def left_to_a_worker(world: World, path: str = "copied") -> JobId:
 
 
 def stat(world: World, path: str = "copied") -> Entry:
-    return objects.stat(world.lake.opened, "main", path)
+    return read.stat(world.lake.opened, "main", path)
 
 
 def content(world: World, path: str = "copied") -> bytes:
-    where = objects.physical_address(world.lake.repo, stat(world, path))
+    where = read.physical_address(world.lake.repo, stat(world, path))
     return world.lake.ports.blocks.read(where, 0, 100)
 
 
@@ -100,7 +100,7 @@ def test_a_failure_is_told_once_to_the_same_request() -> None:
     world = new_world()
     put_long(world)
     job = left_to_a_worker(world)
-    where = objects.physical_address(world.lake.repo, copy_of(world).there)
+    where = read.physical_address(world.lake.repo, copy_of(world).there)
     world.lake.ports.blocks.delete(where)
     world.work(job)
     with pytest.raises(Gone, match="path=c"):
@@ -137,12 +137,12 @@ def test_a_copy_that_somebody_has_replaced_is_made_again(replace: bool) -> None:
 def test_a_copy_onto_its_source_is_told_too() -> None:
     world = new_world()
     put_long(world)
-    order = copy_of(world, "c")._replace(source=objects.Source("main", "c"))
+    order = copy_of(world, "c")._replace(source=write.Source("main", "c"))
     repo = world.lake.opened
-    objects.stage(repo, "main", "c", order.there)
+    write.stage(repo, "main", "c", order.there)
 
     def ask() -> Entry:
-        there = objects.to_be_copied(repo, "main", "c", order.source)
+        there = write.to_be_copied(repo, "main", "c", order.source)
         due = SHORT.since(repo.clock.steady_seconds())
         return copy.attend(world.desk, "main", order._replace(there=there), due)
 
@@ -262,8 +262,8 @@ def test_a_worker_that_stalls_anywhere_puts_its_copy_over_nothing(
 
     def look() -> tuple[object, ...]:
         repo = world.lake.opened
-        query = objects.ListQuery()
-        shown = objects.list_objects(repo, "main", query)
+        query = read.ListQuery()
+        shown = read.list_objects(repo, "main", query)
         return shown, world.lake.uncommitted(), world.lake.head()
 
     def strike() -> None:
@@ -364,7 +364,7 @@ def test_a_copy_that_nobody_did_in_time_is_given_up() -> None:
 def test_a_copy_beats_before_and_within() -> None:
     world = new_world()
     put_long(world)
-    where = objects.physical_address(world.lake.repo, copy_of(world).there)
+    where = read.physical_address(world.lake.repo, copy_of(world).there)
     beats, others = list[int](), list[int]()
     blocks = beating(world.lake.ports, lambda: beats.append(1)).blocks
     blocks.copy(where, f"{where}-copy", lambda: others.append(1))

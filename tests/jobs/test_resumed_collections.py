@@ -9,7 +9,8 @@ from graveler import limits
 from graveler.engine.commits import reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read as object_reads
+from graveler.engine.objects import write
 from graveler.engine.repositories import verify
 from graveler.errors import NotFound
 from graveler.records import ABSENT, JobState
@@ -159,8 +160,8 @@ def _branch(storage: Storage, old: str) -> None:
 
 
 def _stage(storage: Storage, old: str) -> None:
-    source = objects.Source(old, "b1")
-    objects.copy(storage.opened, "main", "copied", source)
+    source = write.Source(old, "b1")
+    write.copy(storage.opened, "main", "copied", source)
 
 
 def _hard_reset(storage: Storage, old: str) -> None:
@@ -237,7 +238,7 @@ def contents(storage: Storage) -> dict[tuple[str, str], bytes]:
     repo = storage.opened
     for branch in ("main", "saved"):
         try:
-            page = objects.list_objects(repo, branch, objects.ListQuery(amount=1_000))
+            page = object_reads.list_objects(repo, branch, object_reads.ListQuery(amount=1_000))
         except NotFound:
             continue
         for path, entry in page.lines:

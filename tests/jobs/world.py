@@ -13,8 +13,8 @@ from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import Source
+from graveler.engine.objects import write
+from graveler.engine.objects.write import Source
 from graveler.engine.repositories import repository
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests, worker
@@ -149,16 +149,16 @@ LONG = Source("other", "c")
 
 def copy_of(world: World, path: str = "copied") -> CopyOrder:
     """The order of a copy of what is at LONG: an entry that says that it is long."""
-    there = objects.to_be_copied(world.lake.opened, "main", path, LONG)
+    there = write.to_be_copied(world.lake.opened, "main", path, LONG)
     return CopyOrder(there, LONG, path, False)
 
 
 def put_long(world: World, content: bytes = b"long") -> None:
     """Stage, at LONG, an object that is longer than a request copies."""
     repo = world.lake.opened
-    made = objects.upload(repo, "other", "c", objects.Upload([content]))
+    made = write.upload(repo, "other", "c", write.Upload([content]))
     size = limits.copy_in_request_bytes_max + 1
-    objects.stage(repo, "other", "c", made._replace(size=size))
+    write.stage(repo, "other", "c", made._replace(size=size))
 
 
 def begin_copy(world: World) -> Job:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from graveler import identity
 from graveler.engine.commits import adopt, commit, diff, log, merge, reset
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import MergeConflict
@@ -101,10 +101,10 @@ def _commit(
 ) -> str:
     for path, blob, size in changes:
         if blob is None:
-            objects.delete(done.opened, branch, path)
+            write.delete(done.opened, branch, path)
         else:
             entry = Entry(f"data/{blob}", size, blob, row.time * SECOND_NS)
-            objects.stage(done.opened, branch, path, entry)
+            write.stage(done.opened, branch, path, entry)
     created_ns = row.time * SECOND_NS + 2 * row.n + after_ns
     request = commit.CommitRequest(
         f"commit {row.n}", "git", allow_empty=empty, created_ns=created_ns
@@ -173,8 +173,8 @@ def tree(done: Replayed, ref: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     after = ""
     while True:
-        query = objects.ListQuery(after=after, amount=PAGE)
-        page = objects.list_objects(done.opened, ref, query)
+        query = read.ListQuery(after=after, amount=PAGE)
+        page = read.list_objects(done.opened, ref, query)
         for path, entry in page.lines:
             assert isinstance(entry, Entry)
             found[path] = entry.checksum

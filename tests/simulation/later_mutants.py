@@ -179,6 +179,8 @@ LATER_MUTANTS = (
                 "_delete_all.put",
                 "return put_newer(...)",
                 """
+                from graveler.engine.objects.read import _value_at
+                from graveler.refs.names.resolve import ResolvedRef
                 where = ResolvedRef(seen.branch.commit, "branch", seen, branch, True)
                 if _value_at(repo, where, todo[path]) is ABSENT:
                     return orders[path], True

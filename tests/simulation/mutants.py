@@ -10,9 +10,10 @@ from tests.simulation.edits import Edit
 
 COMMIT, LANDING = "engine.commits.commit", "engine.commits.land"
 SEALING, SCANNING = "engine.commits.seal", "engine.commits.scan"
-WRITING, OBJECTS, RESETTING = (
+WRITING, READS, OBJECTS, RESETTING = (
     "engine.objects.stage",
-    "engine.objects.objects",
+    "engine.objects.read",
+    "engine.objects.write",
     "engine.commits.reset",
 )
 BRANCHING, JANITOR, AREA, STACK = (
@@ -246,10 +247,12 @@ MUTANTS = (
         ("core", "clean"),
         (
             Edit(
-                OBJECTS,
+                READS,
                 "stat",
                 "__where__ = resolved(...)",
                 """
+                from graveler.engine.commits.records import cached
+                from graveler.ids import BranchId
                 found = cached(repo, BranchId(ref))
                 __where__ = ResolvedRef(found.branch.commit, "branch", found, BranchId(ref), True)
                 """,

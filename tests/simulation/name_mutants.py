@@ -1,7 +1,7 @@
 """Breaches of the rules of names, jobs and resets; see `mutants.py`."""
 
 from tests.simulation.edits import Edit
-from tests.simulation.mutants import DROP_NOW, LANDING, OBJECTS, RESETTING, Mutant
+from tests.simulation.mutants import DROP_NOW, LANDING, READS, RESETTING, Mutant
 
 TAGS, REPOSITORIES, IMPORTING = "refs.names.tags", "refs.names.repositories", "engine.imports.run"
 JOBS = "engine.jobs.record"
@@ -16,7 +16,7 @@ NAME_MUTANTS = (
         (
             DROP_NOW,
             Edit(
-                OBJECTS,
+                READS,
                 "stat",
                 """
                 __where__ = resolved(*__ref__)

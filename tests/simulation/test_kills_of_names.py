@@ -13,7 +13,7 @@ from graveler.assembly import open_memory
 from graveler.engine.commits import commit
 from graveler.engine.commits import log as history
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.initial import InitialContent, InitialFile
@@ -58,7 +58,7 @@ def test_a_repository_is_created_in_the_end(kind: Kind) -> None:
             with contextlib.suppress(AlreadyExists):
                 repository.create(ports, NEW)
         repo = repository.get(ports, "lake")
-        objects.stage(open_repository(ports, repo), "main", "k", entry("v"))
+        write.stage(open_repository(ports, repo), "main", "k", entry("v"))
         commit.commit(open_repository(ports, repo), "main", commit.CommitRequest("first", "sim"))
         assert branches.get_branch(open_repository(ports, repo), "main").id == "main"
 
@@ -71,11 +71,11 @@ def test_a_repository_that_is_there_has_all_of_its_first_files(kind: Kind) -> No
         with contextlib.suppress(AlreadyExists):
             repository.create(ports, FILLED)
         repo = repository.get(ports, "lake")
-        listed = objects.list_objects(open_repository(ports, repo), "main", objects.ListQuery())
+        listed = read.list_objects(open_repository(ports, repo), "main", read.ListQuery())
         assert [path for path, _ in listed.lines] == ["a", "b/c"]
         for path, body in (("a", b"one"), ("b/c", b"two")):
-            found = objects.stat(open_repository(ports, repo), "main", path)
-            assert b"".join(objects.open_body(open_repository(ports, repo), found).chunks) == body
+            found = read.stat(open_repository(ports, repo), "main", path)
+            assert b"".join(read.open_body(open_repository(ports, repo), found).chunks) == body
         log, more = history.log(open_repository(ports, repo), "main", history.LogRequest())
         assert [each.commit.message for each in log] == ["the first files", "Repository created"]
         assert (log[0].commit.committer, log[0].commit.generation, more) == ("sim", 2, False)

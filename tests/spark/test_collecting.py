@@ -26,7 +26,7 @@ from graveler.engine.commits import reset
 from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.names import branches as branching
 from graveler.engine.names import tags
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NotFound, Refused
@@ -101,7 +101,7 @@ def upload(lake: Lake, path: str, branch: str = "main") -> None:
     where = address.new_data_address(ports.clock, ports.ids, lake.repo.uid.encode())
     ports.blocks.put(f"{lake.repo.namespace}/{where}", [path.encode()])
     entry = Entry(where, len(path), ports.ids.unique(20), 1)
-    objects.stage(open_repository(ports, lake.repo), branch, path, entry)
+    write.stage(open_repository(ports, lake.repo), branch, path, entry)
 
 
 def live(lake: Lake) -> set[str]:

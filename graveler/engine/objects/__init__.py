@@ -1,6 +1,7 @@
 """Objects: the verbs that write and read objects on a branch or at a ref.
 
-objects         upload, stat, read, list, delete, copy; start here
+read            stat, read and list objects at a ref; start here
+write           upload, delete and copy objects on a branch
 stage           stages one change: the writer's side of the protocol
 addresses       upload addresses: a client writes the bytes, then links them to a path
 multipart       uploads in parts, by signed URLs

@@ -23,7 +23,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.engine.commits.records import cached
-from graveler.engine.objects.objects import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
+from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
 from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
@@ -72,7 +72,7 @@ def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: boo
     """Stage `path` with an address that was handed out for it.
 
     Errors: `Invalid` for an address that was not handed out for this path, that has expired, or
-    that has no object or an object of another size; and those of `objects.stage`.
+    that has no object or an object of another size; and those of `write.stage`.
     Cost: 1 KV request, 1 head, and those of a write.
     """
     name = parse_branch_id(branch)

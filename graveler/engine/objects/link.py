@@ -21,8 +21,8 @@ from graveler.engine.gc.candidates import is_ours
 from graveler.engine.imports import sources
 from graveler.engine.imports.sources import ImportPath
 from graveler.engine.objects.addresses import Link, check_written, checked, described
-from graveler.engine.objects.objects import stage
 from graveler.engine.objects.reachable import OWN_FILES
+from graveler.engine.objects.write import stage
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_path
@@ -34,7 +34,7 @@ def place(
 ) -> Entry:
     """Stage `path` with the address that `link` names.
 
-    Errors: `Invalid` for an address that is not allowed, and those of `objects.stage`; nothing is
+    Errors: `Invalid` for an address that is not allowed, and those of `write.stage`; nothing is
     staged then, except perhaps after `OutcomeUnknown`.
     Cost: that of a write; inside the namespace at most 1 KV request and 1 head more; outside, 1
     block request and 1 KV request for each 1,000 repositories more.

@@ -21,7 +21,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ObjectHead, Part, PartOf
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.errors import GravelerError, Invalid, NotFound, OutcomeUnknown
@@ -95,18 +95,18 @@ def finish(
 
     Errors: `Invalid` for an address that was not handed out for this path or has expired, and for
     parts that differ from the uploaded ones (the upload remains, to be finished or given up);
-    `NotFound` for an unknown upload; and those of `objects.stage`.
+    `NotFound` for an unknown upload; and those of `write.stage`.
     Cost: 1 KV request, those of a write, and 2 block requests.
     """
     name = parse_branch_id(branch)
     parse_path(path)
     check_writable(repo.record, force)
     relative = addresses.checked(repo, name, path, wanted.upload.address)
-    objects.check_branch(repo, branch)
+    write.check_branch(repo, branch)
     head = _joined(repo, _address(repo.record, relative), wanted)
     link = Link(wanted.upload.address, head.etag, head.size, wanted.content_type, wanted.metadata)
     entry = addresses.described(repo, link, relative)
-    put = objects.stage_if_absent if wanted.only_if_absent else objects.stage
+    put = write.stage_if_absent if wanted.only_if_absent else write.stage
     return put(repo, branch, path, entry, force=force)
 
 

@@ -12,7 +12,7 @@
 - A failed answer means *unknown*.  A later attempt writes with a greater `order`, so a late
   duplicate of an earlier attempt cannot overwrite it.
 
-Used by objects.py, and through it by every verb that stages an entry.
+Used by write.py, and through it by every verb that stages an entry.
 """
 
 import hashlib

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from graveler.committed import writer
 from graveler.engine.commits.records import lookup
-from graveler.engine.objects.objects import Upload, stored
+from graveler.engine.objects.write import Upload, stored
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.identity import commit_id
 from graveler.ids import CommitId, parse_path

@@ -8,7 +8,7 @@ from graveler import identity
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.engine.commits import adopt, diff, log, merge, replay, reset
 from graveler.engine.names import branches
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
 from graveler.ids import NO_METARANGE, CommitId
 from graveler.records import Commit, Strategy
@@ -346,15 +346,15 @@ def test_the_first_commit_cannot_be_picked(lake: Lake) -> None:
 
 def test_a_commit_keeps_the_older_entry_of_what_did_not_change(lake: Lake) -> None:
     lake.commit_of(a="1")
-    before = objects.stat(lake.opened, "main", "a")
+    before = read.stat(lake.opened, "main", "a")
     again = before._replace(address="data/elsewhere", modified_ns=before.modified_ns + 1)
-    objects.stage(lake.opened, "main", "a", again)
+    write.stage(lake.opened, "main", "a", again)
     with pytest.raises(NoChanges):
         lake.commit()
     assert lake.record().sealed == ()
-    objects.stage(lake.opened, "main", "a", again)
+    write.stage(lake.opened, "main", "a", again)
     lake.commit_of(b="2")
-    assert objects.stat(lake.opened, "main", "a") == before
+    assert read.stat(lake.opened, "main", "a") == before
 
 
 def test_resets_beyond_the_cap_of_sealed_tokens_are_refused_and_a_commit_drains_them(

@@ -11,7 +11,7 @@ from graveler.engine.gc import collect, retention
 from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.imports import run as importing
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused, Unsupported
@@ -69,7 +69,7 @@ def _log(storage: Storage) -> tuple[CommitEntry, ...]:
 def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: Storage) -> None:
     storage.put(a="first")
     storage.put(a="second")
-    objects.delete(storage.opened, "main", "a")
+    write.delete(storage.opened, "main", "a")
     storage.wait(2 * DAY)
     assert storage.collected() == 2
     storage.put(b="kept", c="dropped")
@@ -222,12 +222,12 @@ def test_what_lies_outside_stays_and_what_lies_inside_is_known_by_any_spelling(
         made = _upload(storage, f"tmp{number}")
         for kind in (AddressType.FULL, AddressType.BY_PREFIX):
             there = made._replace(address=spelling.format(made.address), address_type=kind)
-            objects.stage(storage.opened, "main", f"{kind}{number}", there)
-        objects.delete(storage.opened, "main", f"tmp{number}")
+            write.stage(storage.opened, "main", f"{kind}{number}", there)
+        write.delete(storage.opened, "main", f"tmp{number}")
     storage.commit(c="x")
     storage.wait(9 * DAY)
     assert storage.collected() == 0
-    objects.delete(storage.opened, "main", "in/x.csv")
+    write.delete(storage.opened, "main", "in/x.csv")
     storage.commit()
     retention.set_rule(storage.opened, Retention(default_days=1))
     storage.wait(9 * DAY)
@@ -236,8 +236,8 @@ def test_what_lies_outside_stays_and_what_lies_inside_is_known_by_any_spelling(
 
 
 def _upload(storage: Storage, path: str) -> Entry:
-    body = objects.Upload([path.encode()])
-    return objects.upload(storage.opened, "main", path, body)
+    body = write.Upload([path.encode()])
+    return write.upload(storage.opened, "main", path, body)
 
 
 def test_an_upload_address_is_good_until_it_has_expired(storage: Storage) -> None:
@@ -440,7 +440,7 @@ def test_a_repository_that_was_never_collected_costs_no_look(storage: Storage) -
     assert not storage.repo.collected
     storage.wait(9 * DAY)
     storage.put(b="y")
-    objects.delete(storage.opened, "main", "b")
+    write.delete(storage.opened, "main", "b")
     storage.wait(2 * DAY)
     storage.collect()
     assert not repository.get(storage.restarted().ports, "lake").collected  # no commit condemned

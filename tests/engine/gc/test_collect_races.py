@@ -12,7 +12,7 @@ from graveler.engine.gc import collect, retention
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.candidates import Candidates
 from graveler.engine.gc.content import Content
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
 from graveler.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown
 from graveler.kv.store import Declined, Outcome
@@ -226,7 +226,7 @@ def test_commits_that_share_their_content_lose_it_with_the_last_of_them(storage:
 
 
 def test_entries_that_cannot_be_ours_do_not_disturb(storage: Storage) -> None:
-    made = objects.stat(storage.opened, "main", "a")
+    made = read.stat(storage.opened, "main", "a")
     for number, (where, kind) in enumerate(
         [
             ("data/../x", AddressType.RELATIVE),
@@ -236,7 +236,7 @@ def test_entries_that_cannot_be_ours_do_not_disturb(storage: Storage) -> None:
         ]
     ):
         entry = made._replace(address=where, address_type=kind)
-        objects.stage(storage.opened, "main", f"x{number}", entry)
+        write.stage(storage.opened, "main", f"x{number}", entry)
     storage.commit()
     assert storage.collected() == 1
 

@@ -13,7 +13,7 @@ from graveler.engine.commits import reset
 from graveler.engine.gc import retention, root_pages
 from graveler.engine.gc.root_pages import Root
 from graveler.engine.names import branches
-from graveler.engine.objects import addresses, objects
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import verify
 from graveler.errors import Gone, Invalid, NotFound
@@ -61,7 +61,7 @@ def test_pages_of_any_size_tell_the_same(amount: int, shards: int) -> None:
     full = Entry("mem://bucket/lake/data/x/y", 1, "c", 1, address_type=AddressType.FULL)
     far = full._replace(address="mem://far/x")
     for path, entry in (("full", full), ("far", far)):
-        objects.stage(lake.opened, "main", path, entry)
+        write.stage(lake.opened, "main", path, entry)
     for id in ("j1", "j2"):
         bulk.begin(lake.opened, "main", NewBulk(Mode.MERGE, "", id))
     found = roots(lake, amount)
@@ -80,7 +80,7 @@ def test_a_token_that_is_made_meanwhile_comes_later(storage: Storage) -> None:
     storage.clock.sleep(1)
     storage.commit(d="4")  # seals; what is staged from now on stands in another token
     storage.put(e="5")
-    late = objects.stat(storage.opened, "main", "e").address
+    late = read.stat(storage.opened, "main", "e").address
     found = list(first.roots)
     after = first.following
     while after:
@@ -191,7 +191,7 @@ def test_what_a_running_job_wrote_is_not_collected(storage: Storage) -> None:
     assert storage.collected() <= 2  # its metarange, and a range that another took in
     fresh = storage.restarted()
     assert not list(verify.verify(fresh.ports))
-    stat = objects.stat(fresh.opened, made.id, "in/07")
+    stat = read.stat(fresh.opened, made.id, "in/07")
     assert stat.checksum == "c"
 
 

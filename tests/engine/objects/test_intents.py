@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine.objects import intents, objects
-from graveler.engine.objects.objects import Upload
+from graveler.engine.objects import intents, read
+from graveler.engine.objects import write as writes
+from graveler.engine.objects.write import Upload
 from graveler.engine.upkeep import janitor
 from graveler.errors import OutcomeUnknown, Refused
 from graveler.records import ABSENT, Entry
@@ -18,7 +19,7 @@ from tests.engine.lake import Lake, new_lake
 
 
 def stored(lake: Lake) -> Entry:
-    return objects.stored(lake.opened, Upload([b"bytes"]))
+    return writes.stored(lake.opened, Upload([b"bytes"]))
 
 
 def write(lake: Lake, entry: Entry, intent: intents.Intent, *, force: bool = False) -> None:
@@ -83,7 +84,7 @@ def test_commits_since_that_do_not_hold_it_leave_it_to_be_made() -> None:
 
     assert not is_written()
     write(lake, entry, intent)
-    assert is_written() and objects.stat(lake.opened, "main", "p") == entry
+    assert is_written() and read.stat(lake.opened, "main", "p") == entry
 
 
 def test_what_was_there_when_it_was_intended_is_replaced() -> None:
@@ -92,7 +93,7 @@ def test_what_was_there_when_it_was_intended_is_replaced() -> None:
     entry = stored(lake)
     intent = intents.intend(lake.opened, "main", "p")
     write(lake, entry, intent)
-    assert objects.stat(lake.opened, "main", "p") == entry
+    assert read.stat(lake.opened, "main", "p") == entry
 
 
 def test_an_intent_is_read_as_it_was_written() -> None:
@@ -109,7 +110,7 @@ def test_a_read_only_repository_is_not_written_to() -> None:
     with pytest.raises(Refused):
         write(closed, entry, intent)
     write(closed, entry, intent, force=True)
-    assert objects.stat(lake.opened, "main", "p") == entry
+    assert read.stat(lake.opened, "main", "p") == entry
 
 
 def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() -> None:
@@ -120,5 +121,5 @@ def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() 
     lake.commit_of(q="1")
     assert not intents.is_written(lake.opened, "main", "p", entry, intent)
     write(lake, entry, intent)
-    assert objects.stat(lake.opened, "main", "p") == entry
+    assert read.stat(lake.opened, "main", "p") == entry
     assert intents.is_written(lake.opened, "main", "p", entry, intent)

@@ -6,8 +6,9 @@ import pytest
 
 from graveler import limits
 from graveler.engine.bulk.job import Mode
-from graveler.engine.objects import objects, reachable
-from graveler.engine.objects.objects import Source, Upload
+from graveler.engine.objects import reachable, write
+from graveler.engine.objects import read as reads
+from graveler.engine.objects.write import Source, Upload
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.errors import Invalid, Refused
@@ -28,16 +29,16 @@ def secret(storage: Storage) -> Entry:
     """An object of another repository, by its full address."""
     new = repository.NewRepository("other", "mem://bucket/other")
     other = repository.create(storage.ports, new)
-    made = objects.upload(open_repository(storage.ports, other), "main", "secret", Upload([SECRET]))
-    return made._replace(address=objects.physical_address(other, made), address_type=FULL)
+    made = write.upload(open_repository(storage.ports, other), "main", "secret", Upload([SECRET]))
+    return made._replace(address=reads.physical_address(other, made), address_type=FULL)
 
 
 def _reads(repo: OpenRepository, path: str) -> list[Callable[[], object]]:
-    entry = objects.stat(repo, "main", path)
+    entry = reads.stat(repo, "main", path)
     return [
-        lambda: objects.open_body(repo, entry),
-        lambda: objects.storage_class(repo, entry),
-        lambda: objects.copy(repo, "main", "copied", Source("main", path)),
+        lambda: reads.open_body(repo, entry),
+        lambda: reads.storage_class(repo, entry),
+        lambda: write.copy(repo, "main", "copied", Source("main", path)),
     ]
 
 
@@ -53,7 +54,7 @@ def test_objects_of_another_repository_are_not_read(
     storage: Storage, secret: Entry, spelled: Callable[[str], str], kind: AddressType
 ) -> None:
     smuggled = secret._replace(address=spelled(secret.address), address_type=kind)
-    objects.stage(storage.opened, "main", "mine", smuggled)
+    write.stage(storage.opened, "main", "mine", smuggled)
     for read in _reads(storage.opened, "mine"):
         with pytest.raises(Refused, match="another repository"):
             read()
@@ -75,10 +76,10 @@ def test_a_smuggled_address_among_many_records_is_not_read(
     ]
     written = lake.ports.ranges.write_metarange(lake.repo.namespace, refs)
     finish(lake, begin(lake, Mode.REPLACE), written)
-    entry = objects.stat(lake.opened, "main@", "0003")
+    entry = reads.stat(lake.opened, "main@", "0003")
     assert entry.address == secret.address  # it landed
     with pytest.raises(Refused, match="another repository"):
-        objects.open_body(lake.opened, entry)
+        reads.open_body(lake.opened, entry)
 
 
 @pytest.mark.parametrize("own", ["_lakefs/dummy", "_graveler/gc/x"])
@@ -111,7 +112,7 @@ def test_what_is_nobodys_or_its_own_may_be_read(
 ) -> None:
     storage.blocks.put(address, [b"bytes"])
     entry = secret._replace(address=address)
-    body = objects.open_body(storage.opened, entry)
+    body = reads.open_body(storage.opened, entry)
     assert b"".join(body.chunks) == b"bytes"
 
 

@@ -2,24 +2,24 @@
 
 import pytest
 
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.errors import Gone, Invalid
 from tests.engine.storage import Storage
 
 
 def test_what_is_not_in_the_storage_has_neither_bytes_nor_a_class(storage: Storage) -> None:
     storage.commit(a="content")
-    entry = objects.stat(storage.opened, "main", "a")
-    assert objects.storage_class(storage.opened, entry) == ""
-    storage.blocks.delete(objects.physical_address(storage.repo, entry))
-    for ask in (objects.open_body, objects.storage_class):
+    entry = read.stat(storage.opened, "main", "a")
+    assert read.storage_class(storage.opened, entry) == ""
+    storage.blocks.delete(read.physical_address(storage.repo, entry))
+    for ask in (read.open_body, read.storage_class):
         with pytest.raises(Gone, match="not in the object store"):
             ask(storage.opened, entry)
 
 
 def test_what_cannot_be_a_class_is_refused_before_anything_is_stored(storage: Storage) -> None:
     before = storage.stored()
-    upload = objects.Upload([b"content"], storage_class="no class\r\n")
+    upload = write.Upload([b"content"], storage_class="no class\r\n")
     with pytest.raises(Invalid, match="storage class invalid"):
-        objects.upload(storage.opened, "main", "a", upload)
+        write.upload(storage.opened, "main", "a", upload)
     assert storage.stored() == before

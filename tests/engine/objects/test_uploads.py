@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from graveler.block.retry import RetryingBlocks
-from graveler.engine.objects import objects
-from graveler.engine.objects.objects import Upload
+from graveler.engine.objects import write
+from graveler.engine.objects.write import Upload
 from graveler.requests import RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault, nth
@@ -21,7 +21,7 @@ def refusing(lake: Lake) -> Lake:
 
 def test_a_body_in_memory_is_sent_again(lake: Lake) -> None:
     mine = refusing(lake)
-    entry = objects.upload(mine.opened, "main", "a", Upload((b"some ", b"bytes")))
+    entry = write.upload(mine.opened, "main", "a", Upload((b"some ", b"bytes")))
     assert entry.size == 10
     assert lake.tree() == {"a": entry.checksum}
 
@@ -32,6 +32,6 @@ def test_so_is_a_stream(lake: Lake) -> None:
     def stream() -> Iterator[bytes]:
         yield b"some bytes"
 
-    entry = objects.upload(mine.opened, "main", "a", Upload(stream()))
+    entry = write.upload(mine.opened, "main", "a", Upload(stream()))
     assert entry.size == 10
     assert lake.tree() == {"a": entry.checksum}

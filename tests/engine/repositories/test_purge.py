@@ -10,7 +10,7 @@ from graveler.engine.commits import reset
 from graveler.engine.events import rules
 from graveler.engine.gc import retention
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import objects
+from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
@@ -92,7 +92,7 @@ def test_a_repository_of_the_same_name_keeps_what_it_has(storage: Storage) -> No
     old = grown(storage)
     repository.delete(open_repository(storage.ports, old))
     new = repository.create(storage.ports, NewRepository("lake", "mem://bucket/new"))
-    objects.upload(open_repository(storage.ports, new), "main", "a", objects.Upload([b"new"]))
+    write.upload(open_repository(storage.ports, new), "main", "a", write.Upload([b"new"]))
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True]
     assert everything(storage) == set(FOREIGN)

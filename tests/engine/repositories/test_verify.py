@@ -9,7 +9,7 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE
 from graveler.engine.commits import log
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import objects
+from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
@@ -37,7 +37,7 @@ def storage(tmp_path: Path) -> Storage:
     branches.delete_branch(made.opened, "dev")
     made.commit(p0="changed")
     made.put(staged="staged", p1="staged too")
-    objects.delete(made.opened, "main", "p2")
+    write.delete(made.opened, "main", "p2")
     return made
 
 
@@ -58,16 +58,16 @@ def test_nothing_is_said_of_a_sound_store(storage: Storage) -> None:
 def test_an_object_that_is_missing_is_told_wherever_it_is_named(
     storage: Storage, ref: str, path: str
 ) -> None:
-    entry = objects.stat(storage.opened, ref, path)
-    storage.blocks.delete(objects.physical_address(storage.repo, entry))
+    entry = read.stat(storage.opened, ref, path)
+    storage.blocks.delete(read.physical_address(storage.repo, entry))
     ((where, what),) = told(storage)
     assert where == f"path {path}" and what.startswith("object cannot be read")
     assert told(storage, files=False) == []
 
 
 def test_an_object_of_another_size_is_told(storage: Storage) -> None:
-    entry = objects.stat(storage.opened, "main", "staged")
-    storage.blocks.put(objects.physical_address(storage.repo, entry), [b"longer now"], OVERWRITE)
+    entry = read.stat(storage.opened, "main", "staged")
+    storage.blocks.put(read.physical_address(storage.repo, entry), [b"longer now"], OVERWRITE)
     assert told(storage) == [("path staged", "object has another size: recorded=6 found=10")]
 
 

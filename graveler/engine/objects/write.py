@@ -1,7 +1,6 @@
-"""Objects on a branch or at a ref: upload, stat, read, list, delete, copy.
+"""Objects on a branch: upload, delete, copy, change of user metadata.
 
     upload   store the bytes under a fresh address, then stage one row
-    read     the branch record, then its tokens newest first, then the head's metarange
     delete   stage one tombstone, without reading first
 
 A crash between the bytes and the row leaves an object that nothing references; garbage collection
@@ -15,28 +14,23 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import CREATE, TO_END, Body
-from graveler.committed import reader
+from graveler.block.adapter import CREATE
 from graveler.engine.commits.messages import check_metadata
-from graveler.engine.commits.records import cached, commit_of, fresh, resolved
+from graveler.engine.commits.records import cached, fresh
 from graveler.engine.objects import reachable
+from graveler.engine.objects.read import stat
 from graveler.engine.objects.stage import Present, absent_only, put_newer, write, write_if
 from graveler.engine.ports import (
     OpenRepository,
     Unconfirmed,
     check_writable,
-    keyspace,
-    operation_deadline,
 )
 from graveler.errors import Code, Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import (
     BranchId,
-    CommitId,
-    MetarangeId,
     StagingToken,
     parse_branch_id,
     parse_path,
-    parse_prefix,
 )
 from graveler.records import (
     ABSENT,
@@ -47,10 +41,8 @@ from graveler.records import (
     Repository,
     StagedValue,
 )
-from graveler.refs.names.resolve import ResolvedRef
-from graveler.staging import area, stack
-from graveler.streams import Cursor, MeasuredBody, Overlay, list_page
-from graveler.wire import decode_entry, encode_entry, recent_entry
+from graveler.streams import MeasuredBody
+from graveler.wire import decode_entry, encode_entry
 
 _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
@@ -83,30 +75,6 @@ class PathError(NamedTuple):
 
     path: str
     error: GravelerError
-
-
-@dataclass(frozen=True, slots=True)
-class ListQuery:
-    """One page of a list: paths that begin with `prefix` and sort after `after`.
-
-    The page has at most `amount` lines.  `delimiter`: empty means one line for each path.
-    """
-
-    prefix: str = ""
-    delimiter: str = ""
-    after: str = ""
-    amount: int = limits.page_count_default
-
-
-class ObjectList(NamedTuple):
-    """Lines in byte order; a line with `ABSENT` is a common prefix.  `more`: further lines follow
-    on the next page."""
-
-    lines: tuple[tuple[str, Entry | Absent], ...]
-    more: bool
-
-
-# ---- writing -------------------------------------------------------------------------------------
 
 
 def check_branch(repo: OpenRepository, branch: str) -> None:
@@ -341,97 +309,3 @@ def set_user_metadata(
         return encode_entry(decode_entry(present)._replace(metadata=dict(metadata)))
 
     write_if(repo, name, key, decide)
-
-
-# ---- reading -------------------------------------------------------------------------------------
-
-
-def stat(repo: OpenRepository, ref: str, path: str) -> Entry:
-    """The entry of `path` at `ref`; a plain branch name includes uncommitted changes.
-
-    Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
-    Cost: 2 KV requests on a branch, else those of the resolution of `ref`.
-    """
-    key = parse_path(path)
-    deadline = operation_deadline(repo)
-    where = resolved(repo, ref)
-    value = _value_at(repo, where, key)
-    deadline.check("read")  # the janitor deletes rows of an old record after a grace period
-    if value is ABSENT:
-        raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
-    return recent_entry(value)
-
-
-def _value_at(
-    repo: OpenRepository, where: ResolvedRef, key: bytes
-) -> bytes | Literal[Absent.ABSENT]:
-    if where.staged and where.branch is not ABSENT:
-        row = area.lookup(repo.kv, where.branch.branch.tokens_newest_first, key)
-        if row is not ABSENT:
-            return ABSENT if row.value is TOMBSTONE else row.value
-    return reader.get(keyspace(repo), _metarange(repo, where.commit), key)
-
-
-def _metarange(repo: OpenRepository, commit: CommitId) -> MetarangeId:
-    return commit_of(repo, commit).metarange
-
-
-def physical_address(repo: Repository, entry: Entry) -> str:
-    """The full address of an entry's bytes, for display only; to read them, use `reachable`."""
-    return address.resolve(repo.namespace, entry.address, entry.address_type)
-
-
-def open_body(repo: OpenRepository, entry: Entry, start: int = 0, end: int = TO_END) -> Body:
-    """The bytes of an entry from `start` to `end`, which is excluded.
-
-    Errors: `Gone` (the bytes are missing), `RangeUnsatisfiable`, `Refused`.
-    Cost: 1 get, and that of `reachable.address_of`.
-    """
-    try:
-        return repo.blocks.get(reachable.address_of(repo, entry), start, end)
-    except NotFound as error:
-        raise Gone("no data: the object is not in the object store") from error
-
-
-def storage_class(repo: OpenRepository, entry: Entry) -> str:
-    """The storage class of an entry's bytes; empty is the default.  `Gone`, `Refused`.  1 head."""
-    try:
-        return repo.blocks.head(reachable.address_of(repo, entry)).storage_class
-    except NotFound as error:
-        raise Gone("no data: the object is not in the object store") from error
-
-
-def list_objects(repo: OpenRepository, ref: str, query: ListQuery) -> ObjectList:
-    """One page of the objects at `ref`; with a delimiter, one line for each common prefix.
-
-    The pages of a branch may show different states; for a stable view over many pages, list a
-    commit.  Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
-    Cost on a branch: 2 KV requests with one shard, and 1 for each jump over a common prefix that
-    leaves the rows read so far.
-    """
-    prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
-    deadline = operation_deadline(repo)
-    where = resolved(repo, ref)
-    jumps = bool(query.delimiter)
-    cursor = view(repo, where, first=query.amount + 1, jumps=jumps)
-    page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
-    deadline.check("list")
-    lines = tuple(
-        (line.key.decode(), ABSENT if line.is_prefix else recent_entry(line.value))
-        for line in page.lines
-    )
-    return ObjectList(lines, page.more)
-
-
-def view(repo: OpenRepository, where: ResolvedRef, *, first: int, jumps: bool = True) -> Cursor:
-    """A cursor over everything that a ref shows, with uncommitted changes on top.
-
-    `first`: the number of rows that the first request asks for.  `jumps`: the caller may seek;
-    without it the cursor assumes that rows are read one after the other.
-    """
-    metarange = _metarange(repo, where.commit)
-    committed = reader.cursor(keyspace(repo), metarange, wanted=first, jumps=jumps)
-    if not (where.staged and where.branch is not ABSENT):
-        return committed
-    tokens = where.branch.branch.tokens_newest_first
-    return Overlay([stack.view(repo.kv, tokens, first, repo.fanout), committed])
