@@ -22,6 +22,7 @@ RangeId = NewType("RangeId", str)
 StagingToken = NewType("StagingToken", str)
 JobId = NewType("JobId", str)
 
+NO_BRANCH = BranchId("")  # names no branch
 NO_COMMIT = CommitId("")  # refers to no commit
 NO_METARANGE = MetarangeId("")  # the empty keyspace, as in the first commit of a repository
 

@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.ids import (
+    NO_BRANCH,
     NO_COMMIT,
     NO_METARANGE,
     BranchId,
@@ -260,7 +261,7 @@ class Job(NamedTuple):
     error: str = ""
     commit: CommitId = NO_COMMIT
     metarange: MetarangeId = NO_METARANGE
-    branch: str = ""
+    branch: BranchId = NO_BRANCH
     rest: bytes = b""
 
     @property

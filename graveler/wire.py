@@ -405,7 +405,7 @@ def decode_job(raw: bytes) -> Job:
         m.error,
         CommitId(m.commit),
         MetarangeId(m.metarange),
-        m.branch,
+        BranchId(m.branch),
         _rest(m),
     )
 

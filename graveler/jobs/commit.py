@@ -67,7 +67,7 @@ def find_landed(
 
     Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since.
     """
-    head = fresh(repo, BranchId(job.branch)).branch.commit
+    head = fresh(repo, job.branch).branch.commit
     entry = made_once(repo, jobs.once(job.id, order), head)
     return entry if entry is not ABSENT else _landed(repo, job, order)
 
@@ -91,7 +91,7 @@ def _landed(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry | Lit
     token = StagingToken(order.handed.token)
     if not token:
         return ABSENT
-    return handover.holder(repo, BranchId(job.branch), token, order.since)
+    return handover.holder(repo, job.branch, token, order.since)
 
 
 class Standing(NamedTuple):

@@ -171,7 +171,7 @@ def _joined(
 
 
 def _record(desk: Desk, job: Job) -> Branch:
-    return fresh(desk.repo, BranchId(job.branch)).branch
+    return fresh(desk.repo, job.branch).branch
 
 
 def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
@@ -182,7 +182,7 @@ def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
         if now.ended:
             return _told(desk, now)
         if waits_for:
-            handover.check(desk.repo, BranchId(job.branch), _record(desk, job))
+            handover.check(desk.repo, job.branch, _record(desk, job))
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
@@ -246,7 +246,8 @@ def begin(desk: Desk, request: JobRequest, known: Seen) -> Job:
 
 def _new_job(desk: Desk, request: JobRequest, known: Seen, since: str) -> NewJob:
     job_id = record.next_id(desk.repo, request.stem, known)
-    return NewJob(job_id, request.kind, request.branch, request.body, since)
+    branch = BranchId(request.branch)  # its record was read under this name, if it has one
+    return NewJob(job_id, request.kind, branch, request.body, since)
 
 
 def hand_on(desk: Desk, job: Job) -> None:

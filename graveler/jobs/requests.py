@@ -6,7 +6,6 @@ from graveler.engine.commits.merge import message, parse_strategy
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import fresh, head_of
 from graveler.engine.ports import check_writable
-from graveler.ids import BranchId
 from graveler.jobs.handover import Desk, begin, newest, submit
 from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest
 from graveler.records import ABSENT, Job, JobState
@@ -29,7 +28,7 @@ def ask(desk: Desk, request: JobRequest) -> Job:
         request = _settled(desk, request)
     known = newest(desk, request)
     if known is not ABSENT and not known.ended and known.kind == COMMIT:
-        branch = fresh(desk.repo, BranchId(known.branch)).branch
+        branch = fresh(desk.repo, known.branch).branch
         if not area.is_empty(desk.repo.kv, branch.staging, desk.repo.fanout):
             return begin(desk, request, known)
     return submit(desk, request, known)

@@ -37,7 +37,7 @@ def import_objects(world: World, rng: random.Random) -> None:
 
     def engine() -> str:
         job = run.submit(world.opened, branch, request, owner=b"program")
-        run.run(world.opened, branch, request, job.id)
+        run.run(world.opened, job.branch, request, job.id)
         job = run.status(world.opened, job.id)
         if "dirty" in job.error:
             raise DirtyBranch(job.error)

@@ -29,7 +29,7 @@ def import_job(client: Any, call: Call) -> str:
     asked = run.ImportRequest(paths, "import", "sim")
     job = run.submit(repo, call.branch, asked, owner=b"sim")
     noted = run.ImportRequest(paths, "import", "sim", {JOB: job.id})
-    run.run(repo, call.branch, noted, job.id)
+    run.run(repo, job.branch, noted, job.id)
     ended = run.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit

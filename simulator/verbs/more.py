@@ -41,7 +41,7 @@ def import_(client: Any, call: Call) -> str:
     paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
     request = run.ImportRequest(paths, "import", "sim")
     job = run.submit(repo, call.branch, request, owner=b"sim")
-    run.run(repo, call.branch, request, job.id)
+    run.run(repo, job.branch, request, job.id)
     ended = run.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit

@@ -43,7 +43,7 @@ from graveler.errors import (
     NotFound,
     OutcomeUnknown,
 )
-from graveler.ids import MetarangeId, StagingToken, parse_branch_id
+from graveler.ids import MetarangeId, StagingToken
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState
 
 _REQUEST_LENGTH_MAX = 128
@@ -108,7 +108,7 @@ def find_landed(
     check_same(job, asked.request_id)
     if job.state is JobState.DONE:
         return CommitEntry(job.commit, commit_of(repo, job.commit))
-    head = fresh(repo, parse_branch_id(job.branch)).branch.commit
+    head = fresh(repo, job.branch).branch.commit
     landed = made_once(repo, bulk.once, head)
     if landed is not ABSENT:
         note_done(repo, job.id, landed)
@@ -138,7 +138,7 @@ def _known(
     if job.state is JobState.LANDING:
         check_same(job, asked.request_id)
         if is_expired(repo, bulk):
-            head = fresh(repo, parse_branch_id(job.branch)).branch.commit
+            head = fresh(repo, job.branch).branch.commit
             landed = made_once(repo, once, head)
             if landed is not ABSENT:
                 return landed
@@ -186,7 +186,7 @@ def _put_on(work: _Work) -> CommitEntry:
         )
 
     terms = land.Terms(work.deadline, work.once)
-    name = parse_branch_id(bulk.job.branch)
+    name = bulk.job.branch
     try:
         return land.land(repo, name, build, terms)
     except DirtyBranch as error:
@@ -196,7 +196,7 @@ def _put_on(work: _Work) -> CommitEntry:
 def _committed(work: _Work) -> CommitEntry:
     """Commit: the tokens that the job has scanned leave the branch record in the same swap."""
     repo, bulk = work.repo, work.bulk
-    name = parse_branch_id(bulk.job.branch)
+    name = bulk.job.branch
     scanned = tuple(each.token for each in reversed(bulk.tokens))
 
     def content(base: MetarangeId, tokens: tuple[StagingToken, ...]) -> commit.Overlaid:

@@ -32,7 +32,7 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob, Pulse, Stopped
 from graveler.engine.ports import Deadline, OpenRepository, check_writable, keyspace
 from graveler.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
-from graveler.ids import JobId, parse_branch_id, parse_prefix
+from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
 from graveler.records import (
     ABSENT,
     TOMBSTONE,
@@ -107,7 +107,7 @@ def cancel(repo: OpenRepository, job_id: str) -> None:
 # ---- running -------------------------------------------------------------------------------------
 
 
-def run(repo: OpenRepository, branch: str, request: ImportRequest, job_id: JobId) -> None:
+def run(repo: OpenRepository, branch: BranchId, request: ImportRequest, job_id: JobId) -> None:
     """Do the work of a submitted job, and store its result or its error.
 
     A `GravelerError` of the work is stored, not raised.  Any other exception is stored as "internal
@@ -136,7 +136,7 @@ def note_time(repo: OpenRepository) -> None:
 
 def work(
     repo: OpenRepository,
-    branch: str,
+    branch: BranchId,
     request: ImportRequest,
     pulse: Pulse,
     resumed: Resumed | Literal[Absent.ABSENT] = ABSENT,
@@ -150,7 +150,6 @@ def work(
     spent = 0.0 if resumed is ABSENT else resumed.age_seconds
     steps = ABSENT if resumed is ABSENT else Steps(repo, resumed)
     deadline = Deadline(repo.clock, limits.import_seconds_max - spent)
-    name = parse_branch_id(branch)
     records = Found(repo, pulse, steps)
     for number, source in enumerate(request.paths):
         records.take(number, source)
@@ -181,7 +180,7 @@ def work(
             parents=(head.id,),
         )
 
-    return land.land(repo, name, build, land.Terms(deadline, once))
+    return land.land(repo, branch, build, land.Terms(deadline, once))
 
 
 def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:

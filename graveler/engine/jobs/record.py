@@ -37,7 +37,7 @@ from graveler.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.ids import CommitId, JobId
+from graveler.ids import NO_BRANCH, BranchId, CommitId, JobId
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.refs.jobs import record
 
@@ -100,7 +100,7 @@ class NewJob:
 
     id: JobId
     kind: str
-    branch: str = ""
+    branch: BranchId = NO_BRANCH
     body: str = ""
     since: str = ""
     owner: bytes = b""

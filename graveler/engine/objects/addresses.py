@@ -23,7 +23,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.engine.commits.records import cached
-from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, stage, stage_if_absent
+from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put, put_if_absent
 from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
@@ -75,13 +75,16 @@ def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: boo
     that has no object or an object of another size; and those of `write.stage`.
     Cost: 1 KV request, 1 head, and those of a write.
     """
-    name = parse_branch_id(branch)
-    parse_path(path)
+    name, key = parse_branch_id(branch), parse_path(path)
     check_writable(repo.record, force)
     entry = described(repo, link, checked(repo, name, path, link.address))
     check_written(repo, entry)
-    put = stage_if_absent if link.only_if_absent else stage
-    return put(repo, branch, path, entry, force=force)
+    check_described(entry.metadata, entry.content_type)
+    if link.only_if_absent:
+        put_if_absent(repo, name, key, entry)
+    else:
+        put(repo, name, key, entry)
+    return entry
 
 
 def described(ports: Ports, link: Link, place: str) -> Entry:

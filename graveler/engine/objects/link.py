@@ -22,7 +22,7 @@ from graveler.engine.imports import sources
 from graveler.engine.imports.sources import ImportPath
 from graveler.engine.objects.addresses import Link, check_written, checked, described
 from graveler.engine.objects.reachable import OWN_FILES
-from graveler.engine.objects.write import stage
+from graveler.engine.objects.write import check_described, put
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_path
@@ -39,8 +39,7 @@ def place(
     Cost: that of a write; inside the namespace at most 1 KV request and 1 head more; outside, 1
     block request and 1 KV request for each 1,000 repositories more.
     """
-    parse_path(path)
-    parse_branch_id(branch)
+    key, name = parse_path(path), parse_branch_id(branch)
     check_writable(repo.record, force)
     canonical = address.split(link.address).address
     relative = address.relative_to(repo.namespace, canonical)
@@ -51,9 +50,11 @@ def place(
         _check_inside(repo.record, canonical, relative)
         entry = described(repo, link, relative)
         if is_ours(relative):
-            checked(repo, branch, path, canonical)
+            checked(repo, name, path, canonical)
             check_written(repo, entry)
-    return stage(repo, branch, path, entry, force=force)
+    check_described(entry.metadata, entry.content_type)
+    put(repo, name, key, entry)
+    return entry
 
 
 def _check_inside(repo: Repository, canonical: str, relative: str) -> None:

@@ -93,15 +93,19 @@ def upload(
     `OutcomeUnknown`; except after `OutcomeUnknown`, an error changes no path.
     Cost: 1 put, 2 KV requests (3 if `only_if_absent`).
     """
-    parse_path(path)
+    key = parse_path(path)
     check_writable(repo.record, force)
-    _check_described(upload.metadata, upload.content_type)
+    check_described(upload.metadata, upload.content_type)
     if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
         raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
-    check_branch(repo, branch)
+    name = parse_branch_id(branch)
+    cached(repo, name)
     entry = stored(repo, upload)
-    put = stage_if_absent if upload.only_if_absent else stage
-    return put(repo, branch, path, entry, force=force)
+    if upload.only_if_absent:
+        put_if_absent(repo, name, key, entry)
+    else:
+        put(repo, name, key, entry)
+    return entry
 
 
 def stored(repo: OpenRepository, upload: Upload) -> Entry:
@@ -127,7 +131,7 @@ def stage(
 ) -> Entry:
     """Stage an entry whose bytes are stored.  Errors and cost: as `upload`, without the put."""
     name, key = _checked(repo.record, branch, path, entry, force)
-    write(repo, name, key, encode_entry(entry))
+    put(repo, name, key, entry)
     return entry
 
 
@@ -140,8 +144,18 @@ def stage_if_absent(
     call staged with the same address counts as an earlier attempt of this call.
     """
     name, key = _checked(repo.record, branch, path, entry, force)
-    write_if(repo, name, key, absent_only(path, encode_entry(entry)), entry.address)
+    put_if_absent(repo, name, key, entry)
     return entry
+
+
+def put(repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry) -> None:
+    """`stage`, after its checks."""
+    write(repo, branch, key, encode_entry(entry))
+
+
+def put_if_absent(repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry) -> None:
+    """`stage_if_absent`, after its checks."""
+    write_if(repo, branch, key, absent_only(key.decode(), encode_entry(entry)), entry.address)
 
 
 def _checked(
@@ -150,11 +164,12 @@ def _checked(
     key = parse_path(path)
     name = parse_branch_id(branch)
     check_writable(repo, force)
-    _check_described(entry.metadata, entry.content_type)
+    check_described(entry.metadata, entry.content_type)
     return name, key
 
 
-def _check_described(metadata: Mapping[str, str], content_type: str) -> None:
+def check_described(metadata: Mapping[str, str], content_type: str) -> None:
+    """Raises `Invalid` for user metadata or a content type that an entry may not have."""
     check_metadata(metadata, "user metadata", limits.object_metadata_length_bytes_max)
     if len(content_type) > limits.content_type_length_bytes_max:
         raise Invalid(
@@ -301,7 +316,7 @@ def set_user_metadata(
     key = parse_path(path)
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
-    _check_described(metadata, "")
+    check_described(metadata, "")
 
     def decide(present: Present, mine: bool) -> StagedValue:
         if present is ABSENT:
