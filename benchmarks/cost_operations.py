@@ -259,7 +259,7 @@ def _events(lake: MeteredLake) -> Spent:
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
     told = [_told(lake, number) for number in range(2 * EVENTS)]
 
-    def deliver(events: list[take_in.Told]) -> None:
+    def deliver(events: list[take_in.ArrivedObject]) -> None:
         take_in.take_in(lake.opened, rule, events)
         batches.note(lake.opened, rule, batches.Delivery(len(events)))
 
@@ -267,10 +267,12 @@ def _events(lake: MeteredLake) -> Spent:
     return lake.spent(lambda: deliver(told[EVENTS:]))
 
 
-def _told(lake: MeteredLake, number: int) -> take_in.Told:
+def _told(lake: MeteredLake, number: int) -> take_in.ArrivedObject:
     path = lake.path(9_000 + number)
     entry = Entry(f"mem://landing/{path}", 64, f"{number:032x}", 1_760_000_000_000_000_000)
-    return take_in.Told(path.encode(), f"{number:016X}", path.encode(), wire.encode_entry(entry))
+    return take_in.ArrivedObject(
+        path.encode(), f"{number:016X}", path.encode(), wire.encode_entry(entry)
+    )
 
 
 def _import(lake: MeteredLake) -> Spent:

@@ -317,7 +317,7 @@ def events(shards: int, functions: int, seconds: float) -> Outcome:
         def deliver(ports: Ports, number: int, client: int = client) -> int:
             paths = [_path(client, number * EVENTS + each) for each in range(EVENTS)]
             told = [
-                take_in.Told(
+                take_in.ArrivedObject(
                     path.encode(),
                     f"{number:016X}",
                     path.encode(),

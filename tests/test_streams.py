@@ -50,7 +50,7 @@ class World:
         self.first = chance.choice([1, 5, 100])
 
     def cursor(self) -> Cursor:
-        committed = reader.cursor(self.space, self.metarange, wanted=self.first)
+        committed = reader.cursor(self.space, self.metarange, ahead=self.first)
         return Overlay([stack.view(self.kv, self.tokens, self.first), committed])
 
     def spent(self, read: Callable[[Cursor], object]) -> tuple[object, int]:

@@ -48,7 +48,7 @@ class ConnectionLimits:
         return self.progress_seconds * self.rate_bytes_min
 
 
-class Admitted(Enum):
+class Admittance(Enum):
     """The decision about a new connection."""
 
     YES = "yes"
@@ -66,20 +66,20 @@ class Admission:
         self._refused = 0
         self._by_client: Counter[str] = Counter()
 
-    def enter(self, address: str) -> Admitted:
+    def enter(self, address: str) -> Admittance:
         """Ask to serve a new connection from `address`.
 
         The caller calls `leave` later if, and only if, the answer is `YES`.
         """
         if self._total >= self.bounds.connections_max:
-            return Admitted.FULL
+            return Admittance.FULL
         client = self._client(address)
         if client and self._by_client[client] >= self.bounds.per_address_max:
-            return Admitted.TOO_MANY
+            return Admittance.TOO_MANY
         self._total += 1
         if client:
             self._by_client[client] += 1
-        return Admitted.YES
+        return Admittance.YES
 
     def leave(self, address: str) -> None:
         """An admitted connection has ended."""

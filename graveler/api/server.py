@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from graveler.api.connections import Admission, Admitted, ConnectionLimits
+from graveler.api.connections import Admission, Admittance, ConnectionLimits
 from graveler.api.front import DIRECT, Front
 
 _STOP_SECONDS: Final = 20
@@ -44,10 +44,10 @@ _TOO_LONG: Final = "431 Request Header Fields Too Large"
 _LATE: Final = _refusal("408 Request Timeout", "request has an error: it arrives too slowly")
 _RETRY: Final = b"retry-after: 1"
 _REFUSED: Final = {
-    Admitted.FULL: _refusal(
+    Admittance.FULL: _refusal(
         "503 Service Unavailable", "too many connections are open; try again", _RETRY
     ),
-    Admitted.TOO_MANY: _refusal(
+    Admittance.TOO_MANY: _refusal(
         "429 Too Many Requests", "too many connections of this address; try again", _RETRY
     ),
 }
@@ -61,7 +61,7 @@ class _Connection(HttpToolsProtocol):
         super().__init__(*arguments, **named)
         self._admission = admission
         self._bounds = admission.bounds
-        self._admitted = Admitted.FULL
+        self._admitted = Admittance.FULL
         self._refused_stays = False
         self._in_head = False
         self._head_bytes = 0
@@ -82,7 +82,7 @@ class _Connection(HttpToolsProtocol):
         self.flow = _Flow(self.transport)
         self._outlet = _Outlet(self)
         self._admitted = self._admission.enter(self._address)
-        if self._admitted is Admitted.YES:
+        if self._admitted is Admittance.YES:
             self._await(self._bounds.head_seconds, self._close)
         else:
             self._turn_away(_REFUSED[self._admitted])
@@ -104,11 +104,11 @@ class _Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._admitted is Admitted.YES:
+        if self._admitted is Admittance.YES:
             self._admission.leave(self._address)
         if self._refused_stays:
             self._admission.leave_refused()
-        self._admitted, self._refused_stays = Admitted.FULL, False
+        self._admitted, self._refused_stays = Admittance.FULL, False
         self._await(0.0, None)
         self._cancel_writing()
         self._unset_keepalive_if_required()
@@ -252,7 +252,7 @@ class BoundedProtocol(_Connection):
         if not self._ending and self._head_bytes > self._bounds.head_bytes_max:
             self._refuse_long()
         elif not self._ending and len(self.pipeline) >= self._bounds.pipeline_count_max:
-            self._refuse(_REFUSED[Admitted.TOO_MANY])
+            self._refuse(_REFUSED[Admittance.TOO_MANY])
         self._in_head = False
         self._body_bytes = self._body_bytes_seen = 0
         if self._ending:

@@ -81,7 +81,7 @@ def condemn_commits(call: Call) -> Answer:
     """
     body, amount = call.body, limits.collect_mark_count_max
     sizes = body.get("files", 0), body.get("size_bytes", 0)
-    order = cluster.Order(call.arguments["id"], *sizes, body.get("turn", ""))
+    order = cluster.DeletionOrder(call.arguments["id"], *sizes, body.get("turn", ""))
     if "metaranges" in body:
         if "after" in body:
             raise Invalid("after is invalid together with metaranges: leave one out")

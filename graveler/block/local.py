@@ -34,7 +34,7 @@ from graveler.block.adapter import (
 from graveler.block.files import Chunks, DeletionTarget, Files
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
-from graveler.block.signature import Presigner, Unsigned
+from graveler.block.signature import NoPresigner, Presigner
 from graveler.clock import Clock, Ids
 from graveler.errors import GravelerError, Unsupported
 
@@ -51,7 +51,7 @@ class ImportRules:
     closed: Sequence[Path] = ()
 
 
-_UNSIGNED = Unsigned()
+_UNSIGNED = NoPresigner()
 _NO_IMPORTS = ImportRules()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graveler.block.adapter import Blocks
-from graveler.block.signature import Presigner, Unsigned
+from graveler.block.signature import NoPresigner, Presigner
 from graveler.clock import Clock, Ids
 from graveler.errors import Invalid
 
@@ -23,7 +23,7 @@ class Surroundings:
 
     clock: Clock
     ids: Ids
-    signer: Presigner = field(default_factory=Unsigned)
+    signer: Presigner = field(default_factory=NoPresigner)
     import_roots: tuple[Path, ...] = ()
     closed: tuple[Path, ...] = ()
 

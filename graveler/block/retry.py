@@ -133,7 +133,7 @@ class RetryingBlocks(_RetryingDeletes):
             return self._repeat(lambda: self._store.put_part(address, upload_id, number, sent))
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        attempts = Attempts(self._clock, self._policy)
+        attempts = RetryState(self._clock, self._policy)
         while True:
             try:
                 return self._store.complete_upload(address, upload_id, parts)
@@ -142,7 +142,7 @@ class RetryingBlocks(_RetryingDeletes):
                     raise
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        attempts = Attempts(self._clock, self._policy)
+        attempts = RetryState(self._clock, self._policy)
         while True:
             try:
                 return self._store.abort_upload(address, upload_id)
@@ -157,7 +157,7 @@ class RetryingBlocks(_RetryingDeletes):
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put.  If an answer was lost, compare the stored bytes to find out
         whether it was applied."""
-        attempts = Attempts(self._clock, self._policy)
+        attempts = RetryState(self._clock, self._policy)
         while True:
             try:
                 return self._store.put(address, sent, mode, storage_class)
@@ -197,7 +197,7 @@ class RetryingBlocks(_RetryingDeletes):
 
 def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
     """The result of `call`, which is repeated after `Unavailable` and after `OutcomeUnknown`."""
-    attempts = Attempts(clock, policy)
+    attempts = RetryState(clock, policy)
     while True:
         try:
             return call()
@@ -206,7 +206,7 @@ def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
                 raise attempts.verdict(error) from error
 
 
-class Attempts:
+class RetryState:
     """Counts the attempts of one call, and remembers unknown outcomes."""
 
     def __init__(self, clock: Clock, policy: RetryPolicy) -> None:

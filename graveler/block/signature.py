@@ -51,7 +51,7 @@ class Presigner(Protocol):
         ...
 
 
-class Unsigned:
+class NoPresigner:
     """The presigner of a store without a server: always raises `Unsupported`."""
 
     def presign(

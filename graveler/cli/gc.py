@@ -22,8 +22,8 @@ from graveler.ids import parse_branch_id
 if TYPE_CHECKING:
     from graveler.client import Session
     from graveler.client.collections import Collection, Files
-    from graveler.engine.gc.candidates import Doomed
-    from graveler.engine.gc.collect import Collected
+    from graveler.engine.gc.candidates import GarbageFile
+    from graveler.engine.gc.collect import CollectionResult
     from graveler.engine.ports import OpenRepository, Ports
     from graveler.refs.gc.retention import Retention
 
@@ -198,7 +198,7 @@ def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
     yield from repository.every(ports)
 
 
-def _tell(repo: "OpenRepository", collected: "Collected", *, dry: bool) -> None:
+def _tell(repo: "OpenRepository", collected: "CollectionResult", *, dry: bool) -> None:
     where = f"repository={repo.id}"
     if dry:
         for word, file in [("delete", file) for file in collected.deleted] + [
@@ -214,7 +214,7 @@ def _tell(repo: "OpenRepository", collected: "Collected", *, dry: bool) -> None:
         print(f"{where}: to take it back within a day: graveler gc --undo {collected.run}")
 
 
-def _sum(doomed: "Sequence[Doomed]") -> str:
+def _sum(doomed: "Sequence[GarbageFile]") -> str:
     return f"{len(doomed):,} files, {sum(each.size for each in doomed):,} bytes"
 
 

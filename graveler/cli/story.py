@@ -25,7 +25,7 @@ SPOILED_PREFIX = "S"  # the bad change affects the countries that begin with it
 
 
 @dataclass(slots=True)
-class Teller:
+class Narrator:
     """Prints each step and the seconds that it took."""
 
     say: Callable[[str], None]
@@ -45,8 +45,8 @@ def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> Non
     left behind."""
     # The client logs each retry.  If the service stops during the story, these logs are noise.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
-    teller = Teller(say, SystemClock())
-    with teller.step() as words:
+    narrator = Narrator(say, SystemClock())
+    with narrator.step() as words:
         airports = sample.load()
         words.append(
             f"read the sample: {airports.rows:,} airports of {len(airports.countries)} countries"
@@ -56,16 +56,16 @@ def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> Non
         username=credential.access_key_id,
         password=credential.secret_access_key,
     )
-    repository = _begin(teller, client)
+    repository = _begin(narrator, client)
     ingest = repository.branch(INGEST)
-    _load(teller, ingest, airports)
-    _spoil(teller, repository, airports)
-    _roll_back(teller, repository)
-    _publish(teller, repository, airports)
+    _load(narrator, ingest, airports)
+    _spoil(narrator, repository, airports)
+    _roll_back(narrator, repository)
+    _publish(narrator, repository, airports)
 
 
-def _begin(teller: Teller, client: Client) -> lakefs.Repository:
-    with teller.step() as words:
+def _begin(narrator: Narrator, client: Client) -> lakefs.Repository:
+    with narrator.step() as words:
         namespace = f"{SAMPLES}{REPOSITORY}-{SystemIds().unique(8)}"
         repository = lakefs.Repository(REPOSITORY, client=client).create(
             storage_namespace=namespace, default_branch=MAIN, exist_ok=True
@@ -77,8 +77,8 @@ def _begin(teller: Teller, client: Client) -> lakefs.Repository:
     return repository
 
 
-def _load(teller: Teller, ingest: lakefs.Branch, airports: Sample) -> None:
-    with teller.step() as words:
+def _load(narrator: Narrator, ingest: lakefs.Branch, airports: Sample) -> None:
+    with narrator.step() as words:
         size = 0
         for country, rows in airports.countries.items():
             body = sample.file_of(rows)
@@ -88,7 +88,7 @@ def _load(teller: Teller, ingest: lakefs.Branch, airports: Sample) -> None:
             f"uploaded {len(airports.countries)} CSV files ({size / 1e6:.1f} MB) to {INGEST}; "
             f"nobody on {MAIN} sees them"
         )
-    with teller.step() as words:
+    with narrator.step() as words:
         commit = ingest.commit(
             f"Load airports of {len(airports.countries)} countries",
             metadata={"source": "airportsdata", "version": airports.version},
@@ -96,9 +96,9 @@ def _load(teller: Teller, ingest: lakefs.Branch, airports: Sample) -> None:
         words.append(f"committed them as {commit.id[:12]}")
 
 
-def _spoil(teller: Teller, repository: lakefs.Repository, airports: Sample) -> None:
+def _spoil(narrator: Narrator, repository: lakefs.Repository, airports: Sample) -> None:
     ingest = repository.branch(INGEST)
-    with teller.step() as words:
+    with narrator.step() as words:
         hit = [country for country in airports.countries if country.startswith(SPOILED_PREFIX)]
         for country in hit:
             body = sample.file_of(sample.spoiled(airports.countries[country]))
@@ -108,7 +108,7 @@ def _spoil(teller: Teller, repository: lakefs.Repository, airports: Sample) -> N
             f"committed a bad change as {bad.id[:12]}: a job exchanged latitude and longitude "
             f"in {len(hit)} files"
         )
-    with teller.step() as words:
+    with narrator.step() as words:
         changes = list(repository.ref(f"{INGEST}~1").diff(INGEST))
         assert {change.type for change in changes} == {"changed"}
         words.append(
@@ -117,9 +117,9 @@ def _spoil(teller: Teller, repository: lakefs.Repository, airports: Sample) -> N
         )
 
 
-def _roll_back(teller: Teller, repository: lakefs.Repository) -> None:
+def _roll_back(narrator: Narrator, repository: lakefs.Repository) -> None:
     ingest = repository.branch(INGEST)
-    with teller.step() as words:
+    with narrator.step() as words:
         undone = ingest.revert(INGEST)
         differences = list(repository.ref(f"{INGEST}~2").diff(INGEST))
         assert not differences, "the revert must bring back what the first commit said"
@@ -128,12 +128,12 @@ def _roll_back(teller: Teller, repository: lakefs.Repository) -> None:
         )
 
 
-def _publish(teller: Teller, repository: lakefs.Repository, airports: Sample) -> None:
-    with teller.step() as words:
+def _publish(narrator: Narrator, repository: lakefs.Repository, airports: Sample) -> None:
+    with narrator.step() as words:
         merged = repository.branch(INGEST).merge_into(MAIN, message="Publish the airports")
         count = sum(1 for _ in repository.branch(MAIN).objects(prefix="airports/"))
         assert count == len(airports.countries)
         words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {count} files at once")
-    with teller.step() as words:
+    with narrator.step() as words:
         tag = repository.tag(f"airports-{airports.version}").create(MAIN)
         words.append(f"tagged it {tag.id}")

@@ -104,7 +104,7 @@ def read_varint(raw: bytes, at: int) -> tuple[int, int]:
     raise Corrupt("block ends inside a number")
 
 
-class _Heads(dict[bytes, tuple[int, int, int, int]]):
+class _HeaderCache(dict[bytes, tuple[int, int, int, int]]):
     """A cache from the first bytes of an entry to four offsets: begin and end of its key, begin of
     its value, and end of the entry.
 
@@ -145,7 +145,7 @@ class _Shapes(dict[bytes, tuple[str, int]]):
         return shape
 
 
-_heads = _Heads()
+_heads = _HeaderCache()
 _shapes = _Shapes()
 
 

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class _Entry(Generic[V]):
+class _CachedValue(Generic[V]):
     __slots__ = ("cost", "used", "value")
 
     def __init__(self, value: V, cost: int) -> None:
@@ -31,7 +31,7 @@ class BudgetedCache(Generic[K, V]):
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._spent = 0
-        self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()  # oldest first
+        self._entries: OrderedDict[K, _CachedValue[V]] = OrderedDict()  # oldest first
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
@@ -52,7 +52,7 @@ class BudgetedCache(Generic[K, V]):
                 self._spent -= old.cost
             while self._spent + cost > self._budget:
                 self._forget_one()
-            self._entries[key] = _Entry(value, cost)
+            self._entries[key] = _CachedValue(value, cost)
             self._spent += cost
 
     def _forget_one(self) -> None:

@@ -151,8 +151,8 @@ def _settled(region: Sides) -> Sequence[RangeRef] | None:
 def _changes(
     space: Keyspace, base: Sequence[RangeRef], changed: Sequence[RangeRef]
 ) -> Iterator[Change]:
-    for found in compare(space, base, changed, bytewise=True):
-        yield found.key, TOMBSTONE if found.right is ABSENT else found.right
+    for difference in compare(space, base, changed, bytewise=True):
+        yield difference.key, TOMBSTONE if difference.right is ABSENT else difference.right
 
 
 def _stored(space: Keyspace, assembler: Assembler, *known: _Named) -> MetarangeId:

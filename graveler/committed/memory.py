@@ -52,10 +52,10 @@ class MemoryTable:
 
     def get(self, key: bytes) -> bytes | Absent:
         at = bisect_left(self._keys, key)
-        found = at < self.count and self._keys[at] == key
-        return self._records[at][1] if found else ABSENT
+        is_stored = at < self.count and self._keys[at] == key
+        return self._records[at][1] if is_stored else ABSENT
 
-    def walk(self, *, first: int, wanted: int) -> "MemoryWalk":
+    def walk(self, *, first: int, ahead: int) -> "MemoryWalk":
         return MemoryWalk(self._keys, self._records)
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:

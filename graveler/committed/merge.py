@@ -86,8 +86,8 @@ def merge(
             assembler.add_range(ref, is_last=is_tail([ref], sides))
     if conflicts:
         room = limits.conflict_paths_reported_max
-        found = islice(_conflicts(space, sides, b"", b""), room)
-        return MergeResult(destination_id, tuple(found))
+        first = islice(_conflicts(space, sides, b"", b""), room)
+        return MergeResult(destination_id, tuple(first))
     result = assembler.finish()
     if result == tuple(sides.destination):
         return MergeResult(destination_id)
@@ -126,9 +126,7 @@ def conflicts(
 
 
 def _conflicts(space: Keyspace, sides: Sides, start: bytes, prefix: bytes) -> Iterator[Difference]:
-    return (
-        found for found in _differences(space, sides, start, prefix) if found.kind == "conflict"
-    )
+    return (each for each in _differences(space, sides, start, prefix) if each.kind == "conflict")
 
 
 def _differences(
@@ -150,22 +148,22 @@ def _region_differences(
         yield from changed
         return
     while batch := list(islice(changed, _BATCH)):
-        held = get_many_from(space, destination, [found.key for found in batch])
-        for found in batch:
-            yield from _judged(found, held.get(found.key, ABSENT))
+        held = get_many_from(space, destination, [difference.key for difference in batch])
+        for difference in batch:
+            yield from _judged(difference, held.get(difference.key, ABSENT))
 
 
-def _judged(found: Difference, held: bytes | Absent) -> Iterator[Difference]:
+def _judged(difference: Difference, held: bytes | Absent) -> Iterator[Difference]:
     """Apply the rule to a path on which source and base differ.  `held`: the destination's value.
     Yields one difference between destination and source, or none if they agree."""
-    base, source = _identity(found.left), _identity(found.right)
+    base, source = _identity(difference.left), _identity(difference.right)
     destination = _identity(held)
     if source == destination:
         return
     if destination == base:
-        yield found._replace(left=held)
+        yield difference._replace(left=held)
     else:
-        yield Difference("conflict", found.key, held, found.right)
+        yield Difference("conflict", difference.key, held, difference.right)
 
 
 def _identity(value: bytes | Absent) -> bytes | Absent:
@@ -184,14 +182,14 @@ class _ResolvedChanges:
         self._conflicts = conflicts
 
     def __iter__(self) -> Iterator[Change]:
-        for found in self._found:
-            if found.kind == "conflict":
+        for difference in self._found:
+            if difference.kind == "conflict":
                 if self._strategy == "dest-wins":
                     continue
                 if self._strategy == "":
-                    self._conflicts.append(found)
+                    self._conflicts.append(difference)
                     return
-            yield found.key, TOMBSTONE if found.right is ABSENT else found.right
+            yield difference.key, TOMBSTONE if difference.right is ABSENT else difference.right
 
 
 def _settled(region: Sides) -> Sequence[RangeRef] | None:
@@ -242,5 +240,5 @@ def sides_of(
     destination_id: MetarangeId,
 ) -> Sides:
     """The ranges of three metaranges.  Raises `Gone`."""
-    found = (space.metarange(name).ranges for name in (base_id, source_id, destination_id))
-    return Sides(*found)
+    tables = (space.metarange(name).ranges for name in (base_id, source_id, destination_id))
+    return Sides(*tables)

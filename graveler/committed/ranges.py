@@ -121,13 +121,13 @@ class Table(Protocol):
         ahead and caches nothing; without it, reads chunks one by one and caches them."""
         ...
 
-    def walk(self, *, first: int, wanted: int) -> "Walk":
+    def walk(self, *, first: int, ahead: int) -> "Walk":
         """A walk through the table, for listings.  The first blocks that it reads stay cached.
 
         Cost when nothing is cached:
 
             start                          one request for about `first` records (0: one chunk)
-            reading on                     one request for about `wanted` records (160 to 320 KiB),
+            reading on                     one request for about `ahead` records (160 to 320 KiB),
                                            then one for 160 KiB, then one for each 1 MiB
             seek past what was read        one request for up to 8 MiB, because a reader that seeks
                                            once usually seeks again

@@ -148,13 +148,13 @@ class Census:
 
 
 def cursor(
-    space: Keyspace, metarange_id: MetarangeId, *, wanted: int = 0, jumps: bool = True
+    space: Keyspace, metarange_id: MetarangeId, *, ahead: int = 0, jumps: bool = True
 ) -> Cursor:
     """A cursor over all records.  A seek costs at most one block, plus the records read after it.
 
-    `wanted`: how many records the caller may read in sequence.  `jumps`: whether the caller may
-    seek.  Without `jumps` the cursor requests all `wanted` records at once."""
-    return CommittedCursor(space, space.metarange(metarange_id), wanted, jumps)
+    `ahead`: how many records the caller may read in sequence.  `jumps`: whether the caller may
+    seek.  Without `jumps` the cursor requests all `ahead` records at once."""
+    return CommittedCursor(space, space.metarange(metarange_id), ahead, jumps)
 
 
 class CommittedCursor:
@@ -162,13 +162,13 @@ class CommittedCursor:
     through the cache, and reads further ahead the longer it stays in one range."""
 
     def __init__(
-        self, space: Keyspace, metarange: Metarange, wanted: int = 0, jumps: bool = True
+        self, space: Keyspace, metarange: Metarange, ahead: int = 0, jumps: bool = True
     ) -> None:
         self._space = space
         self._metarange = metarange
         self._range = 0
         self._walk: Walk | Absent = ABSENT  # of the current range, once it is open
-        self._wanted = wanted
+        self._wanted = ahead
         self._jumps = jumps
         self._is_reading_on = False  # entered the current range from the one before, without a seek
         self._is_dense = False  # has sought inside a range: such a caller needs many of its blocks
@@ -227,7 +227,7 @@ class CommittedCursor:
         while self._range < len(self._metarange.ranges):
             if self._walk is ABSENT:
                 table = self._space.open(self._metarange.ranges[self._range])
-                self._walk = table.walk(first=self._first(), wanted=self._wanted)
+                self._walk = table.walk(first=self._first(), ahead=self._wanted)
                 self._walk.seek(self._sought)
             self._records = self._walk.records()
             if self._records:

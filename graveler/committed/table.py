@@ -53,7 +53,7 @@ _BLOCK_COST = 60  # bytes of memory: a block in an index, without the bytes of i
 BlockCache = BudgetedCache[tuple[str, int], Block]
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """The bytes of a file."""
 
     @property
@@ -117,7 +117,7 @@ class StoredChunk:
 class SortedTable:
     """An open table.  Its index is in memory; its blocks are read on demand through `cache`."""
 
-    def __init__(self, source: Source, cache: BlockCache, *, is_near: bool = False) -> None:
+    def __init__(self, source: ByteSource, cache: BlockCache, *, is_near: bool = False) -> None:
         """`is_near`: requests cost almost nothing, so walks read no further ahead than needed."""
         self._source = source
         self._is_near = is_near
@@ -216,10 +216,10 @@ class SortedTable:
                 yield StoredChunk(self._bounds[index], stored, self._prefixed)
                 index += 1
 
-    def walk(self, *, first: int, wanted: int) -> TableWalk:
+    def walk(self, *, first: int, ahead: int) -> TableWalk:
         if self._is_near:
             return TableWalk(self, NEAR)
-        return TableWalk(self, far(self._share(first), self._share(wanted)))
+        return TableWalk(self, far(self._share(first), self._share(ahead)))
 
     def _share(self, records: int) -> int:
         """The stored length of this number of records: the average plus 1/8."""
@@ -252,14 +252,14 @@ class SortedTable:
         """A data block, if it is cached."""
         return self._cache.get((self._source.name, index))
 
-    def opened(self, index: int, stored: bytes, *, kept: bool = True) -> Block:
-        """A data block from its stored bytes, checked; cached if `kept`.  Raises `Corrupt`."""
+    def opened(self, index: int, stored: bytes, *, is_cached: bool = True) -> Block:
+        """A data block from its stored bytes, checked; cached if `is_cached`.  Raises `Corrupt`."""
         try:
             block = Block(unseal(stored, self._prefixed))
             self._check_bounds(index, block.columns()[0])
         except Corrupt as error:
             raise Corrupt(f"{error}: table={self._source.name}") from error
-        if kept:
+        if is_cached:
             self._cache.put((self._source.name, index), block, block.cost)
         return block
 
@@ -317,7 +317,7 @@ class _Tail:
     """The end of a file, which contains index and properties of most tables.  Other bytes are read
     on demand."""
 
-    def __init__(self, source: Source, start: int, tail: bytes) -> None:
+    def __init__(self, source: ByteSource, start: int, tail: bytes) -> None:
         self._source = source
         self._start = start
         self.bytes = tail

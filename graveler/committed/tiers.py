@@ -25,7 +25,7 @@ from graveler.block.bodies import Rereadable
 from graveler.clock import SystemClock
 from graveler.committed.folder import CacheFolder, LocalFile, scratch_path
 from graveler.committed.remote import RemoteFile, room_for_tails
-from graveler.committed.table import Source
+from graveler.committed.table import ByteSource
 from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
 
@@ -37,7 +37,7 @@ _HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requeste
 class TableFiles(Protocol):
     """Table files, by storage namespace and id."""
 
-    def open(self, namespace: str, name: str) -> Source:
+    def open(self, namespace: str, name: str) -> ByteSource:
         """The file, for reading.  If it does not exist, the first read raises `NotFound`."""
         ...
 
@@ -70,7 +70,7 @@ class StoredFiles:
         self._scratch = scratch
         self._tails = room_for_tails()
 
-    def open(self, namespace: str, name: str) -> Source:
+    def open(self, namespace: str, name: str) -> ByteSource:
         return RemoteFile(self._blocks, file_address(namespace, name), self._tails)
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
@@ -110,7 +110,7 @@ class TieredFiles:
         self._open_lock = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def open(self, namespace: str, name: str) -> Source:
+    def open(self, namespace: str, name: str) -> ByteSource:
         address = file_address(namespace, name)
         remote = RemoteFile(self._blocks, address, self._tails)
         file = _WarmingFile(remote, self, self._opened(address))

@@ -28,11 +28,11 @@ class Reaches(NamedTuple):
 NEAR = Reaches((*(0,) * 32, _SPAN_LENGTH), 0)
 
 
-def far(first: int, wanted: int) -> Reaches:
+def far(first: int, ahead: int) -> Reaches:
     """The lengths for a walk whose first request asks for `first` bytes, and which may then read
-    `wanted` bytes."""
+    `ahead` bytes."""
     begun = min(first, _SOUGHT_LENGTH)
-    reach = min(max(wanted, _AHEAD_LENGTH), _WANTED_LENGTH_MAX)
+    reach = min(max(ahead, _AHEAD_LENGTH), _WANTED_LENGTH_MAX)
     then = (_AHEAD_LENGTH, _SPAN_LENGTH)
     return Reaches((begun, *then) if begun >= reach else (begun, reach, *then), _SOUGHT_LENGTH)
 
@@ -58,8 +58,8 @@ class WalkedTable(Protocol):
         one.  One request."""
         ...
 
-    def opened(self, index: int, stored: bytes, *, kept: bool = True) -> Block:
-        """A block from its stored bytes, checked; cached if `kept`."""
+    def opened(self, index: int, stored: bytes, *, is_cached: bool = True) -> Block:
+        """A block from its stored bytes, checked; cached if `is_cached`."""
         ...
 
 
@@ -115,5 +115,5 @@ class TableWalk:
             self._first, self._span = index, self._table.span(index, self._reach())
         self._is_sought = False
         self._walked += 1
-        kept = self._walked <= _KEPT_COUNT
-        return self._table.opened(index, self._span[index - self._first], kept=kept)
+        is_cached = self._walked <= _KEPT_COUNT
+        return self._table.opened(index, self._span[index - self._first], is_cached=is_cached)

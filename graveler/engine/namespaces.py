@@ -49,8 +49,8 @@ class Namespaces:
     def other_on(self, id: str, namespace: str) -> str | Literal[Absent.ABSENT]:
         """The id of another repository whose namespace is this one, or lies above or below it."""
         place = address.normalise(namespace)
-        for each in (place, *_folders(place)):
-            for other in self._at.get(each, ()):
+        for folder in (place, *_folders(place)):
+            for other in self._at.get(folder, ()):
                 if other != id:
                     return other
         return self._below.get(place, ABSENT)

@@ -149,35 +149,35 @@ class Deadline:
         self._clock = clock
         self._end = clock.steady_seconds() + seconds
 
-    def check(self, what: str, remedy: str = "try again") -> None:
+    def check(self, action: str, remedy: str = "try again") -> None:
         """Raises `Unavailable` after the deadline.
 
-        `what` names the operation in the error text; `remedy` ends the text.
+        `action` names the operation in the error text; `remedy` ends the text.
         """
         if self._clock.steady_seconds() > self._end:
-            raise Unavailable(f"{what} took too long and was given up; {remedy}")
+            raise Unavailable(f"{action} took too long and was given up; {remedy}")
 
-    def checking(self, what: str, remedy: str = "try again") -> Callable[[], None]:
+    def checking(self, action: str, remedy: str = "try again") -> Callable[[], None]:
         """`check` as a function without arguments, for code that has no clock."""
-        return lambda: self.check(what, remedy)
+        return lambda: self.check(action, remedy)
 
 
-class Unconfirmed:
+class UnconfirmedWrite:
     """A context for an operation whose decisive write may be applied without a confirmation.
 
     After `note`, the caller must not conclude that nothing was applied.  Any `Unavailable` that
     then leaves the block is raised as `OutcomeUnknown`; other errors pass unchanged.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, action: str) -> None:
+        self._what = action
         self._noted = False
 
     def note(self) -> None:
         """Record that a decisive write was sent."""
         self._noted = True
 
-    def __enter__(self) -> "Unconfirmed":
+    def __enter__(self) -> "UnconfirmedWrite":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

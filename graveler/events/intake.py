@@ -23,7 +23,7 @@ from graveler.block import address
 from graveler.engine.events import batches
 from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
-from graveler.engine.events.take_in import Taken, Told
+from graveler.engine.events.take_in import ArrivedObject, IntakeResult
 from graveler.engine.ports import Deadline, OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, HandedOver, Invalid, NotFound
@@ -83,7 +83,7 @@ class _Taker(NamedTuple):
 
 def take_in(
     ports: Ports, messages: Sequence[Message], hand_on: HandOn, seconds: float = inf
-) -> tuple[dict[Taken, int], tuple[FailedMessage, ...]]:
+) -> tuple[dict[IntakeResult, int], tuple[FailedMessage, ...]]:
     """Stage the events of the messages; returns how many events had which result, and the messages
     that failed.
 
@@ -105,7 +105,7 @@ def take_in(
                 matched[rule].append(each)
         except GravelerError as error:
             failed[message.id] = error
-    counts: dict[Taken, int] = defaultdict(int)
+    counts: dict[IntakeResult, int] = defaultdict(int)
     for rule, matches in matched.items():
         taker = _Taker(rule, cast(OpenRepository, repos.of(rule)))
         for start in range(0, len(matches), OBJECTS_AT_ONCE):
@@ -181,7 +181,7 @@ def _rule_of(ports: Ports, job: BatchJob) -> tuple[OpenRepository, EventRule]:
 
 def _stage(
     ports: Ports, taker: _Taker, matches: Sequence[_Match], hand_on: HandOn
-) -> tuple[Sequence[Taken], dict[str, GravelerError]]:
+) -> tuple[Sequence[IntakeResult], dict[str, GravelerError]]:
     """Stage the newest event of each object.
 
     Returns what happened to each of these events, and the messages that failed.
@@ -193,7 +193,7 @@ def _stage(
         if known is None or is_newer(match.event.sequencer, known.event.sequencer):
             newest[match.event.key] = match
     broken: dict[str, GravelerError] = {}
-    objects: dict[str, Told] = {}
+    objects: dict[str, ArrivedObject] = {}
     answers = ports.fanout.map(lambda each: _told(ports, each), list(newest.values()))
     for (key, match), answer in zip(newest.items(), answers, strict=True):
         if isinstance(answer, GravelerError):
@@ -201,9 +201,11 @@ def _stage(
         else:
             objects[key] = answer
     taken = arrivals.take_in(repo, rule, list(objects.values())) if objects else ()
-    current = [key for key, became in zip(objects, taken, strict=True) if became is not Taken.OLD]
+    current = [
+        key for key, became in zip(objects, taken, strict=True) if became is not IntakeResult.OLD
+    ]
     if current:
-        staged = sum(became is Taken.STAGED for became in taken)
+        staged = sum(became is IntakeResult.STAGED for became in taken)
         delivery = Delivery(staged, marked=any(map(rule.marks, current)))
         closed = batches.note(repo, rule, delivery)
         if closed is not ABSENT:
@@ -259,12 +261,12 @@ def _matched(taker: _Taker, message: Message, event: Notification) -> _Match:
     return _Match(message.id, event, source, parse_path(taker.rule.path_of(event.key)))
 
 
-def _told(ports: Ports, matched: _Match) -> Told | GravelerError:
+def _told(ports: Ports, matched: _Match) -> ArrivedObject | GravelerError:
     try:
         value = _value(ports, matched.source, matched.event)
     except GravelerError as error:
         return error
-    return Told(matched.event.key.encode(), matched.event.sequencer, matched.path, value)
+    return ArrivedObject(matched.event.key.encode(), matched.event.sequencer, matched.path, value)
 
 
 def _value(ports: Ports, source: str, event: Notification) -> StagedValue:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from graveler import limits
 from graveler.clock import ulid
 from graveler.engine.gc import cluster_turns, collect, lists
-from graveler.engine.gc.candidates import Doomed
+from graveler.engine.gc.candidates import GarbageFile
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.jobs.record import Ordered
+from graveler.engine.jobs.record import JobOrder
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import orders
 from graveler.records import ABSENT, Job
@@ -22,7 +22,7 @@ from graveler.refs.gc import sizes
 from graveler.refs.gc.sizes import Size
 
 
-def work(repo: OpenRepository, job: Job, order: Ordered, steps: Steps) -> None:
+def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
     the lists.  Before a collection that is not a dry run, remove the checkpoints of jobs that have
     ended or are no longer on record.
@@ -78,5 +78,5 @@ def too_large(repo: OpenRepository) -> str:
     )
 
 
-def _sum(doomed: Sequence[Doomed]) -> dict[str, int]:
+def _sum(doomed: Sequence[GarbageFile]) -> dict[str, int]:
     return {"count": len(doomed), "size_bytes": sum(each.size for each in doomed)}

@@ -17,7 +17,7 @@ from graveler.engine.commits import commit
 from graveler.engine.commits.records import fresh
 from graveler.engine.commits.seal import made_once
 from graveler.engine.jobs import record as jobs
-from graveler.engine.jobs.record import Ending, Handed, Ordered, Stopped, Why
+from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
 from graveler.ids import BranchId, CommitId, StagingToken
@@ -43,7 +43,7 @@ def staged(repo: OpenRepository, branch: str) -> StagedTokens:
     return StagedTokens(record.tokens_newest_first, record.commit)
 
 
-def work(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry:
+def work(repo: OpenRepository, job: Job, order: JobOrder) -> CommitEntry:
     """Commit, or find the commit that already contains what the job waits for.
 
     Errors: those of `commit.commit` and of `handover.holder`; `Stopped` if a cluster must do it;
@@ -61,7 +61,7 @@ def work(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry:
 
 
 def find_landed(
-    repo: OpenRepository, job: Job, order: Ordered
+    repo: OpenRepository, job: Job, order: JobOrder
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that an earlier attempt has landed, or that contains what the job waits for.
 
@@ -72,7 +72,7 @@ def find_landed(
     return entry if entry is not ABSENT else _landed(repo, job, order)
 
 
-def _note(repo: OpenRepository, job: Job, order: Ordered, handed_over: HandedOver) -> None:
+def _note(repo: OpenRepository, job: Job, order: JobOrder, handed_over: HandedOver) -> None:
     age_seconds = (repo.clock.now_ns() - job.created_ns) / limits.SECOND_NS
     if age_seconds >= limits.import_seconds_max:
         raise Conflict(f"commit given up: no cluster committed it in time: id={job.id}")
@@ -81,10 +81,12 @@ def _note(repo: OpenRepository, job: Job, order: Ordered, handed_over: HandedOve
         tokens = staged(repo, job.branch).tokens
         token = tokens[0] if tokens else ""
     if token:
-        jobs.note_handed(repo, job.id, Handed(token, handed_over.job))
+        jobs.note_handed(repo, job.id, HandedCommit(token, handed_over.job))
 
 
-def _landed(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry | Literal[Absent.ABSENT]:
+def _landed(
+    repo: OpenRepository, job: Job, order: JobOrder
+) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that contains what the job waits for; ABSENT if there is none yet, or if the job
     does not wait.  Errors and cost: those of `handover.holder`.
     """
@@ -94,7 +96,7 @@ def _landed(repo: OpenRepository, job: Job, order: Ordered) -> CommitEntry | Lit
     return handover.holder(repo, job.branch, token, order.since)
 
 
-class Standing(NamedTuple):
+class JobStanding(NamedTuple):
     """A job, and the bulk job that it waits for; `waits_for` is empty if the job runs or has
     ended.
     """
@@ -103,21 +105,21 @@ class Standing(NamedTuple):
     waits_for: str
 
 
-def standing(repo: OpenRepository, job: Job) -> Standing:
+def standing(repo: OpenRepository, job: Job) -> JobStanding:
     """The state of a commit job.  If its commit has been made meanwhile, the job is ended here.
 
     Errors: `Unavailable`.  Cost: none if the job has ended, else 1 KV request; if it waits, that of
     `handover.holder` too, and 3 more at its end.
     """
     if job.ended:
-        return Standing(job, "")
+        return JobStanding(job, "")
     order = jobs.ordered(repo, job.id)
     try:
         landed = _landed(repo, job, order)
     except (Conflict, HistoryTooLong, NoChanges, NotFound) as error:
         jobs.fail(repo, job.id, error, job.owner)
-        return Standing(jobs.status(repo, job.id), "")
+        return JobStanding(jobs.status(repo, job.id), "")
     if landed is ABSENT:
-        return Standing(job, order.handed.job)
+        return JobStanding(job, order.handed.job)
     jobs.end(repo, job.id, Ending(JobState.DONE, landed=landed))
-    return Standing(jobs.status(repo, job.id), "")
+    return JobStanding(jobs.status(repo, job.id), "")

@@ -16,7 +16,7 @@ from typing import Final
 
 from graveler import limits
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Ordered, Pulse
+from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.objects import intents, read, write
 from graveler.engine.objects.intents import Intent
 from graveler.engine.ports import OpenRepository
@@ -81,11 +81,11 @@ def _told(desk: Desk, job: Job) -> Entry:
     return _result(record.ordered(desk.repo, job.id))
 
 
-def _result(order: Ordered) -> Entry:
+def _result(order: JobOrder) -> Entry:
     return decode_entry(bytes.fromhex(order.result))
 
 
-def work(repo: OpenRepository, job: Job, pulse: Pulse) -> None:
+def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
     """Copy the bytes, or continue with a recorded copy, and stage the entry.
 
     Errors: those of `write.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
@@ -120,7 +120,7 @@ def work(repo: OpenRepository, job: Job, pulse: Pulse) -> None:
     )
 
 
-def is_staged(repo: OpenRepository, job: Job, order: Ordered) -> bool:
+def is_staged(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
     """Whether an earlier attempt has staged the copy.  Errors and cost: those of
     `intents.is_written`.
     """
@@ -130,5 +130,5 @@ def is_staged(repo: OpenRepository, job: Job, order: Ordered) -> bool:
     return intents.is_written(repo, job.branch, path, _result(order), _intent(order))
 
 
-def _intent(order: Ordered) -> Intent:
+def _intent(order: JobOrder) -> Intent:
     return intents.decoded(json.loads(order.intent))

@@ -25,7 +25,7 @@ from graveler import errors
 from graveler.engine.bulk import handover
 from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Handed, NewJob
+from graveler.engine.jobs.record import HandedCommit, NewJob
 from graveler.engine.ports import OpenRepository
 from graveler.errors import (
     Code,
@@ -38,7 +38,7 @@ from graveler.errors import (
 )
 from graveler.ids import BranchId, StagingToken, parse_branch_id
 from graveler.jobs import commit
-from graveler.jobs.commit import Standing
+from graveler.jobs.commit import JobStanding
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.queue import JobMessage, Queue
@@ -134,7 +134,7 @@ def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOve
     staged = commit.staged(desk.repo, request.branch)
     if staged.tokens:
         new = _new_job(desk, request, known, staged.head)
-        handed_to = Handed(staged.tokens[0], handed.job)
+        handed_to = HandedCommit(staged.tokens[0], handed.job)
         record.begin(desk.repo, replace(new, handed=handed_to))
 
 
@@ -269,12 +269,12 @@ def status(desk: Desk, kind: str, job_id: str) -> Job:
     return standing(desk, kind, job_id).job
 
 
-def standing(desk: Desk, kind: str, job_id: str) -> Standing:
+def standing(desk: Desk, kind: str, job_id: str) -> JobStanding:
     """Like `status`, and the bulk job that the job waits for."""
     job = record.status(desk.repo, job_id)
     if job.kind != kind:
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
-    now = commit.standing(desk.repo, job) if kind == COMMIT else Standing(job, "")
+    now = commit.standing(desk.repo, job) if kind == COMMIT else JobStanding(job, "")
     revive(desk, now.job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):
         with suppress(Unavailable):  # then an equal request gets this result once more

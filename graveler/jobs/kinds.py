@@ -12,7 +12,7 @@ from graveler.engine.commits import merge
 from graveler.engine.commits.records import commit_of
 from graveler.engine.imports import run
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Ordered, Pulse
+from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NoChanges, NotFound
 from graveler.jobs import commit, copy, orders, stepwise
@@ -26,8 +26,8 @@ class Task(NamedTuple):
 
     repo: OpenRepository
     job: Job
-    order: Ordered
-    pulse: Pulse
+    order: JobOrder
+    pulse: Heartbeat
 
 
 def _commit(task: Task) -> Landed:
@@ -47,7 +47,7 @@ def _import(task: Task) -> Landed:
     request = run.decode(task.order.body)
     age_ns = task.repo.clock.now_ns() - task.job.created_ns
     mark = record.once(task.job.id, task.order)
-    resumed = run.Resumed(mark, max(0.0, age_ns / limits.SECOND_NS))
+    resumed = run.ImportState(mark, max(0.0, age_ns / limits.SECOND_NS))
     branch = task.job.branch
     landed = run.work(task.repo, branch, request, task.pulse, resumed)
     run.note_time(task.repo)

@@ -12,7 +12,7 @@ from graveler.engine.bulk.land import Finish
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.imports.run import KIND as IMPORT
-from graveler.engine.jobs.record import MARK_KEY, Ordered, once
+from graveler.engine.jobs.record import MARK_KEY, JobOrder, once
 from graveler.engine.objects.write import Source
 from graveler.records import ABSENT, Entry, Job
 from graveler.wire import decode_entry, encode_entry
@@ -99,7 +99,7 @@ def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:
     )
 
 
-def land_request(order: Ordered) -> tuple[str, Finish]:
+def land_request(order: JobOrder) -> tuple[str, Finish]:
     """The bulk job to land, and the content of the commit.  Pure."""
     fields = json.loads(order.body)
     job_id: str = fields.pop("job")
@@ -121,7 +121,7 @@ def copy_asked(branch: str, order: CopyOrder) -> JobRequest:
     return JobRequest(COPY, branch, fields, {"entry": encode_entry(order.there).hex()})
 
 
-def copy_order(order: Ordered) -> CopyOrder:
+def copy_order(order: JobOrder) -> CopyOrder:
     """The copy that a job must make.  Pure."""
     fields = json.loads(order.body)
     entry = decode_entry(bytes.fromhex(fields["entry"]))
@@ -133,13 +133,13 @@ def collect_asked(*, dry_run: bool) -> JobRequest:
     return JobRequest(COLLECT, fields={"dry_run": dry_run})
 
 
-def is_dry_run(order: Ordered) -> bool:
+def is_dry_run(order: JobOrder) -> bool:
     """Whether a collection must not change anything.  Pure."""
     dry_run: bool = json.loads(order.body)["dry_run"]
     return dry_run
 
 
-def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
+def commit_request(job: Job, order: JobOrder) -> tuple[CommitRequest, bool]:
     """The commit that a job must make, with the job's idempotency key, and whether it is forced.
     Pure.
     """
@@ -151,7 +151,7 @@ def commit_request(job: Job, order: Ordered) -> tuple[CommitRequest, bool]:
     return CommitRequest(**fields, metadata=marked, once=once(job.id, order)), force
 
 
-def merge_request(job: Job, order: Ordered) -> tuple[str, MergeRequest, bool]:
+def merge_request(job: Job, order: JobOrder) -> tuple[str, MergeRequest, bool]:
     """The merge that a job must make: source, request with the job's idempotency key, and whether
     it is forced.  Pure.
     """

@@ -14,14 +14,14 @@ from graveler import limits
 from graveler.engine.dumps import dump as dumping
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.jobs.record import Ordered, Pulse
+from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Unsupported
 from graveler.jobs import collect as collecting
 from graveler.records import Job, JobState
 
 
-def collect(repo: OpenRepository, job: Job, order: Ordered, pulse: Pulse) -> None:
+def collect(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> None:
     """Run a collection of garbage.  Does nothing if an earlier attempt has recorded the result.
 
     Errors: `Unsupported` if the job is given up, `Stopped`, those of `collecting.work`.
@@ -36,7 +36,7 @@ def collect(repo: OpenRepository, job: Job, order: Ordered, pulse: Pulse) -> Non
     collecting.work(repo, job, order, steps)
 
 
-def dump(repo: OpenRepository, job: Job, order: Ordered, pulse: Pulse) -> None:
+def dump(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> None:
     """Run a dump of refs.  Does nothing if an earlier attempt has recorded the result.
 
     Errors: `Unsupported` if the job is given up, `Stopped`, those of `dump.dump`.
@@ -47,7 +47,7 @@ def dump(repo: OpenRepository, job: Job, order: Ordered, pulse: Pulse) -> None:
     record.note_result(repo, job.id, json.dumps(tables._asdict()))
 
 
-def _begun(repo: OpenRepository, job: Job, pulse: Pulse) -> Steps:
+def _begun(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Steps:
     """Begin an attempt: the checkpoints so far.
 
     The progress of the job is the number of attempts since the last new checkpoint.  If no worker

@@ -17,7 +17,7 @@ from typing import Final
 
 from graveler import limits
 from graveler.engine.jobs import checkpoints, record
-from graveler.engine.jobs.record import Claim, Ending, Pulse, Stopped, Why
+from graveler.engine.jobs.record import Claim, Ending, Heartbeat, Stopped, Why
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import (
     Contended,
@@ -65,7 +65,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     if record.claim(repo, job_id, owner) is not Claim.OURS:
         return
     try:
-        kind = _run(repo, job_id, Pulse(repo, job_id, owner, until), owner)
+        kind = _run(repo, job_id, Heartbeat(repo, job_id, owner, until), owner)
         if kind in STEPWISE:
             with suppress(GravelerError):  # the next collection removes what stays
                 checkpoints.forget(repo, job_id)
@@ -94,7 +94,7 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
         _LOG.error("batch given up: %s", error)
 
 
-def _run(repo: OpenRepository, job_id: JobId, pulse: Pulse, owner: bytes) -> str:
+def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> str:
     """Run a claimed job until it has ended; return its kind."""
     # `Unavailable` here does not end the job: the message is delivered again.
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)

@@ -8,7 +8,7 @@ from random import Random
 
 from graveler.engine.gc import collect
 from graveler.engine.jobs import checkpoints, record
-from graveler.engine.jobs.record import Ending, NewJob, Pulse
+from graveler.engine.jobs.record import Ending, Heartbeat, NewJob
 from graveler.ids import JobId
 from graveler.records import Job, JobState
 from graveler.refs.jobs import record as records
@@ -26,14 +26,14 @@ def drawn_cuts(random: Random) -> Iterator[int]:
         yield random.choice((0, random.randint(1, _REQUESTS_MAX)))
 
 
-def collect_(keeper: Keeper, call: Call) -> collect.Collected:
+def collect_(keeper: Keeper, call: Call) -> collect.CollectionResult:
     """Run one collection: an attempt of the job that has not ended, or of a new job, or without a
     job."""
     if not keeper.by_steps:
         return collect.collect(keeper.opened, keeper.settings, delete=True)
     repo = keeper.opened
     job = _job(keeper)
-    kept = checkpoints.opened(repo, job, Pulse(repo, job.id), row_count=_ROWS)
+    kept = checkpoints.opened(repo, job, Heartbeat(repo, job.id), row_count=_ROWS)
     found = collect.collect(repo, keeper.settings, delete=True, steps=kept)
     record.end(repo, job.id, Ending(JobState.DONE))
     checkpoints.forget(repo, job.id)

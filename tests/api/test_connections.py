@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from graveler.api.connections import Admission, Admitted, ConnectionLimits
+from graveler.api.connections import Admission, Admittance, ConnectionLimits
 from graveler.api.front import Front, network
 from graveler.api.server import BoundedProtocol
 from graveler.api.service import ServiceSettings
@@ -355,22 +355,22 @@ def test_addresses_of_one_client_are_counted_together() -> None:
     bounds = ConnectionLimits(connections_max=100, per_address_max=1)
     admission = Admission(bounds, Front(trusted_proxies=(network("10.0.0.0/8"),)))
     for address, expected in (
-        ("2001:db8::1", Admitted.YES),
-        ("2001:db8::2", Admitted.TOO_MANY),
-        ("2001:db8:0:1::1", Admitted.YES),
-        ("9.9.9.9", Admitted.YES),
-        ("9.9.9.9", Admitted.TOO_MANY),
-        ("::ffff:9.9.9.8", Admitted.YES),
-        ("::ffff:9.9.9.8", Admitted.TOO_MANY),
-        ("10.1.1.1", Admitted.YES),
-        ("10.1.1.1", Admitted.YES),
-        ("", Admitted.YES),
-        ("", Admitted.YES),
+        ("2001:db8::1", Admittance.YES),
+        ("2001:db8::2", Admittance.TOO_MANY),
+        ("2001:db8:0:1::1", Admittance.YES),
+        ("9.9.9.9", Admittance.YES),
+        ("9.9.9.9", Admittance.TOO_MANY),
+        ("::ffff:9.9.9.8", Admittance.YES),
+        ("::ffff:9.9.9.8", Admittance.TOO_MANY),
+        ("10.1.1.1", Admittance.YES),
+        ("10.1.1.1", Admittance.YES),
+        ("", Admittance.YES),
+        ("", Admittance.YES),
     ):
         assert admission.enter(address) is expected, address
     assert admission.count == 8
     admission.leave("2001:db8::1")
-    assert admission.enter("2001:db8::9") is Admitted.YES
+    assert admission.enter("2001:db8::9") is Admittance.YES
 
 
 class _Clockwork:

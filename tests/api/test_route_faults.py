@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from graveler.api.routes import ROUTES
-from graveler.engine.ports import Unconfirmed
+from graveler.engine.ports import UnconfirmedWrite
 from graveler.testing.faults import Fault
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
@@ -91,7 +91,7 @@ def test_each_call_fails_in_each_way(case: Case, template: Callable[[Case], Worl
 def test_a_verb_that_forgets_what_it_sent_is_found_out(
     template: Callable[[Case], World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Unconfirmed, "note", lambda _sent: None)
+    monkeypatch.setattr(UnconfirmedWrite, "note", lambda _sent: None)
     case = next(case for case in CASES if case.operation == "deleteBranch")
     assert any("the world after" in found for found in _problems(case, template(case)))
 

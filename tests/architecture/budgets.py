@@ -12,7 +12,65 @@ CLASS_LINES_MAX = 200
 CLASS_METHODS_MAX = 12
 PROTOCOL_METHODS_MAX = 8
 # Nouns and adjectives of the field that look like participles.
-NOUNS = frozenset(("embedded", "feed", "framing", "listing", "routing", "staging"))
+NOUNS = frozenset(("embedded", "feed", "framing", "listing", "need", "routing", "staging"))
+# Participles without an ending, and pronouns: none of these names a thing.
+IRREGULAR = frozenset(
+    [
+        "asked",
+        "begun",
+        "beaten",
+        "done",
+        "drawn",
+        "found",
+        "given",
+        "gone",
+        "held",
+        "kept",
+        "known",
+        "led",
+        "made",
+        "meant",
+        "mine",
+        "ours",
+        "put",
+        "said",
+        "seen",
+        "sent",
+        "sewn",
+        "shown",
+        "spent",
+        "taken",
+        "theirs",
+        "there",
+        "told",
+        "wanted",
+        "what",
+        "who",
+        "written",
+    ]
+)
+# Local names that say nothing about what they hold.
+IDLE_NAMES = frozenset(
+    [
+        "asked",
+        "found",
+        "given",
+        "kept",
+        "made",
+        "meant",
+        "mine",
+        "ours",
+        "said",
+        "theirs",
+        "there",
+        "told",
+        "wanted",
+        "what",
+        "who",
+    ]
+)
+# Bases of records.  A class with another base may be an error, and errors are named by a state.
+RECORD_BASES = frozenset(("Enum", "Generic", "NamedTuple", "Protocol", "StrEnum"))
 EMPTY_NAMES = frozenset(
     ("helper", "helpers", "util", "utils", "manager", "common", "base", "data", "info", "process")
 )
@@ -112,9 +170,35 @@ def participle_name(module: Module) -> Iterator[Violation]:
     name = module.dotted[-1]
     if module.path.endswith("__init__.py"):
         return
-    if name.endswith(("ing", "ed")) and name not in NOUNS:
+    if (name.endswith(("ing", "ed")) and name not in NOUNS) or name in IRREGULAR:
         remedy = "name the thing (`sources`) or the verb (`merge`)"
         yield Violation("participle_name", module.path, 1, name, 1, remedy)
+
+
+def participle_class(module: Module) -> Iterator[Violation]:
+    """A record is named by the thing that it is, never by a single participle or pronoun."""
+    for node in _classes(module.tree):
+        bases = [each.value if isinstance(each, ast.Subscript) else each for each in node.bases]
+        if {getattr(each, "id", getattr(each, "attr", "")) for each in bases} - RECORD_BASES:
+            continue
+        word = node.name.lstrip("_").lower()
+        is_word = len(re.findall(r"[A-Z]", node.name)) == 1
+        if is_word and word not in NOUNS and (word.endswith("ed") or word in IRREGULAR):
+            remedy = "name the thing (`JobRequest`), not what happened to it (`Asked`)"
+            yield Violation("participle_class", module.path, node.lineno, node.name, 1, remedy)
+
+
+def idle_name(module: Module) -> Iterator[Violation]:
+    """No variable or parameter of a function has a name that tells nothing (`found`, `said`)."""
+    for name, node in _functions(module.tree):
+        bound = {each.arg: each for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                bound.setdefault(each.id, each)
+        for word in sorted(bound.keys() & IDLE_NAMES):
+            remedy = "name what it holds: `row`, `branch`, `match`, `answer`"
+            line = bound[word].lineno
+            yield Violation("idle_name", module.path, line, f"{name}.{word}", 1, remedy)
 
 
 def _lines(node: Function | ast.ClassDef) -> int:

@@ -17,6 +17,8 @@ RULES: tuple[Rule, ...] = (
     budgets.contract_docstring,
     budgets.empty_name,
     budgets.participle_name,
+    budgets.participle_class,
+    budgets.idle_name,
 )
 
 _LINES = "\n".join(["    pass"] * 60)
@@ -45,6 +47,11 @@ CANARIES: tuple[tuple[Rule, str, str], ...] = (
     (imports.quiet_import, "graveler/limits.py", "print(1)"),
     (budgets.participle_name, "graveler/api/sending.py", "x = 1"),
     (budgets.participle_name, "graveler/refs/unreached.py", "x = 1"),
+    (budgets.participle_name, "graveler/cli/told.py", "x = 1"),
+    (budgets.participle_class, "graveler/jobs/orders.py", "class Asked(NamedTuple): ..."),
+    (budgets.participle_class, "graveler/kv/database.py", "class _Opened: ..."),
+    (budgets.idle_name, "graveler/kv/memory.py", "def f():\n    found = 1"),
+    (budgets.idle_name, "graveler/kv/memory.py", "def f(said): ..."),
     (imports.quiet_import, "graveler/limits.py", "for i in range(3):\n    x = i"),
     (
         imports.late_import,
@@ -91,6 +98,7 @@ CLEAN: tuple[tuple[str, str], ...] = (
         "graveler/block/registry.py",
         "def f():\n  from graveler.block import memory\n  return memory\n",
     ),
+    ("graveler/errors.py", "class Refused(GravelerError): ...\nclass StagedRow: ...\n"),
     ("graveler/refs/merge_base.py", "class MergeBase:\n    def f(self, a, b, c, d, e, g): ...\n"),
     ("graveler/testing/kv_suite.py", "import time\nfrom graveler.engine import ports\n"),
 )

@@ -96,7 +96,7 @@ def test_a_cold_point_costs_four_reads_at_most(lake: Lake, number: int) -> None:
     [(0, 1), (20_017, 1), (PER_RANGE - 500, 2), (PER_RANGE - 990, 2), (PER_RANGE - 10, 2)],
 )
 def test_a_cold_page_costs_six_reads_at_most(lake: Lake, start: int, ranges: int) -> None:
-    cursor = reader.cursor(lake.cold(), lake.metarange, wanted=1_001, jumps=False)
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001, jumps=False)
     first = FIRST + start
     page = list_page(cursor, b"", b"", key(first - 1), 1_000)
     assert [line.key for line in page.lines] == [key(n) for n in range(first, first + 1_000)]
@@ -112,7 +112,7 @@ def test_a_cold_page_of_folders_costs_two_reads_a_range(
     lake: Lake, folder: bytes, lines: int, ranges: int
 ) -> None:
     """Folders wider than a range: each is entered at one place, and left for another range."""
-    cursor = reader.cursor(lake.cold(), lake.metarange, wanted=1_001)
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001)
     page = list_page(cursor, folder, b"/", b"", 1_000)
     assert len(page.lines) == lines
     assert lake.blocks.requests <= 2 + 2 * ranges, touched(lake)
@@ -122,12 +122,12 @@ def test_a_cold_page_of_folders_costs_two_reads_a_range(
 def test_a_cold_page_of_narrow_folders_costs_two_reads_a_range(lake: Lake) -> None:
     """Folders narrower than a range: hours of 500 objects, days of 12,000."""
     day = key(FIRST + 5_000).rpartition(b"hour=")[0]
-    cursor = reader.cursor(lake.cold(), lake.metarange, wanted=1_001)
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001)
     assert len(list_page(cursor, day, b"/", b"", 1_000).lines) == 24
     assert lake.blocks.requests <= 2 + 2, touched(lake)
     month = day.rpartition(b"day=")[0]
     after = key(FIRST + 8_000).rpartition(b"hour=")[0]
-    cursor = reader.cursor(lake.cold(), lake.metarange, wanted=8)
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=8)
     page = list_page(cursor, month, b"/", after, 6)
     assert len(page.lines) == 6
     assert lake.blocks.requests <= 2 + 2 * 2, touched(lake)
@@ -138,7 +138,7 @@ def test_a_cold_page_of_one_folder_costs_two_reads_a_range(
     lake: Lake, start: int, ranges: int
 ) -> None:
     """A folder of files, with a delimiter that none of them has: read on, not sought."""
-    cursor = reader.cursor(lake.cold(), lake.metarange, wanted=1_001)
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001)
     folder = key(FIRST + start).rpartition(b"/")[0] + b"/"
     page = list_page(cursor, folder, b"/", b"", 1_000)
     assert len(page.lines) == PER_HOUR

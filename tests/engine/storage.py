@@ -10,7 +10,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
-from graveler.engine.gc.collect import Collected
+from graveler.engine.gc.collect import CollectionResult
 from graveler.engine.objects import read as reads
 from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
@@ -61,7 +61,7 @@ class Storage:
             self.clock.sleep(seconds * part)
             janitor.sweep(self.opened)
 
-    def collect(self, *, delete: bool = True) -> Collected:
+    def collect(self, *, delete: bool = True) -> CollectionResult:
         return collect.collect(self.opened, delete=delete)
 
     def collected(self) -> int:
@@ -100,6 +100,6 @@ def _opened(kv: MemoryStore, blocks: MemoryBlocks, clock: TickingClock, scratch:
     return Storage(ports_of(drivers, bytes(32)), blocks, clock, scratch)
 
 
-def kinds(found: Collected) -> Counter[tuple[str, str]]:
+def kinds(found: CollectionResult) -> Counter[tuple[str, str]]:
     """How many of each kind were condemned, for which reason."""
     return Counter((each.kind, each.reason) for each in found.condemned)

@@ -13,7 +13,7 @@ import pytest
 from graveler import limits, wire
 from graveler.engine.commits import reset
 from graveler.engine.events import take_in
-from graveler.engine.events.take_in import Told
+from graveler.engine.events.take_in import ArrivedObject
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
@@ -238,8 +238,8 @@ def test_events_over_unlike_tokens(lake: Lake) -> None:
     said = mixed(lake)
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing")
 
-    def told(number: int, sequencer: str, value: StagedValue) -> Told:
-        return Told(b"k%d" % number, sequencer, b"e/%03d" % number, value)
+    def told(number: int, sequencer: str, value: StagedValue) -> ArrivedObject:
+        return ArrivedObject(b"k%d" % number, sequencer, b"e/%03d" % number, value)
 
     def value(identity: str) -> bytes:
         return wire.encode_entry(Entry("mem://landing/k", len(identity), identity, 1))

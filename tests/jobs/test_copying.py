@@ -348,7 +348,7 @@ def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
     world.work(job.id)
     attend(world)
     world.lake.put("copied", "newer")
-    copy.work(repo, job, record.Pulse(repo, job.id, owner))
+    copy.work(repo, job, record.Heartbeat(repo, job.id, owner))
     assert world.lake.tree()["copied"] == "newer"
 
 

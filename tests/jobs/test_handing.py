@@ -12,7 +12,7 @@ from graveler.engine.commits.records import head_of
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import NewJob, Pulse, Stopped
+from graveler.engine.jobs.record import Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import (
@@ -328,13 +328,13 @@ def test_an_import_goes_on_where_another_runner_was() -> None:
     request = ImportRequest(sources, "import", COMMITTER)
     job = run.submit(lake.opened, "main", request, owner=b"")
     mark = record.once(job.id, record.ordered(lake.opened, job.id))
-    resumed = run.Resumed(mark, spill_count=1_000)
-    stopping = _StopsAt(Pulse(lake.opened, job.id), 2_100)
+    resumed = run.ImportState(mark, spill_count=1_000)
+    stopping = _StopsAt(Heartbeat(lake.opened, job.id), 2_100)
     with pytest.raises(Stopped):
         run.work(lake.opened, "main", request, stopping, resumed)
     for path in paths[:1_500]:  # of the first step, and half of the second
         lake.ports.blocks.delete(SOURCE + path)
-    pulse = Pulse(lake.opened, job.id)
+    pulse = Heartbeat(lake.opened, job.id)
     run.work(lake.opened, "main", request, pulse, resumed)
     found = lake_paths(lake)
     assert set(paths[:1_000]) <= found and set(paths[2_000:]) <= found
@@ -342,10 +342,10 @@ def test_an_import_goes_on_where_another_runner_was() -> None:
     assert len(world.marked(job.id)) == 1
 
 
-class _StopsAt(Pulse):
+class _StopsAt(Heartbeat):
     """Stops a runner that has listed so many."""
 
-    def __init__(self, pulse: Pulse, progress: int) -> None:
+    def __init__(self, pulse: Heartbeat, progress: int) -> None:
         self.__dict__.update(pulse.__dict__)
         self._stop = progress
 

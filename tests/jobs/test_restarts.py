@@ -213,7 +213,7 @@ def test_an_import_that_gets_further_is_not_given_up() -> None:
         cut_off(world, job)
         owner = repo.ids.stamp()
         record.claim(repo, job.id, owner)
-        record.Pulse(repo, job.id, owner).beat(number + 1, always=True)
+        record.Heartbeat(repo, job.id, owner).beat(number + 1, always=True)
         record.release(repo, job.id, owner)
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE

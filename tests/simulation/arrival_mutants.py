@@ -97,8 +97,8 @@ ARRIVAL_MUTANTS = (
             Edit(
                 ARRIVING,
                 "_step",
-                "_Verdict(Taken.KNOWN, open=True, ours=True)",
-                "_Verdict(Taken.KNOWN)",
+                "_Verdict(IntakeResult.KNOWN, open=True, ours=True)",
+                "_Verdict(IntakeResult.KNOWN)",
             ),
             Edit(ARRIVING, "_step", "_record(...)", "True"),
         ),
@@ -160,6 +160,13 @@ ARRIVAL_MUTANTS = (
         "B4",
         "a delivery whose events are all known is not noted",
         ("arrivals", "crash"),
-        (Edit(INTAKE, "_stage", "__became__ is not Taken.OLD", "__became__ is Taken.STAGED"),),
+        (
+            Edit(
+                INTAKE,
+                "_stage",
+                "__became__ is not IntakeResult.OLD",
+                "__became__ is IntakeResult.STAGED",
+            ),
+        ),
     ),
 )

@@ -61,7 +61,7 @@ LATER_MUTANTS = (
                 COMMIT,
                 "_build",
                 "trim_notes(*__arguments__)",
-                "trim_notes(*__arguments__)[made is None :]",
+                "trim_notes(*__arguments__)[entry is None :]",
             ),
         ),
     ),

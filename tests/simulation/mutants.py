@@ -270,7 +270,7 @@ MUTANTS = (
                 "_write",
                 "__order__, __written__ = put_newer(...)",
                 """
-                look = _look(repo, seen, key, Attempts(b"", "", []))
+                look = _look(repo, seen, key, WriteState(b"", "", []))
                 if value is TOMBSTONE and look.present is ABSENT:
                     __written__ = True
                 else:
@@ -387,7 +387,7 @@ MUTANTS = (
                 "__done__ = swap(...)",
                 """
                 repo.kv.delete(branches.space(repo.record), [branches.branch_key(branch)])
-                __done__ = found
+                __done__ = seen
                 """,
             ),
         ),

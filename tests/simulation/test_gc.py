@@ -14,11 +14,11 @@ from graveler.engine.gc import candidates as candidates_module
 from graveler.engine.gc import collect, mark, retention
 from graveler.engine.gc import content as content_use
 from graveler.engine.gc import listing as listed
-from graveler.engine.gc.candidates import Candidates, Doomed
+from graveler.engine.gc.candidates import Candidates, GarbageFile
 from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.gc.content import Content
 from graveler.engine.gc.listing import Listing
-from graveler.engine.gc.retention import Heads, Kept, Refs
+from graveler.engine.gc.retention import Heads, KeptCommits, Refs
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.ports import OpenRepository
 from graveler.errors import AlreadyExists, GravelerError
@@ -90,7 +90,7 @@ _STRIKE = Candidates.strike
 def whatever_version(patch: pytest.MonkeyPatch) -> None:
     """A file that was written again is deleted with the old one."""
 
-    def delete(repo: OpenRepository, doomed: Sequence[Doomed]) -> None:
+    def delete(repo: OpenRepository, doomed: Sequence[GarbageFile]) -> None:
         for each in doomed:
             repo.blocks.delete(f"{repo.namespace}/{each.address}", ANY_VERSION)
 
@@ -130,7 +130,7 @@ def staged_rows_do_not_count(patch: pytest.MonkeyPatch) -> None:
 def only_relative_addresses_count(patch: pytest.MonkeyPatch) -> None:
     used = candidates_module.used_name
 
-    def relative(repo: Repository, entry: candidates_module.Addressed) -> str:
+    def relative(repo: Repository, entry: candidates_module.AddressedEntry) -> str:
         return "" if entry.address_type == AddressType.FULL else used(repo, entry)
 
     patch.setattr(mark, "used_name", relative)
@@ -189,7 +189,7 @@ def _by_its_date(
     refs: Heads,
     _: object,
     now_ns: int,
-) -> Kept:
+) -> KeptCommits:
     dates = {id: commit.created_ns for id, commit in history.items()}
     return retention.kept(rule, history, refs, dates, now_ns)
 

@@ -17,7 +17,7 @@ from graveler.spark.core import cuts
 from graveler.spark.core.check import Addresses
 from graveler.spark.core.columns import canonical
 from graveler.spark.core.join import here, joined_over
-from graveler.spark.core.tasks import Order, Task, importing
+from graveler.spark.core.tasks import Task, TaskOrder, importing
 from graveler.wire import encode_entry
 
 SCHEMA = (
@@ -108,4 +108,4 @@ def spread(spark: SparkSession, place: Place, rows: Sequence[Row]) -> Spread:
     plain = canonical(frame(spark, rows), b"")
     at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
     given = cuts.with_hashes(cuts.spread(cuts.with_ends(plain, place.breaks), at))
-    return Spread(given, at, importing(Order(place, Addresses.FULL, at, 10)))
+    return Spread(given, at, importing(TaskOrder(place, Addresses.FULL, at, 10)))

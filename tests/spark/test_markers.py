@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from graveler.spark.cluster.markers import Marks, count
+from graveler.spark.cluster.markers import JobMarkers, count
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.verbs.imports import ImportOptions, import_rows
 from tests.spark.lakes import frame, sequential, some_rows
@@ -25,7 +25,7 @@ def test_finished_buckets_are_not_done_again(
     rows = [*some_rows(95, 1_200), (None, *some_rows(96, 1)[0][1:])]
     first = import_rows(frame(spark, rows), place, OPTIONS)
     before = marks(place)
-    assert count(opened(place).blocks, Marks(place.namespace, "nightly")) == len(before) > 6
+    assert count(opened(place).blocks, JobMarkers(place.namespace, "nightly")) == len(before) > 6
     for name in sorted(before)[::2]:
         before.pop(name)[0].unlink()
     again = import_rows(frame(spark, rows, partitions=5), place, OPTIONS)
@@ -53,5 +53,5 @@ def test_marks_of_an_earlier_job_of_the_name_count_for_nothing(
     assert len(made) == len(before)
     assert {name: marks(place)[name] for name in before} == before
     for birth in (1, 2):
-        found = Marks(place.namespace, "nightly", birth=birth)
+        found = JobMarkers(place.namespace, "nightly", birth=birth)
         assert count(opened(place).blocks, found) == len(before)

@@ -66,8 +66,8 @@ def check(repo: OpenRepository, text: str, known: MetarangeId, prefix: bytes) ->
     except Corrupt as error:
         raise Invalid(f"metarange refused: {error}") from error
     check_below(refs, prefix)
-    there = {ref.id for ref in space.metarange(known).ranges}
-    fresh = [ref for ref in refs if ref.id not in there]
+    known_ids = {ref.id for ref in space.metarange(known).ranges}
+    fresh = [ref for ref in refs if ref.id not in known_ids]
     for at in range(0, len(fresh), _BATCH):
         repo.fanout.map(lambda ref: _check_range(space, ref), fresh[at : at + _BATCH])
     rules, sample = _Rules(repo, known), list(_sampled(fresh))
@@ -84,13 +84,13 @@ def check_same(repo: OpenRepository, written: MetarangeId, known: MetarangeId) -
     Cost: the sampled ranges in full, and the ranges of `known` with their keys.
     """
     space = keyspace(repo)
-    refs, there = space.metarange(written).ranges, space.metarange(known).ranges
-    if totals(refs) != totals(there):
+    refs, known_refs = space.metarange(written).ranges, space.metarange(known).ranges
+    if totals(refs) != totals(known_refs):
         raise Invalid(
             "metarange refused: packing must not change entries, but its entries differ from those "
             "of its base"
         )
-    ids = {ref.id for ref in there}
+    ids = {ref.id for ref in known_refs}
     for ref in _sampled([ref for ref in refs if ref.id not in ids]):
         records = (record for batch in range_batches(space, ref) for record in batch)
         expected = islice(scan(space, known, ref.min_key), ref.count)

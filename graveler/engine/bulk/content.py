@@ -46,7 +46,7 @@ def committed(
 
     def staged() -> Iterator[Change]:
         moved = diff(space, base, head)
-        while batch := [found.key for found in islice(moved, _BATCH)]:
+        while batch := [item.key for item in islice(moved, _BATCH)]:
             rows = area.lookup_many(repo.kv, tokens, batch)
             yield from ((key, rows[key].value) for key in batch if key in rows)
 

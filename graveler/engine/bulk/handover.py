@@ -45,11 +45,13 @@ def check(repo: OpenRepository, branch: BranchId, record: Branch) -> None:
         raise _handed_over(repo, branch, last.id)
 
 
-def hand_over(repo: OpenRepository, branch: BranchId, record: Branch, said: Said) -> HandedOver:
+def hand_over(
+    repo: OpenRepository, branch: BranchId, record: Branch, description: Said
+) -> HandedOver:
     """Have a bulk job wait for the sealed tokens of a record; if one waits already, use that one.
 
-    `said`: message and metadata of the commit that the job must make.  The returned error names the
-    job, also for a repeated or another request.
+    `description`: message and metadata of the commit that the job must make.  The returned error
+    names the job, also for a repeated or another request.
 
     Errors: `OutcomeUnknown`, `Unavailable`.  Cost: 2 KV requests.
     """
@@ -59,12 +61,12 @@ def hand_over(repo: OpenRepository, branch: BranchId, record: Branch, said: Said
     job_id = jobs.next_id(repo, _stem(record), last)
     # If two callers begin the job at the same time, one succeeds.  What the other one sealed in
     # addition stays staged.
-    bulk.begin_on(repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *said))
+    bulk.begin_on(repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *description))
     return _handed_over(repo, branch, job_id)
 
 
 def holder(
-    repo: OpenRepository, branch: BranchId, wanted: StagingToken, since: CommitId
+    repo: OpenRepository, branch: BranchId, token: StagingToken, since: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that has folded in a token; ABSENT while the branch still names the token.
 
@@ -75,11 +77,11 @@ def holder(
     since.
     """
     record = fresh(repo, branch).branch
-    if wanted in record.tokens_newest_first:
+    if token in record.tokens_newest_first:
         return ABSENT
     for entry in history_until(repo, record.commit, since):
         notes = commits.folds_of(repo.kv, repo.record, branch, entry.id)
-        if any(wanted in note.tokens for note in notes):
+        if any(token in note.tokens for note in notes):
             if entry.id == since:
                 raise NoChanges(NO_CHANGES)
             return entry
@@ -93,8 +95,8 @@ def _stem(record: Branch) -> str:
 
 
 def _last(repo: OpenRepository, record: Branch) -> Job | Literal[Absent.ABSENT]:
-    found = records.list_some(repo.kv, repo.record, _stem(record))
-    return found[-1].job if found else ABSENT
+    jobs = records.list_some(repo.kv, repo.record, _stem(record))
+    return jobs[-1].job if jobs else ABSENT
 
 
 def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOver:

@@ -192,16 +192,16 @@ def begin_on(
     base, tokens = record.commit, tokens_of(record)
     if new.mode is Mode.COMMIT:
         tokens = tokens[1:]
-    said: dict[str, Any] = {"mode": new.mode, "prefix": new.prefix, "tokens": tokens}
+    fields: dict[str, Any] = {"mode": new.mode, "prefix": new.prefix, "tokens": tokens}
     if new.message:
-        said |= {"message": new.message, "metadata": dict(new.metadata)}
+        fields |= {"message": new.message, "metadata": dict(new.metadata)}
     if new.purpose:
-        said["purpose"] = new.purpose
+        fields["purpose"] = new.purpose
     if new.breaks is not ABSENT:
-        said["breaks"] = break_json.told(new.breaks)
+        fields["breaks"] = break_json.told(new.breaks)
     if is_named:
-        said["named"] = True
-    body = json.dumps(said)
+        fields["named"] = True
+    body = json.dumps(fields)
     stamp = repo.ids.stamp()
     job = jobs.begin(repo, NewJob(JobId(new.id), KIND, branch, body, base, stamp))
     if job.owner != stamp:
@@ -229,31 +229,33 @@ def status(repo: OpenRepository, branch: str, job_id: str) -> Bulk:
     return seen(repo, branch, job_id).bulk
 
 
-class Seen(NamedTuple):
+class StoredBulk(NamedTuple):
     """A job with the version of its record."""
 
     bulk: Bulk
     record: records.VersionedJob
 
 
-def seen(repo: OpenRepository, branch: str, job_id: str) -> Seen:
+def seen(repo: OpenRepository, branch: str, job_id: str) -> StoredBulk:
     """The job with everything in its records.  Errors: `NotFound`.  Cost: 2 KV requests."""
-    found = records.find(repo.kv, repo.record, JobId(job_id)) if _ID.fullmatch(job_id) else ABSENT
-    if found is ABSENT or (found.job.kind, found.job.branch) != (KIND, branch):
+    record = records.find(repo.kv, repo.record, JobId(job_id)) if _ID.fullmatch(job_id) else ABSENT
+    if record is ABSENT or (record.job.kind, record.job.branch) != (KIND, branch):
         raise NotFound(f"bulk job not found: id={job_id:.80} branch={branch:.80}")
-    order = jobs.ordered(repo, found.job.id)
-    said = json.loads(order.body)
+    order = jobs.ordered(repo, record.job.id)
+    fields = json.loads(order.body)
     base = CommitEntry(order.since, commit_of(repo, order.since))
-    tokens = tuple(StagedToken(*each) for each in said["tokens"])
-    bulk = Bulk(found.job, base, _asked(found.job, said), tokens, said.get("named", False))
-    return Seen(bulk, found)
+    tokens = tuple(StagedToken(*each) for each in fields["tokens"])
+    bulk = Bulk(record.job, base, _asked(record.job, fields), tokens, fields.get("named", False))
+    return StoredBulk(bulk, record)
 
 
-def _asked(job: Job, said: dict[str, Any]) -> NewBulk:
-    breaks = break_json.parsed(said["breaks"]) if "breaks" in said else ABSENT
-    message, metadata = said.get("message", ""), said.get("metadata", {})
-    purpose = said.get("purpose", "")
-    return NewBulk(Mode(said["mode"]), said["prefix"], job.id, breaks, message, metadata, purpose)
+def _asked(job: Job, fields: dict[str, Any]) -> NewBulk:
+    breaks = break_json.parsed(fields["breaks"]) if "breaks" in fields else ABSENT
+    message, metadata = fields.get("message", ""), fields.get("metadata", {})
+    purpose = fields.get("purpose", "")
+    return NewBulk(
+        Mode(fields["mode"]), fields["prefix"], job.id, breaks, message, metadata, purpose
+    )
 
 
 def heartbeat(repo: OpenRepository, branch: str, job_id: str, progress: int = -1) -> Bulk:
@@ -287,12 +289,12 @@ def cancel(repo: OpenRepository, branch: str, job_id: str) -> None:
 
 def list_alive(repo: OpenRepository) -> list[Bulk]:
     """Jobs that may still land.  Cost: 1 KV request for each 1,000 jobs, 2 for each of them."""
-    found = [
+    bulks = [
         status(repo, seen.job.branch, seen.job.id)
         for seen in records.list_all(repo.kv, repo.record)
         if seen.job.kind == KIND and not seen.job.ended
     ]
-    return [each for each in found if not each.job.ended and not is_expired(repo, each)]
+    return [each for each in bulks if not each.job.ended and not is_expired(repo, each)]
 
 
 def is_expired(ports: Ports, bulk: Bulk) -> bool:
@@ -338,17 +340,17 @@ def note_landing(repo: OpenRepository, bulk: Bulk, request_id: str) -> None:
     Idempotent.  Errors: `Conflict`, `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(_ROUNDS):
-        found = records.get(repo.kv, repo.record, bulk.job.id)
-        if found.job.state in (JobState.LANDING, JobState.DONE):  # by a twin or an earlier round
-            check_same(found.job, request_id)
+        record = records.get(repo.kv, repo.record, bulk.job.id)
+        if record.job.state in (JobState.LANDING, JobState.DONE):  # by a twin or an earlier round
+            check_same(record.job, request_id)
             return
-        check_alive(repo, replace(bulk, job=found.job))
-        landing = found.job._replace(
+        check_alive(repo, replace(bulk, job=record.job))
+        landing = record.job._replace(
             state=JobState.LANDING,
             owner=request_id.encode(),
             updated_ns=repo.clock.now_ns(),
         )
-        if records.put(repo.kv, repo.record, landing, found, repo.ids.stamp()) is not ABSENT:
+        if records.put(repo.kv, repo.record, landing, record, repo.ids.stamp()) is not ABSENT:
             return
     raise Unavailable(f"bulk job not landed: its record could not be stored: id={bulk.job.id}")
 
@@ -359,11 +361,11 @@ def note_done(repo: OpenRepository, job_id: JobId, landed: CommitEntry) -> None:
     Errors: `OutcomeUnknown` if that cannot be recorded; a repeated request finds the commit by the
     idempotency key.  Cost: 2 KV requests.
     """
-    said = f"bulk job landed, and is not noted; ask again: id={job_id}"
+    text = f"bulk job landed, and is not noted; ask again: id={job_id}"
     try:
         noted = jobs.finish(repo, job_id, jobs.Ending(JobState.DONE, landed=landed))
         noted = noted or jobs.status(repo, job_id).state is JobState.DONE
     except Unavailable as error:
-        raise OutcomeUnknown(said) from error
+        raise OutcomeUnknown(text) from error
     if not noted:
-        raise OutcomeUnknown(said)
+        raise OutcomeUnknown(text)

@@ -60,7 +60,7 @@ class Finish:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def finish(repo: OpenRepository, branch: str, job_id: str, asked: Finish) -> CommitEntry:
+def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> CommitEntry:
     """Land what the job wrote as one commit; the same request, repeated, returns that commit.
 
     Errors: `NotFound` (job, metarange or range); `Invalid` (metarange refused: see `check.check`);
@@ -73,17 +73,17 @@ def finish(repo: OpenRepository, branch: str, job_id: str, asked: Finish) -> Com
     Cost: 10 KV requests on a clean branch with one shard; and those of `check.check` and of
     `bulk_content`.
     """
-    check_message(asked.message)
-    check_metadata(asked.metadata)
-    if not 0 < len(asked.request_id.encode()) <= _REQUEST_LENGTH_MAX:
+    check_message(order.message)
+    check_metadata(order.metadata)
+    if not 0 < len(order.request_id.encode()) <= _REQUEST_LENGTH_MAX:
         raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
     bulk = seen(repo, branch, job_id).bulk
     once = bulk.once
-    known = _known(repo, bulk, once, asked)
+    known = _known(repo, bulk, once, order)
     if known is not ABSENT:
         return known
     try:
-        landed = _landed(repo, bulk, once, asked)
+        landed = _landed(repo, bulk, once, order)
     except (Conflict, Invalid, NotFound) as error:
         if bulk.job.state is not JobState.LANDING:
             raise
@@ -94,7 +94,7 @@ def finish(repo: OpenRepository, branch: str, job_id: str, asked: Finish) -> Com
 
 
 def find_landed(
-    repo: OpenRepository, branch: str, job_id: str, asked: Finish
+    repo: OpenRepository, branch: str, job_id: str, order: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit, if this request has landed the job; the job record then records it, too.
 
@@ -105,7 +105,7 @@ def find_landed(
     job = bulk.job
     if job.state not in (JobState.LANDING, JobState.DONE):
         return ABSENT
-    check_same(job, asked.request_id)
+    check_same(job, order.request_id)
     if job.state is JobState.DONE:
         return CommitEntry(job.commit, commit_of(repo, job.commit))
     head = fresh(repo, job.branch).branch.commit
@@ -115,28 +115,28 @@ def find_landed(
     return landed
 
 
-def _landed(repo: OpenRepository, bulk: Bulk, once: Once, asked: Finish) -> CommitEntry:
+def _landed(repo: OpenRepository, bulk: Bulk, once: Once, order: Finish) -> CommitEntry:
     prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
     base = bulk.base.commit.metarange
-    written = check.check(repo, asked.metarange, base, prefix)
+    written = check.check(repo, order.metarange, base, prefix)
     if bulk.mode is Mode.PACK:
         check.check_same(repo, written, base)
-    work = _Work(repo, bulk, asked, written, once)
+    work = _Work(repo, bulk, order, written, once)
     return _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
 
 
 def _known(
-    repo: OpenRepository, bulk: Bulk, once: Once, asked: Finish
+    repo: OpenRepository, bulk: Bulk, once: Once, order: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit, if this request has landed the job before.  Raises `Conflict` if the job cannot
     land any more.
     """
     job = bulk.job
     if job.state is JobState.DONE:
-        check_same(job, asked.request_id)
+        check_same(job, order.request_id)
         return CommitEntry(job.commit, commit_of(repo, job.commit))
     if job.state is JobState.LANDING:
-        check_same(job, asked.request_id)
+        check_same(job, order.request_id)
         if is_expired(repo, bulk):
             head = fresh(repo, job.branch).branch.commit
             landed = made_once(repo, once, head)
@@ -160,8 +160,8 @@ class _Work:
     def deadline(self) -> Deadline:
         """No swap is sent after the job's expiry, nor after the time limit of a commit."""
         clock = self.repo.clock
-        left = (self.bulk.expires_ns - clock.now_ns()) / limits.SECOND_NS
-        return Deadline(clock, min(left, self.repo.settings.commit_seconds_max))
+        remaining = (self.bulk.expires_ns - clock.now_ns()) / limits.SECOND_NS
+        return Deadline(clock, min(remaining, self.repo.settings.commit_seconds_max))
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -214,9 +214,9 @@ def _committed(work: _Work) -> CommitEntry:
     )
     attempt = commit.Attempt(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
     now = fresh(repo, name)
-    made = made_once(repo, work.once, now.branch.commit)
-    if made is not ABSENT:
-        return made
+    earlier = made_once(repo, work.once, now.branch.commit)
+    if earlier is not ABSENT:
+        return earlier
     try:
         return commit.fold_written(attempt, now, commit.Folding(scanned, content))
     except NoChanges as error:

@@ -54,16 +54,16 @@ def page(
     does not have.  Cost: 2 KV requests.
     """
     record = fresh(repo, parse_branch_id(branch)).branch
-    found = next((each for each in record.tokens_newest_first if each == token), None)
-    if found is None:
+    known = next((each for each in record.tokens_newest_first if each == token), None)
+    if known is None:
         raise NotFound(
             f"staging token does not belong to the branch: token={token:.80} branch={branch}"
         )
-    if not 0 <= shard < area.shard_count(found):
-        raise Invalid(f"shard must be 0 to {area.shard_count(found) - 1}: shard={shard}")
+    if not 0 <= shard < area.shard_count(known):
+        raise Invalid(f"shard must be 0 to {area.shard_count(known) - 1}: shard={shard}")
     start = parse_path(after, "after") + b"\0" if after else b""
     limit = max(1, min(amount, limits.bulk_page_count_max))
-    rows, more = area.shard_page(repo.kv, found, shard, start, limit)
+    rows, more = area.shard_page(repo.kv, known, shard, start, limit)
     length = 0
     for count, (_, staged) in enumerate(rows, start=1):
         length += 0 if staged.value is TOMBSTONE else len(staged.value)

@@ -56,8 +56,8 @@ def add_record(repo: OpenRepository, record: NewCommitRecord, *, force: bool = F
             "generation must be one more than the greatest generation of the parents: "
             f"{drawn.generation}"
         )
-    made = drawn._replace(version=record.commit.version)
-    commits.put(repo.kv, repo.record, CommitId(record.id), made, repo.ids.stamp())
+    commit = drawn._replace(version=record.commit.version)
+    commits.put(repo.kv, repo.record, CommitId(record.id), commit, repo.ids.stamp())
 
 
 def metarange_location(repo: OpenRepository, metarange_id: str) -> str:

@@ -47,7 +47,7 @@ from graveler.engine.commits.seal import history_until, made_once, nothing_stage
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
-    Unconfirmed,
+    UnconfirmedWrite,
     check_writable,
     given_or_now,
 )
@@ -137,9 +137,9 @@ def commit(
         return _commit_metarange(repo, name, request)
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
     first = fresh(repo, name)
-    made = made_once(repo, request.once, first.branch.commit)
-    if made is not ABSENT:
-        return made
+    earlier = made_once(repo, request.once, first.branch.commit)
+    if earlier is not ABSENT:
+        return earlier
     handover.check(repo, name, first.branch)
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, name)
@@ -170,17 +170,17 @@ def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
     oldest = call._replace(wanted=sealed[-1])
     if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
         return fold(oldest, first)
-    made: CommitEntry | Literal[Absent.ABSENT] = ABSENT
+    entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     with suppress(NoChanges, Conflict):  # the second fold finds out what happened to the tokens
-        made = fold(oldest._replace(request=_without_mark(request)), first)
+        entry = fold(oldest._replace(request=_without_mark(request)), first)
     now = fresh(repo, call.branch)
     try:
         rest = call._replace(wanted=now.branch.staging, since=now.branch.commit)
         return _folded(rest, now)
     except NoChanges:
-        if made is ABSENT:
+        if entry is ABSENT:
             raise
-        return made
+        return entry
 
 
 def _without_mark(request: CommitRequest) -> CommitRequest:
@@ -212,29 +212,29 @@ class Draft(NamedTuple):
 
 def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `sealed`."""
-    with Unconfirmed("commit") as sent:
+    with UnconfirmedWrite("commit") as sent:
         return _rounds(attempt, sealed, _scanned(attempt, sealed.branch), sent)
 
 
 def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run steps 4 to 8 for the oldest tokens of the branch, which a bulk job sealed and scanned."""
-    with Unconfirmed("commit") as sent:
-        left = [token for token in folding.tokens if token in seen.branch.sealed]
-        return _rounds(attempt, seen, folding._replace(tokens=tuple(left)), sent)
+    with UnconfirmedWrite("commit") as sent:
+        unfolded = [token for token in folding.tokens if token in seen.branch.sealed]
+        return _rounds(attempt, seen, folding._replace(tokens=tuple(unfolded)), sent)
 
 
 def _scanned(attempt: Attempt, record: Branch) -> Folding:
     """Step 3."""
     repo, request = attempt.repo, attempt.request
-    found = scan(repo, record.sealed)
-    if found is ABSENT:
-        said = request.message, request.metadata
-        raise handover.hand_over(repo, attempt.branch, record, said)
-    return found
+    folding = scan(repo, record.sealed)
+    if folding is ABSENT:
+        description = request.message, request.metadata
+        raise handover.hand_over(repo, attempt.branch, record, description)
+    return folding
 
 
 def _rounds(
-    attempt: Attempt, sealed: Versioned, folding: Folding, sent: Unconfirmed
+    attempt: Attempt, sealed: Versioned, folding: Folding, sent: UnconfirmedWrite
 ) -> CommitEntry:
     repo, branch = attempt.repo, attempt.branch
     seen, tokens = sealed, folding.tokens
@@ -246,9 +246,9 @@ def _rounds(
             return _taken(attempt, seen, drafts)
         base = seen.branch.commit
         if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
-            made = made_once(repo, attempt.request.once, base)
-            if made is not ABSENT:
-                return made
+            earlier = made_once(repo, attempt.request.once, base)
+            if earlier is not ABSENT:
+                return earlier
             drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))
             attempt.deadline.check("commit")  # garbage collection may condemn older files
         last = seen.version
@@ -268,20 +268,20 @@ def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     repo, request = attempt.repo, attempt.request
     base, tokens = commit_of(repo, base_id), folding.tokens
     overlaid = folding.content(base.metarange, tokens)
-    made: CommitEntry | None = None
+    entry: CommitEntry | None = None
     notes: list[Write] = []
     if request.allow_empty:
-        made = _claimed(attempt, _drawn(attempt, base_id, overlaid.metarange))
+        entry = _claimed(attempt, _drawn(attempt, base_id, overlaid.metarange))
     elif overlaid.differs:
         commit_ = _drawn(attempt, base_id, overlaid.metarange)
-        made = CommitEntry(commit_id(commit_), commit_)
-        notes.append(commits.write_of(repo.record, made.id, commit_, repo.ids.stamp()))
-    draft = Draft(base_id, tokens, overlaid.rows, made)
+        entry = CommitEntry(commit_id(commit_), commit_)
+        notes.append(commits.write_of(repo.record, entry.id, commit_, repo.ids.stamp()))
+    draft = Draft(base_id, tokens, overlaid.rows, entry)
     notes += trim_notes(repo, attempt.branch, draft.head, tokens)
     if notes:
         repo.kv.set_many(notes)
-    if made is not None:
-        repo.cache.put_commit(repo.record, made.id, made.commit)
+    if entry is not None:
+        repo.cache.put_commit(repo.record, entry.id, entry.commit)
     return draft
 
 
@@ -323,14 +323,14 @@ def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
     """
     record = seen.branch
     assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
-    wanted = record._replace(
+    new = record._replace(
         rev=record.rev + 1,
         commit=draft.head,
         sealed=record.sealed[len(draft.tokens) :],
         changed_ns=attempt.repo.clock.now_ns(),
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
-    return swap(attempt.repo, attempt.branch, seen, wanted) is not None
+    return swap(attempt.repo, attempt.branch, seen, new) is not None
 
 
 def _answer(draft: Draft) -> CommitEntry:
@@ -352,9 +352,9 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
     """
     repo, branch = attempt.repo, attempt.branch
     gone = attempt.wanted not in seen.branch.tokens_newest_first
-    made = {draft.made.id for draft in drafts if draft.made is not None}
+    own_ids = {draft.made.id for draft in drafts if draft.made is not None}
     for entry in history_until(repo, seen.branch.commit, attempt.since):
-        if entry.id in made:
+        if entry.id in own_ids:
             return entry
         if attempt.request.allow_empty or not gone:
             continue

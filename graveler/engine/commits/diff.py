@@ -77,14 +77,16 @@ def diff_refs(
     and the reading of ranges that the sides do not share.
     """
     prefix = parse_prefix(query.prefix)
-    ours, theirs = head_of(repo, left), head_of(repo, right)
+    left_head, right_head = head_of(repo, left), head_of(repo, right)
     deadline = operation_deadline(repo)
     space = keyspace(repo, deadline.checking("diff", NARROWER))
-    here, there = ours.commit.metarange, theirs.commit.metarange
+    left_tree, right_tree = left_head.commit.metarange, right_head.commit.metarange
     if not three_dot:
-        return page_of(lambda start: diff.diff(space, here, there, start, prefix), query)
-    base = base_metarange(repo, theirs, ours, deadline)
-    return page_of(lambda start: merge.differences(space, base, there, here, start, prefix), query)
+        return page_of(lambda start: diff.diff(space, left_tree, right_tree, start, prefix), query)
+    base = base_metarange(repo, right_head, left_head, deadline)
+    return page_of(
+        lambda start: merge.differences(space, base, right_tree, left_tree, start, prefix), query
+    )
 
 
 def base_metarange(
@@ -152,15 +154,15 @@ def page_of(differences: From, query: DiffQuery) -> DiffPage:
     start: bytes = _behind(after, delimiter, prefix)
     while True:
         stem = b""
-        for found in differences(start):
+        for difference in differences(start):
             if len(lines) == query.amount:
                 return DiffPage(tuple(lines), True)
-            cut = found.key.find(delimiter, len(prefix)) if delimiter else -1
+            cut = difference.key.find(delimiter, len(prefix)) if delimiter else -1
             if cut >= 0:
-                stem = found.key[: cut + len(delimiter)]
+                stem = difference.key[: cut + len(delimiter)]
                 lines.append(DiffLine("prefix_changed", stem.decode()))
                 break
-            lines.append(_line(found))
+            lines.append(_line(difference))
         start = successor(stem) if stem else b""
         if not start:
             return DiffPage(tuple(lines), False)
@@ -173,8 +175,10 @@ def _behind(after: bytes, delimiter: bytes, prefix: bytes) -> bytes:
     return successor(after) if is_stem else after + b"\0"
 
 
-def _line(found: Difference) -> DiffLine:
-    return DiffLine(found.kind, found.key.decode(), _entry(found.left), _entry(found.right))
+def _line(difference: Difference) -> DiffLine:
+    return DiffLine(
+        difference.kind, difference.key.decode(), _entry(difference.left), _entry(difference.right)
+    )
 
 
 def _entry(value: bytes | Absent) -> Entry | Literal[Absent.ABSENT]:

@@ -29,7 +29,7 @@ from graveler.engine.commits.seal import (
     seal,
     trim_notes,
 )
-from graveler.engine.ports import Deadline, OpenRepository, Ports, Unconfirmed, keyspace
+from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
     Conflict,
     DirtyBranch,
@@ -68,7 +68,7 @@ class Landing(NamedTuple):
     at: bytes = b""
 
 
-class Tried(NamedTuple):
+class EarlierRound(NamedTuple):
     """An earlier round: its commit, and its swap.
 
     `is_new`: the round made the commit.  `over`: the branch record that the swap was to replace.
@@ -136,8 +136,8 @@ def _move(
     repo: OpenRepository, branch: BranchId, draw: Callable[[CommitEntry], Landing], terms: Terms
 ) -> CommitEntry:
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
-    tried: list[Tried] = []
-    with Unconfirmed("landing a commit") as sent:
+    tried: list[EarlierRound] = []
+    with UnconfirmedWrite("landing a commit") as sent:
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
             seen = fresh(repo, branch)
@@ -162,7 +162,7 @@ def _move(
                 continue
             deadline.check("landing a commit")
             _note(repo, landing, trim_notes(repo, branch, landing.entry.id, tokens))
-            wanted = seen.branch._replace(
+            new = seen.branch._replace(
                 rev=seen.branch.rev + 1,
                 commit=landing.entry.id,
                 sealed=seen.branch.sealed[len(tokens) :],
@@ -170,10 +170,10 @@ def _move(
             )
             is_refused = False
             with suppress(OutcomeUnknown):
-                is_refused = isinstance(attempt(repo, branch, seen, wanted), Declined)
+                is_refused = isinstance(attempt(repo, branch, seen, new), Declined)
                 if not is_refused:
                     return landing.entry
-            tried.append(Tried(landing.entry, landing.is_new, seen, is_refused))
+            tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused))
             sent.note()
         landed = _landed(repo, fresh(repo, branch), tried)
         if landed is not None:
@@ -215,9 +215,9 @@ def check_clean(
     staged = _items(repo, tokens_newest_first)
     while batch := list(islice(staged, _BATCH)):
         deadline.check("landing a commit")
-        there = reader.get_many(space, metarange, [key for key, _ in batch])
+        stored = reader.get_many(space, metarange, [key for key, _ in batch])
         for key, value in batch:
-            old = there.get(key)
+            old = stored.get(key)
             if value is TOMBSTONE:
                 same = old is None
             else:
@@ -246,7 +246,7 @@ def _note(repo: OpenRepository, landing: Landing, notes: list[Write]) -> None:
 def _landed(
     repo: OpenRepository,
     seen: Versioned,
-    tried: Sequence[Tried],
+    tried: Sequence[EarlierRound],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry | None:
     """The commit of an earlier round whose swap landed without an answer, or the commit that
@@ -260,34 +260,36 @@ def _landed(
     if not tried:
         return None
     now = seen.branch.commit
-    ours = {each.entry.id for each in tried if each.is_new}
+    own_ids = {earlier.entry.id for earlier in tried if earlier.is_new}
     try:
         for entry in history_until(repo, now, tried[0].over.branch.commit):
-            if entry.id in ours:
+            if entry.id in own_ids:
                 return entry
     except HistoryTooLong:
-        if not all(each.is_refused for each in tried):
+        if not all(earlier.is_refused for earlier in tried):
             raise
-    for each in tried:
-        if each.is_new or each.is_refused or each.over.version == seen.version:
+    for earlier in tried:
+        if earlier.is_new or earlier.is_refused or earlier.over.version == seen.version:
             continue
-        if _was_put_on(tuple(history_until(repo, now, each.entry.id)), each):
-            return each.entry
+        if _was_put_on(tuple(history_until(repo, now, earlier.entry.id)), earlier):
+            return earlier.entry
         # Perhaps it landed and other clients moved the branch since: a retry could reset it twice.
-        raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={each.entry.id}")
+        raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={earlier.entry.id}")
     return None
 
 
-def _was_put_on(walked: Sequence[CommitEntry], each: Tried) -> bool:
+def _was_put_on(walked: Sequence[CommitEntry], earlier: EarlierRound) -> bool:
     """Whether the history `walked` ends at the commit that a reset chose, without the old head.
 
     This check is necessary because a relative ref (`main~`) means another commit after the reset.
     """
-    reached = bool(walked) and walked[-1].id == each.entry.id
-    return reached and each.over.branch.commit not in [entry.id for entry in walked[:-1]]
+    reached = bool(walked) and walked[-1].id == earlier.entry.id
+    return reached and earlier.over.branch.commit not in [entry.id for entry in walked[:-1]]
 
 
-def _past_landing(repo: OpenRepository, branch: BranchId, tried: Sequence[Tried]) -> Versioned:
+def _past_landing(
+    repo: OpenRepository, branch: BranchId, tried: Sequence[EarlierRound]
+) -> Versioned:
     """A fresh record that no earlier swap of this call can replace; else `OutcomeUnknown`."""
     seen = fresh(repo, branch)
     if any(each.over.version == seen.version for each in tried):

@@ -111,14 +111,14 @@ def _touching(
         if before == after:
             continue
         try:
-            found = any(
+            is_touched = any(
                 _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
                 for key in keys
             )
-            found = found or any(_differ(space, before, after, stem) for stem in stems)
+            is_touched = is_touched or any(_differ(space, before, after, stem) for stem in stems)
         except Gone:  # garbage collection deleted the content while no ref reached it
             return
-        if found:
+        if is_touched:
             yield entry
 
 
@@ -132,8 +132,8 @@ def _differ(
     after: MetarangeId,
     stem: bytes,
 ) -> bool:
-    found = diff.diff(space, before, after, b"", stem)
-    return next(found, None) is not None
+    differences = diff.diff(space, before, after, b"", stem)
+    return next(differences, None) is not None
 
 
 def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:

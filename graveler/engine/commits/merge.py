@@ -95,28 +95,28 @@ def merge(
     check_message(request.message)
     check_metadata(request.metadata)
     strategy = parse_strategy(request.strategy)
-    meant = resolved(repo, source)
-    if meant.branch_id == name and meant.staged:
+    target = resolved(repo, source)
+    if target.branch_id == name and target.staged:
         raise Invalid(
             f"cannot merge a branch into itself: branch={name}",
             Code.MERGE_INTO_ITSELF,
             branch=name,
         )
-    theirs = CommitEntry(meant.commit, commit_of(repo, meant.commit))
-    check_kept(repo, theirs.id)
+    source_head = CommitEntry(target.commit, commit_of(repo, target.commit))
+    check_kept(repo, source_head.id)
 
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
 
     space = keyspace(repo, deadline.checking("merge"))
 
     def build(head: CommitEntry) -> Commit:
-        base = base_metarange(repo, theirs, head, deadline)
-        if not (request.allow_empty or force) and _equals(space, base, theirs):
+        base = base_metarange(repo, source_head, head, deadline)
+        if not (request.allow_empty or force) and _equals(space, base, source_head):
             raise NoChanges(f"update branch {name}: no changes", branch=name)
-        sides = base, theirs.commit.metarange, head.commit.metarange
-        merged = trees.merge(space, *sides, strategy)
+        metaranges = base, source_head.commit.metarange, head.commit.metarange
+        merged = trees.merge(space, *metaranges, strategy)
         check_conflicts(merged, f"update branch {name}")
-        return _drawn(repo, request, source, name, merged.metarange_id, (head.id, theirs.id))
+        return _drawn(repo, request, source, name, merged.metarange_id, (head.id, source_head.id))
 
     return land.land(repo, name, build, land.Terms(once=request.once)).id
 
@@ -145,7 +145,7 @@ def parse_strategy(text: str) -> Strategy:
 def check_conflicts(merged: MergeResult, doing: str) -> None:
     """Raises `MergeConflict` with the first conflicting paths."""
     if merged.conflicts:
-        paths = tuple(found.key.decode() for found in merged.conflicts)
+        paths = tuple(conflict.key.decode() for conflict in merged.conflicts)
         raise MergeConflict(f"{doing}: conflict found: path={paths[0]}", paths)
 
 
@@ -188,10 +188,12 @@ def conflicts(repo: OpenRepository, source: str, destination: str, query: DiffQu
 def _previewed(
     repo: OpenRepository, source: str, destination: str, query: DiffQuery, differences: _Differences
 ) -> DiffPage:
-    theirs, ours = head_of(repo, source), head_of(repo, destination)
+    source_head, destination_head = head_of(repo, source), head_of(repo, destination)
     deadline = operation_deadline(repo)
-    base = base_metarange(repo, theirs, ours, deadline)
+    base = base_metarange(repo, source_head, destination_head, deadline)
     prefix = parse_prefix(query.prefix)
     space = keyspace(repo, deadline.checking("diff", NARROWER))
-    there, here = theirs.commit.metarange, ours.commit.metarange
-    return page_of(lambda start: differences(space, base, there, here, start, prefix), query)
+    source_tree, destination_tree = source_head.commit.metarange, destination_head.commit.metarange
+    return page_of(
+        lambda start: differences(space, base, source_tree, destination_tree, start, prefix), query
+    )

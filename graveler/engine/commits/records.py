@@ -27,12 +27,12 @@ Lookup = Callable[[CommitId], Commit]
 
 def fresh(repo: OpenRepository, branch: BranchId) -> Versioned:
     """The live record, read from the store now.  `NotFound` if absent or deleted.  1 KV request."""
-    found = branches.find(repo.kv, repo.record, branch)
-    if found is ABSENT or not found.branch.live:
+    record = branches.find(repo.kv, repo.record, branch)
+    if record is ABSENT or not record.branch.live:
         repo.cache.forget_branch(repo.record, branch)
         raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
-    repo.cache.put_branch(repo.record, branch, found)
-    return found
+    repo.cache.put_branch(repo.record, branch, record)
+    return record
 
 
 def cached(repo: OpenRepository, branch: BranchId) -> Versioned:
@@ -57,7 +57,7 @@ def swap(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -
 
 
 def given_up(
-    repo: OpenRepository, branch: BranchId, last: bytes, what: str
+    repo: OpenRepository, branch: BranchId, last: bytes, action: str
 ) -> Contended | OutcomeUnknown:
     """The error of a verb whose rounds are over.  `last`: the version of the record that its last
     swap named.
@@ -66,10 +66,10 @@ def given_up(
     `OutcomeUnknown`: the record still stands, so the swap got no answer and may land later.
     1 KV request.
     """
-    found = branches.find(repo.kv, repo.record, branch)
-    if found is not ABSENT and found.version == last:
-        return OutcomeUnknown(f"{what} not confirmed; outcome unknown: branch={branch}")
-    return Contended(f"{what} kept losing; try again: branch={branch}")
+    record = branches.find(repo.kv, repo.record, branch)
+    if record is not ABSENT and record.version == last:
+        return OutcomeUnknown(f"{action} not confirmed; outcome unknown: branch={branch}")
+    return Contended(f"{action} kept losing; try again: branch={branch}")
 
 
 def attempt(
@@ -91,9 +91,9 @@ def commit_of(repo: OpenRepository, commit_id: CommitId) -> Commit:
     known = repo.cache.commit(repo.record, commit_id)
     if known is not ABSENT:
         return known
-    found = commits.get(repo.kv, repo.record, commit_id)
-    repo.cache.put_commit(repo.record, commit_id, found)
-    return found
+    commit = commits.get(repo.kv, repo.record, commit_id)
+    repo.cache.put_commit(repo.record, commit_id, commit)
+    return commit
 
 
 def lookup(repo: OpenRepository) -> Lookup:
@@ -101,11 +101,11 @@ def lookup(repo: OpenRepository) -> Lookup:
     return lambda commit_id: commit_of(repo, commit_id)
 
 
-def timed_lookup(repo: OpenRepository, what: str, deadline: Deadline) -> Lookup:
+def timed_lookup(repo: OpenRepository, action: str, deadline: Deadline) -> Lookup:
     """`lookup` for a walk of any length: raises `Unavailable` after the deadline."""
 
     def look(commit_id: CommitId) -> Commit:
-        deadline.check(what)
+        deadline.check(action)
         return commit_of(repo, commit_id)
 
     return look

@@ -77,13 +77,13 @@ def revert(
     space = _timed(repo, "revert")
 
     def build(head: CommitEntry) -> Commit:
-        made = _replayed(space, target.commit.metarange, parent, head.commit.metarange, name)
-        _check_changed(space, head, made, request, name)
+        metarange = _replayed(space, target.commit.metarange, parent, head.commit.metarange, name)
+        _check_changed(space, head, metarange, request, name)
         return Commit(
             committer=request.committer,
             message=request.message or f"Revert {ref}",
             created_ns=given_or_now(repo, request.created_ns),
-            metarange=made,
+            metarange=metarange,
             metadata=_metadata(request, {}),
             parents=(head.id,),
         )
@@ -113,14 +113,14 @@ def cherry_pick(
     space = _timed(repo, "cherry-pick")
 
     def build(head: CommitEntry) -> Commit:
-        made = _replayed(space, parent, target.commit.metarange, head.commit.metarange, name)
-        _check_changed(space, head, made, request, name)
+        metarange = _replayed(space, parent, target.commit.metarange, head.commit.metarange, name)
+        _check_changed(space, head, metarange, request, name)
         origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
         return Commit(
             committer=request.committer,
             message=request.message or target.commit.message,
             created_ns=given_or_now(repo, request.created_ns),
-            metarange=made,
+            metarange=metarange,
             metadata={**_metadata(request, target.commit.metadata), **origin},
             parents=(head.id,),
         )
@@ -149,10 +149,10 @@ def _parent(target: CommitEntry, number: int) -> CommitId:
     return parents[max(number, 1) - 1]
 
 
-def _timed(repo: OpenRepository, what: str) -> Keyspace:
+def _timed(repo: OpenRepository, action: str) -> Keyspace:
     """A keyspace that checks a deadline of `commit_seconds_max` before it opens each range."""
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    return keyspace(repo, deadline.checking(what))
+    return keyspace(repo, deadline.checking(action))
 
 
 def _replayed(
@@ -171,17 +171,17 @@ def _replayed(
 def _check_changed(
     space: Keyspace,
     head: CommitEntry,
-    made: MetarangeId,
+    metarange: MetarangeId,
     request: ReplayRequest,
     branch: BranchId,
 ) -> None:
     """Raises `NoChanges` if the new content equals the head, unless the request allows that.
 
-    `made`: the metarange of the new commit.  The check compares content, because equal content may
-    have two metarange ids.
+    `metarange`: the metarange of the new commit.  The check compares content, because equal content
+    may have two metarange ids.
     """
     if request.allow_empty:
         return
-    found = diff.diff(space, head.commit.metarange, made)
-    if next(found, None) is None:
+    differences = diff.diff(space, head.commit.metarange, metarange)
+    if next(differences, None) is None:
         raise NoChanges(f"update branch {branch}: no changes", branch=branch)

@@ -32,7 +32,7 @@ from graveler.engine.ports import (
     Deadline,
     OpenRepository,
     Ports,
-    Unconfirmed,
+    UnconfirmedWrite,
     check_writable,
     keyspace,
     operation_deadline,
@@ -69,21 +69,21 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     check_writable(repo.record, force)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     seen = fresh(repo, name)
-    with Unconfirmed("reset") as sent:
+    with UnconfirmedWrite("reset") as sent:
         for _ in range(limits.commit_round_count_max):
             record = seen.branch
             token = new_token(repo, record.recent_rows)
             dropped = (*record.sealed, record.staging)
             due_ns = repo.clock.now_ns() + grace_ns
             repo.kv.set_many(cleanups.cleanup_writes(repo.record, name, dropped, due_ns, repo.ids))
-            wanted = record._replace(
+            new = record._replace(
                 rev=record.rev + 1,
                 staging=token,
                 sealed=(),
                 changed_ns=repo.clock.now_ns(),
             )
             last = seen.version
-            if swap(repo, name, seen, wanted) is not None:
+            if swap(repo, name, seen, new) is not None:
                 return
             sent.note()
             seen = fresh(repo, name)
@@ -119,7 +119,7 @@ def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool 
 def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: bool) -> None:
     check_writable(repo.record, force)
     deadline = operation_deadline(repo)
-    with Unconfirmed("reset") as sent:
+    with UnconfirmedWrite("reset") as sent:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
             seen = fresh(repo, branch)
@@ -138,14 +138,14 @@ def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: boo
                 for batch in _staged(repo, seen, within, deadline, keys[-1] + b"\0"):
                     _fill(repo, token, _reverting(repo, seen, batch))
             record = seen.branch
-            wanted = record._replace(
+            new = record._replace(
                 rev=record.rev + 1,
                 staging=new_token(repo, record.recent_rows),
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=repo.clock.now_ns(),
             )
             last = seen.version
-            if swap(repo, branch, seen, wanted) is not None:
+            if swap(repo, branch, seen, new) is not None:
                 return
             sent.note()
             if token in fresh(repo, branch).branch.tokens_newest_first:
@@ -168,8 +168,8 @@ def _staged(
     """
     cursor = stack.view(ports.kv, seen.branch.tokens_newest_first, fanout=ports.fanout)
     cursor.seek(max(within.first, begin))
-    found = _keys(cursor, within)
-    while batch := list(islice(found, limits.kv_batch_count_max)):
+    keys = _keys(cursor, within)
+    while batch := list(islice(keys, limits.kv_batch_count_max)):
         deadline.check("reset", _SMALLER)
         yield batch
 
@@ -185,8 +185,8 @@ def _keys(cursor: Cursor, within: _KeyRange) -> Iterator[bytes]:
 
 def _reverting(repo: OpenRepository, seen: Versioned, keys: list[bytes]) -> list[Item]:
     head = commit_of(repo, seen.branch.commit)
-    there = reader.get_many(keyspace(repo), head.metarange, keys)
-    return [(key, there.get(key, TOMBSTONE)) for key in keys]
+    values = reader.get_many(keyspace(repo), head.metarange, keys)
+    return [(key, values.get(key, TOMBSTONE)) for key in keys]
 
 
 def _noted(repo: OpenRepository, branch: BranchId, rows: int) -> StagingToken:
@@ -217,10 +217,10 @@ def hard_reset(repo: OpenRepository, branch: str, ref: str, *, force: bool = Fal
     check_writable(repo.record, force)
 
     def target() -> tuple[CommitEntry, bytes]:
-        found = resolved(repo, ref)
-        check_kept(repo, found.commit)
-        is_own = found.branch is not ABSENT and found.branch_id == name
-        at = found.branch.version if found.branch is not ABSENT and is_own else b""
-        return CommitEntry(found.commit, commit_of(repo, found.commit)), at
+        ref_target = resolved(repo, ref)
+        check_kept(repo, ref_target.commit)
+        is_own = ref_target.branch is not ABSENT and ref_target.branch_id == name
+        at = ref_target.branch.version if ref_target.branch is not ABSENT and is_own else b""
+        return CommitEntry(ref_target.commit, commit_of(repo, ref_target.commit)), at
 
     return land.put_on(repo, name, target)

@@ -52,9 +52,9 @@ def scan(
         return ABSENT
     space = keyspace(repo)
 
-    def content(base: MetarangeId, left: tuple[StagingToken, ...]) -> Overlaid:
-        applied = apply(space, base, stack.combine([deltas[token] for token in left]))
-        rows = sum(len(deltas[token]) for token in left)
+    def content(base: MetarangeId, tokens_left: tuple[StagingToken, ...]) -> Overlaid:
+        applied = apply(space, base, stack.combine([deltas[token] for token in tokens_left]))
+        rows = sum(len(deltas[token]) for token in tokens_left)
         return Overlaid(applied.metarange_id, applied.total > 0, rows)
 
     return Folding(tokens, content)

@@ -52,19 +52,19 @@ def seal(
     for _ in range(limits.commit_round_count_max):
         record = seen.branch
         token = new_token(repo, record.recent_rows)
-        wanted = record._replace(
+        new = record._replace(
             rev=record.rev + 1,
             staging=token,
             sealed=(*record.sealed, record.staging),
             changed_ns=repo.clock.now_ns(),
         )
-        swapped = swap(repo, branch, seen, wanted)
+        swapped = swap(repo, branch, seen, new)
         if swapped is not None:
             return swapped
         seen = fresh(repo, branch)
-        mine = token in seen.branch.tokens_newest_first
-        theirs = not own and seen.branch.staging != first.branch.staging
-        if mine or theirs:
+        is_own_seal = token in seen.branch.tokens_newest_first
+        is_other_seal = not own and seen.branch.staging != first.branch.staging
+        if is_own_seal or is_other_seal:
             return seen
     raise Contended(f"commit kept losing while sealing; try again: branch={branch}")
 
@@ -99,13 +99,13 @@ def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iter
     depth = commit_of(repo, base).depth
     here = start
     for _ in range(limits.walk_count_max):
-        found = commit_of(repo, here)
-        if found.depth < depth:
+        commit = commit_of(repo, here)
+        if commit.depth < depth:
             return
-        yield CommitEntry(here, found)
-        if here == base or not found.parents:
+        yield CommitEntry(here, commit)
+        if here == base or not commit.parents:
             return
-        here = found.parents[0]
+        here = commit.parents[0]
     raise HistoryTooLong(
         f"more than {limits.walk_count_max} commits were made since; the service does not search "
         f"all of them; outcome unknown: since={base}"

@@ -37,9 +37,9 @@ class DumpSteps:
     def __init__(self, steps: Steps, now_ns: int) -> None:
         """`now_ns`: when this attempt began.  Cost: a get for each checkpoint."""
         self._steps = steps
-        known = [found for found in map(_NAME.fullmatch, steps.names("commits-")) if found]
+        known = [match for match in map(_NAME.fullmatch, steps.names("commits-")) if match]
         oldest_ns = now_ns - limits.dump_seconds_max * limits.SECOND_NS
-        fresh = (began_ns for found in known if (began_ns := int(found[1])) > oldest_ns)
+        fresh = (began_ns for match in known if (began_ns := int(match[1])) > oldest_ns)
         self.began_ns = next(fresh, now_ns)
         self.refs: RefTables | Literal[Absent.ABSENT] = ABSENT
         self.ranges: list[RangeRef] = []
@@ -89,10 +89,10 @@ class _Part(NamedTuple):
     ranges: Sequence[RangeRef]
 
 
-def _ref_tables(said: object) -> RefTables | Literal[Absent.ABSENT]:
+def _ref_tables(pairs: object) -> RefTables | Literal[Absent.ABSENT]:
     """The tables in a checkpoint; ABSENT if they are invalid."""
     try:
-        branches, tags = (_written(*each) for each in _list(said))
+        branches, tags = (_written(*each) for each in _list(pairs))
     except (ValueError, TypeError):
         return ABSENT
     return RefTables(branches, tags)

@@ -124,11 +124,11 @@ def files_in_use(repo: OpenRepository) -> set[str]:
     Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get for
     each dump.
     """
-    found: set[str] = set()
+    files: set[str] = set()
     prefix = address.join(repo.namespace, _FOLDER)
     for line in list_all(repo.blocks, prefix):
-        found |= _files_of(repo, line.address)
-    return found
+        files |= _files_of(repo, line.address)
+    return files
 
 
 def _files_of(ports: Ports, place: str) -> set[str]:

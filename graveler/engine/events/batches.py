@@ -87,15 +87,15 @@ def tick(
     Cost: 1 KV request; to close 2 more and 1 for the branch.
     """
     seen = batches.get(repo.kv, repo.record, rule.id)
-    found = seen.batches.closing if waiting else ()
+    closing = seen.batches.closing if waiting else ()
     if not seen.batches.open or not _is_overdue(repo, rule, seen.batches):
-        return found
+        return closing
     try:
         closed = _close(repo, rule, seen)
     except NotFound:
         _swap(repo, rule, seen, seen.batches._replace(open=""))
-        return found
-    return found if closed is ABSENT else (*found, closed)
+        return closing
+    return closing if closed is ABSENT else (*closing, closed)
 
 
 def commit_batch(
@@ -111,9 +111,9 @@ def commit_batch(
     closing = _closing(seen, batch)
     if closing is None:
         return ABSENT
-    made: CommitId | Literal[Absent.ABSENT] = ABSENT
+    commit_id: CommitId | Literal[Absent.ABSENT] = ABSENT
     try:
-        made = commit(repo, rule.branch, _request(rule, closing)).id
+        commit_id = commit(repo, rule.branch, _request(rule, closing)).id
     except (NoChanges, NotFound):  # taken by another commit, or deleted with its branch
         pass
     except HistoryTooLong:  # each of these commits took in everything staged before it
@@ -123,7 +123,7 @@ def commit_batch(
     except Conflict:  # the branch was reset meanwhile, on purpose
         pass
     _forget(repo, rule, batch)
-    return made
+    return commit_id
 
 
 def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
@@ -213,16 +213,16 @@ def _count(repo: OpenRepository, rule: EventRule, number: int, objects: int) -> 
             return
 
 
-def _is_full(repo: OpenRepository, rule: EventRule, found: Batches) -> bool:
-    if _is_overdue(repo, rule, found):
+def _is_full(repo: OpenRepository, rule: EventRule, current: Batches) -> bool:
+    if _is_overdue(repo, rule, current):
         return True
     if not rule.objects_max:
         return False
-    return batches.count_of(repo.kv, repo.record, rule.id, found.number) >= rule.objects_max
+    return batches.count_of(repo.kv, repo.record, rule.id, current.number) >= rule.objects_max
 
 
-def _is_overdue(ports: Ports, rule: EventRule, found: Batches) -> bool:
-    return ports.clock.now_ns() >= found.opened_ns + rule.seconds_max * limits.SECOND_NS
+def _is_overdue(ports: Ports, rule: EventRule, current: Batches) -> bool:
+    return ports.clock.now_ns() >= current.opened_ns + rule.seconds_max * limits.SECOND_NS
 
 
 def _close(
@@ -233,11 +233,11 @@ def _close(
     """
     name = seen.batches.open
     for _ in range(limits.conditional_round_count_max):
-        found = seen.batches
-        if found.open != name or len(found.closing) >= limits.event_batches_closing_max:
+        current = seen.batches
+        if current.open != name or len(current.closing) >= limits.event_batches_closing_max:
             return ABSENT
         closing = ClosingBatch(name, fresh(repo, rule.branch).branch.commit)
-        closed = found._replace(open="", closing=(*found.closing, closing))
+        closed = current._replace(open="", closing=(*current.closing, closing))
         if _swap(repo, rule, seen, closed):
             return closing
         seen = batches.get(repo.kv, repo.record, rule.id)
@@ -247,10 +247,10 @@ def _close(
 def _forget(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     for _ in range(limits.conditional_round_count_max):
         seen = batches.get(repo.kv, repo.record, rule.id)
-        kept = tuple(each for each in seen.batches.closing if each.batch != batch)
-        if kept == seen.batches.closing:
+        remaining = tuple(each for each in seen.batches.closing if each.batch != batch)
+        if remaining == seen.batches.closing:
             return
-        if _swap(repo, rule, seen, seen.batches._replace(closing=kept)):
+        if _swap(repo, rule, seen, seen.batches._replace(closing=remaining)):
             return
 
 

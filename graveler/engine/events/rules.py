@@ -91,8 +91,8 @@ def delete(repo: OpenRepository, rule: str) -> None:
 
 
 def _id(repo: Repository, new: NewRule) -> str:
-    said = (repo.uid, new.branch, new.bucket, new.prefix, new.suffix, new.path)
-    digest = hashlib.sha256("\0".join(said).encode(errors="replace"))
+    parts = (repo.uid, new.branch, new.bucket, new.prefix, new.suffix, new.path)
+    digest = hashlib.sha256("\0".join(parts).encode(errors="replace"))
     return digest.hexdigest()[:_ID_LENGTH]
 
 

@@ -44,7 +44,7 @@ _WAITS_MAX: Final = 8
 _WAIT_SECONDS: Final = 0.02  # grows by this much each time: 0.6 seconds in total
 
 
-class Told(NamedTuple):
+class ArrivedObject(NamedTuple):
     """One event: the object's key, its sequencer, and the value to stage at which path."""
 
     key: bytes
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     value: StagedValue
 
 
-class Taken(Enum):
+class IntakeResult(Enum):
     """What happened to an event."""
 
     STAGED = "staged"
@@ -61,10 +61,10 @@ class Taken(Enum):
     OLD = "old"  # a newer event of the object was taken before
 
 
-class _Look(NamedTuple):
+class _EventState(NamedTuple):
     """An event, the record of its object, and the row at its path in the open token."""
 
-    event: Told
+    event: ArrivedObject
     stored: StoredArrival | Literal[Absent.ABSENT]
     row: Staged | Literal[Absent.ABSENT]
 
@@ -77,7 +77,7 @@ class _Verdict(NamedTuple):
     have finished.
     """
 
-    taken: Taken | Literal[Absent.ABSENT]
+    taken: IntakeResult | Literal[Absent.ABSENT]
     open: bool = False
     ours: bool = False
     waits: bool = False
@@ -97,7 +97,9 @@ class _Round(NamedTuple):
     is_fresh: bool
 
 
-def take_in(repo: OpenRepository, rule: EventRule, events: Sequence[Told]) -> tuple[Taken, ...]:
+def take_in(
+    repo: OpenRepository, rule: EventRule, events: Sequence[ArrivedObject]
+) -> tuple[IntakeResult, ...]:
     """Stage the events, at most one of each object; returns what happened to each, in order.
 
     When it returns, every commit that begins later contains the events, and the same events change
@@ -140,11 +142,11 @@ def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:
         arrivals.vouch(round_.repo.kv, round_.repo.record, round_.rule.id, round_.call, now_ns)
 
 
-def _ended(verdicts: Sequence[_Verdict]) -> tuple[Taken, ...]:
+def _ended(verdicts: Sequence[_Verdict]) -> tuple[IntakeResult, ...]:
     return tuple(verdict.taken for verdict in verdicts if verdict.taken is not ABSENT)
 
 
-def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
+def _look_and_step(round_: _Round, events: Sequence[ArrivedObject]) -> list[_Verdict]:
     """Read the records and rows of all events in one batch, then take a step with each event.  The
     branch was read before.
     """
@@ -168,15 +170,15 @@ def _look_and_step(round_: _Round, events: Sequence[Told]) -> list[_Verdict]:
     return repo.fanout.map(lambda look: _step(round_, look, vouched), looks)
 
 
-def _look(event: Told, record: Row | None, row: Row | None) -> _Look:
-    return _Look(
+def _look(event: ArrivedObject, record: Row | None, row: Row | None) -> _EventState:
+    return _EventState(
         event,
         ABSENT if record is None else arrivals.decode(record),
         ABSENT if row is None else area.decode(row),
     )
 
 
-def _step(round_: _Round, look: _Look, vouched: Collection[bytes]) -> _Verdict:
+def _step(round_: _Round, look: _EventState, vouched: Collection[bytes]) -> _Verdict:
     """Drop the event, or put row and record over those that were read."""
     event = look.event
     if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
@@ -185,22 +187,22 @@ def _step(round_: _Round, look: _Look, vouched: Collection[bytes]) -> _Verdict:
     is_open = arrival.token == round_.seen.branch.staging
     has_counted = any(call in vouched for call in arrival.calls)
     if arrival.is_newer_than(event.sequencer):
-        return _Verdict(Taken.OLD, open=not has_counted) if has_counted or is_open else _WAIT
+        return _Verdict(IntakeResult.OLD, open=not has_counted) if has_counted or is_open else _WAIT
     if has_counted:
-        return _Verdict(Taken.KNOWN)
+        return _Verdict(IntakeResult.KNOWN)
     if is_open:
         if round_.call in arrival.calls:
             return _staged(True)
         joined = _record(round_, event, look.stored)
-        return _Verdict(Taken.KNOWN, open=True, ours=True) if joined else _AGAIN
+        return _Verdict(IntakeResult.KNOWN, open=True, ours=True) if joined else _AGAIN
     return _staged(round_.is_fresh and _put_again(round_, look, look.stored))
 
 
 def _staged(done: bool) -> _Verdict:
-    return _Verdict(Taken.STAGED, open=True, ours=True) if done else _AGAIN
+    return _Verdict(IntakeResult.STAGED, open=True, ours=True) if done else _AGAIN
 
 
-def _put(round_: _Round, look: _Look) -> bool:
+def _put(round_: _Round, look: _EventState) -> bool:
     """Put row and record in one conditional write, for an event that no call has staged before."""
     repo, branch, event = round_.repo, round_.seen.branch, look.event
     stamp = repo.ids.stamp()
@@ -225,7 +227,7 @@ def _put(round_: _Round, look: _Look) -> bool:
         return False
 
 
-def _put_again(round_: _Round, look: _Look, stored: StoredArrival) -> bool:
+def _put_again(round_: _Round, look: _EventState, stored: StoredArrival) -> bool:
     """Put the row, if the branch has not changed since it was read, which was before the look that
     found no confirmation; then put the record.
 
@@ -249,7 +251,7 @@ def _put_again(round_: _Round, look: _Look, stored: StoredArrival) -> bool:
     return put and _record(round_, event, stored)
 
 
-def _record(round_: _Round, event: Told, stored: StoredArrival) -> bool:
+def _record(round_: _Round, event: ArrivedObject, stored: StoredArrival) -> bool:
     """Add this call to the record of the row in the open token."""
     repo = round_.repo
     stamp = repo.ids.stamp()
@@ -263,5 +265,5 @@ def _record(round_: _Round, event: Told, stored: StoredArrival) -> bool:
         return False
 
 
-def _record_place(round_: _Round, event: Told) -> Place:
+def _record_place(round_: _Round, event: ArrivedObject) -> Place:
     return arrivals.place_of(round_.repo.record, round_.rule.id, event.key)

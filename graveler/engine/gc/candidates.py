@@ -35,7 +35,7 @@ class Line(NamedTuple):
     modified_ns: int
 
 
-class Doomed(NamedTuple):
+class GarbageFile(NamedTuple):
     """A stored file, exactly as it was listed; `address` is relative.
 
     `expired`: only commits that are not kept name the file; `unused`: nothing names it.
@@ -56,7 +56,7 @@ class Candidates:
     touched yet.  `uses`, `misses`: how many uses were found, and how many of them were not listed.
     """
 
-    fresh: dict[str, Doomed] = field(default_factory=dict)
+    fresh: dict[str, GarbageFile] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     young: set[str] = field(default_factory=set)
@@ -98,16 +98,16 @@ def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str])
     Fresh are the files that were last written before `before_ns` and are not `pending`, that is, in
     a stored list.  Pure, apart from the cost of reading `lines`.
     """
-    found = Candidates()
+    candidates = Candidates()
     taken = set(pending)
     for line in lines:
-        found.names.add(line.name)
+        candidates.names.add(line.name)
         if line.modified_ns >= before_ns or not line.version:
-            found.young.add(line.name)
+            candidates.young.add(line.name)
         elif line.name not in taken:
             kind: Kind = "range" if line.name.startswith(FILES) else "object"
-            found.fresh[line.name] = Doomed(line.name, line.version, line.size, kind)
-    return found
+            candidates.fresh[line.name] = GarbageFile(line.name, line.version, line.size, kind)
+    return candidates
 
 
 def is_ours(name: str) -> bool:
@@ -115,7 +115,7 @@ def is_ours(name: str) -> bool:
     return _OBJECT.fullmatch(name) is not None or _FILE.fullmatch(name) is not None
 
 
-class Addressed(Protocol):
+class AddressedEntry(Protocol):
     """An entry, decoded in full or as it is stored."""
 
     @property
@@ -129,7 +129,7 @@ class Addressed(Protocol):
         ...
 
 
-def used_name(repo: Repository, entry: Addressed) -> str:
+def used_name(repo: Repository, entry: AddressedEntry) -> str:
     """The relative address of an entry's bytes, however the entry spells it.
 
     Empty if the bytes are outside of the namespace, or if the address cannot be read at all.

@@ -36,7 +36,7 @@ from graveler.engine.gc import cluster_turns, collect, eligible, judgements, roo
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.content import NO_FILE
 from graveler.engine.gc.retention import list_refs
-from graveler.engine.gc.roots import Judged
+from graveler.engine.gc.roots import Judgement
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import MetarangeId
@@ -49,7 +49,7 @@ _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 _RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
 
 
-class Order(NamedTuple):
+class DeletionOrder(NamedTuple):
     """A run, and the number of files and bytes in its list.  `turn`: the cluster's turn
     (cluster_turns.py).
     """
@@ -60,7 +60,7 @@ class Order(NamedTuple):
     turn: str
 
 
-class Condemned(NamedTuple):
+class CondemnationPage(NamedTuple):
     """The result of a page of condemnation.
 
     `metaranges`: those whose content may be deleted after the undo period.  `undone`: how many runs
@@ -73,14 +73,16 @@ class Condemned(NamedTuple):
     following: str = ""
 
 
-class _Doomed(NamedTuple):
+class _MarkTarget(NamedTuple):
     """A name to mark because its content is let go: the id of a commit, or its metarange."""
 
     metarange: MetarangeId
     name: str
 
 
-def condemn(repo: OpenRepository, order: Order, metaranges: Sequence[MetarangeId]) -> Condemned:
+def condemn(
+    repo: OpenRepository, order: DeletionOrder, metaranges: Sequence[MetarangeId]
+) -> CondemnationPage:
     """Mark the commits with these metaranges, unless retention keeps them; unmark what is kept
     again.
 
@@ -103,15 +105,17 @@ def condemn(repo: OpenRepository, order: Order, metaranges: Sequence[MetarangeId
             f"{limits.collect_condemn_count_max}"
         )
     states = _noted(repo, order)
-    found = _judged(repo)
-    asked = set(metaranges)
-    doomed = [each for each in _let_go(found) if each.metarange in asked]
-    old, standing = _old(repo, doomed), _standing(found, states)
+    judgement = _judged(repo)
+    chosen = set(metaranges)
+    doomed = [each for each in _let_go(judgement) if each.metarange in chosen]
+    old, standing = _old(repo, doomed), _standing(judgement, states)
     undone = _mark(repo, order, states, [each for each in old if each.name not in standing])
-    return Condemned(_metaranges(old), undone)
+    return CondemnationPage(_metaranges(old), undone)
 
 
-def condemn_page(repo: OpenRepository, order: Order, after: str, amount: int) -> Condemned:
+def condemn_page(
+    repo: OpenRepository, order: DeletionOrder, after: str, amount: int
+) -> CondemnationPage:
     """Put at most `amount` marks on commits and metaranges that retention lets go and that have
     none.
 
@@ -127,9 +131,9 @@ def condemn_page(repo: OpenRepository, order: Order, after: str, amount: int) ->
     limit = max(1, min(amount, limits.collect_mark_count_max))
     states = _noted(repo, order)
     if spot is ABSENT:
-        found = _judged(repo)
-        standing = _standing(found, states)
-        let_go = _let_go(found)
+        judgement = _judged(repo)
+        standing = _standing(judgement, states)
+        let_go = _let_go(judgement)
         records = [_record(each) for each in let_go if each.name not in standing]
         stretch = judgements.first(repo, _kind(order), records, limit)
         doomed = [_decoded(each) for each in stretch.records]
@@ -140,10 +144,10 @@ def condemn_page(repo: OpenRepository, order: Order, after: str, amount: int) ->
         doomed = _still(repo, [_decoded(each) for each in stretch.records])
     old = _old(repo, doomed)
     undone = _mark(repo, order, states, old)
-    return Condemned(_metaranges(old), undone, stretch.following)
+    return CondemnationPage(_metaranges(old), undone, stretch.following)
 
 
-def _noted(repo: OpenRepository, order: Order) -> Mapping[str, RunState]:
+def _noted(repo: OpenRepository, order: DeletionOrder) -> Mapping[str, RunState]:
     """Record the run; returns the states of all runs from before it was recorded."""
     if _RUN.fullmatch(order.run) is None:
         raise Invalid(f"run id must be 1 to 64 letters and digits: run={order.run!r:.80}")
@@ -157,38 +161,40 @@ def _noted(repo: OpenRepository, order: Order) -> Mapping[str, RunState]:
     return states
 
 
-def _judged(repo: OpenRepository) -> Judged:
+def _judged(repo: OpenRepository) -> Judgement:
     """The judgement now.  Records which commits no ref reaches, and unmarks what is kept again."""
-    found = roots.judged(repo)
-    collect.note_unreached(repo, found.lost, found.found)
-    marks.forget(repo.kv, repo.record, _revived(repo, found))
-    return found
+    judgement = roots.judged(repo)
+    collect.note_unreached(repo, judgement.lost, judgement.found)
+    marks.forget(repo.kv, repo.record, _revived(repo, judgement))
+    return judgement
 
 
-def _let_go(found: Judged) -> list[_Doomed]:
+def _let_go(judgement: Judgement) -> list[_MarkTarget]:
     """Commits whose content no kept commit shares, and their metaranges."""
-    kept = {found.history[id].metarange for id in found.alive}.union(NO_FILE)
-    named: set[_Doomed] = set()
-    for id, commit in found.history.items():
-        if commit.metarange not in kept:
-            named |= {_Doomed(commit.metarange, each) for each in (id, commit.metarange)}
+    kept_ids = {judgement.history[id].metarange for id in judgement.alive}.union(NO_FILE)
+    named: set[_MarkTarget] = set()
+    for id, commit in judgement.history.items():
+        if commit.metarange not in kept_ids:
+            named |= {_MarkTarget(commit.metarange, each) for each in (id, commit.metarange)}
     return sorted(named)
 
 
-def _standing(found: Judged, states: Mapping[str, RunState]) -> set[str]:
+def _standing(judgement: Judgement, states: Mapping[str, RunState]) -> set[str]:
     """Commits and metaranges that a run has marked which was not undone."""
     undone = RunState.UNDONE
-    return {id for id, mark in found.marks.items() if states.get(mark.run, undone) is not undone}
+    return {
+        id for id, mark in judgement.marks.items() if states.get(mark.run, undone) is not undone
+    }
 
 
-def _still(repo: OpenRepository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
+def _still(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarget]:
     """Without the content of commits that are heads by now."""
     heads = list_refs(repo).heads.commits
     used = {each.metarange for each in doomed if each.name in heads}
     return [each for each in doomed if each.metarange not in used]
 
 
-def _old(repo: OpenRepository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
+def _old(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarget]:
     """The names whose metarange was not written recently.
 
     A commit of a young metarange may be about to land, whatever the dates of other commits.
@@ -202,13 +208,16 @@ def _old(repo: OpenRepository, doomed: Sequence[_Doomed]) -> list[_Doomed]:
             return False
         return head.modified_ns < before_ns
 
-    asked = sorted({each.metarange for each in doomed})
-    old = dict(zip(asked, repo.fanout.map(is_old, asked), strict=True))
+    ids = sorted({each.metarange for each in doomed})
+    old = dict(zip(ids, repo.fanout.map(is_old, ids), strict=True))
     return [each for each in doomed if old[each.metarange]]
 
 
 def _mark(
-    repo: OpenRepository, order: Order, states: Mapping[str, RunState], doomed: Sequence[_Doomed]
+    repo: OpenRepository,
+    order: DeletionOrder,
+    states: Mapping[str, RunState],
+    doomed: Sequence[_MarkTarget],
 ) -> int:
     """Mark them, unless the run was undone; returns how many runs had been undone."""
     fresh = sorted(each.name for each in doomed)
@@ -223,32 +232,32 @@ def _mark(
     return sum(state is RunState.UNDONE for state in states.values())
 
 
-def _metaranges(doomed: Sequence[_Doomed]) -> list[MetarangeId]:
+def _metaranges(doomed: Sequence[_MarkTarget]) -> list[MetarangeId]:
     return sorted({each.metarange for each in doomed})
 
 
-def _kind(order: Order) -> str:
+def _kind(order: DeletionOrder) -> str:
     """Of its snapshot: what one run judged is nothing to another one."""
     return f"condemned-{order.run}"
 
 
-def _record(doomed: _Doomed) -> bytes:
+def _record(doomed: _MarkTarget) -> bytes:
     return f"{doomed.metarange} {doomed.name}\n".encode()
 
 
-def _decoded(record: bytes) -> _Doomed:
+def _decoded(record: bytes) -> _MarkTarget:
     metarange, name = record.decode().split()
-    return _Doomed(MetarangeId(metarange), name)
+    return _MarkTarget(MetarangeId(metarange), name)
 
 
-def _revived(repo: OpenRepository, found: Judged) -> list[str]:
+def _revived(repo: OpenRepository, judgement: Judgement) -> list[str]:
     """Marked commits and metaranges that are kept again and whose content is still stored.  The
     content that an earlier version deleted has no metarange any more.
     """
     named: dict[str, MetarangeId] = {}
-    for id in found.alive:
-        metarange = found.history[id].metarange
-        named |= {each: metarange for each in (id, metarange) if each in found.marks}
+    for id in judgement.alive:
+        metarange = judgement.history[id].metarange
+        named |= {each: metarange for each in (id, metarange) if each in judgement.marks}
     return [
         id
         for id, metarange in sorted(named.items())
@@ -288,10 +297,10 @@ def _spend(repo: OpenRepository) -> None:
     """Record in marks that content is gone.  Only marks of runs that cannot be undone any more
     record it.
     """
-    found = roots.judged(repo)
+    judgement = roots.judged(repo)
     due_ns = repo.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
-    losing = found.due(due_ns) | found.over()
-    named = {found.marks[id].run for id in losing}
+    losing = judgement.due(due_ns) | judgement.over()
+    named = {judgement.marks[id].run for id in losing}
     final = {
         seen.run.id
         for seen in runs.list_all(repo.kv, repo.record)
@@ -301,6 +310,6 @@ def _spend(repo: OpenRepository) -> None:
             or collect.turn(repo, seen, RunState.SWEEPING) is not ABSENT
         )
     }
-    losing = {id for id in losing if found.marks[id].run in final}
-    told = marking.spending(found.history, found.marks, losing, found.held(losing))
-    marks.put_all(repo.kv, repo.record, told, repo.ids)
+    losing = {id for id in losing if judgement.marks[id].run in final}
+    spent = marking.spending(judgement.history, judgement.marks, losing, judgement.held(losing))
+    marks.put_all(repo.kv, repo.record, spent, repo.ids)

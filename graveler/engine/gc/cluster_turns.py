@@ -61,9 +61,9 @@ def beat(repo: OpenRepository, id: str) -> Turn:
         seen = turns.find(repo.kv, repo.record)
         if seen is ABSENT or seen.turn.job != id:
             raise _lost(id)
-        kept = _kept(seen.turn, repo.clock.now_ns())
-        if turns.swap(repo.kv, repo.record, kept, seen, repo.ids.stamp()):
-            return kept
+        renewed = _kept(seen.turn, repo.clock.now_ns())
+        if turns.swap(repo.kv, repo.record, renewed, seen, repo.ids.stamp()):
+            return renewed
     raise _contended(id)
 
 
@@ -76,8 +76,8 @@ def end(repo: OpenRepository, id: str) -> None:
         seen = turns.find(repo.kv, repo.record)
         if seen is ABSENT or seen.turn.job != id or seen.turn.ended:
             return
-        over = seen.turn._replace(until_ns=seen.turn.ordered_ns)
-        if turns.swap(repo.kv, repo.record, over, seen, repo.ids.stamp()):
+        ended = seen.turn._replace(until_ns=seen.turn.ordered_ns)
+        if turns.swap(repo.kv, repo.record, ended, seen, repo.ids.stamp()):
             return
     raise _contended(id)
 

@@ -39,7 +39,7 @@ from graveler.clock import ulid
 from graveler.engine.gc import eligible, lists
 from graveler.engine.gc import listing as listed
 from graveler.engine.gc import mark as marking
-from graveler.engine.gc.candidates import Candidates, Doomed, candidates_of
+from graveler.engine.gc.candidates import Candidates, GarbageFile, candidates_of
 from graveler.engine.gc.content import Content
 from graveler.engine.gc.mark import Due, Verdict
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
@@ -67,15 +67,15 @@ class CollectSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectionResult:
     """What one run did or, as a dry run, would do.
 
     `run`: empty if the run condemned nothing.  `files`: how many files it listed.
     """
 
     run: str
-    condemned: tuple[Doomed, ...]
-    deleted: tuple[Doomed, ...]
+    condemned: tuple[GarbageFile, ...]
+    deleted: tuple[GarbageFile, ...]
     commits: int
     kept: int
     files: int
@@ -97,7 +97,7 @@ def collect(
     *,
     delete: bool = False,
     steps: Steps = NO_STEPS,
-) -> Collected:
+) -> CollectionResult:
     """Run one collection of a repository.  Without `delete` nothing changes: it is a dry run.
 
     `steps`: the checkpoints of the job that runs the collection; it continues from them.
@@ -115,35 +115,35 @@ def collect(
     counts = plan.verdict.commits, plan.verdict.kept, len(plan.candidates.names)
     if not delete:
         deleted = tuple(
-            each
+            file
             for seen in plan.due
             for page in lists.read(repo, seen.run.id)
-            for each in page
-            if each.address in plan.candidates.due
+            for file in page
+            if file.address in plan.candidates.due
         )
-        return Collected("", doomed, deleted, *counts)
+        return CollectionResult("", doomed, deleted, *counts)
     note_unreached(repo, plan.verdict.lost, plan.verdict.found)
     condemned.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
     if plan.candidates.due:
         listed.close(steps, plan.listing)
     swept = _sweep(repo, plan)
     run = _condemn(repo, plan.verdict, doomed)
-    return Collected(run, doomed, tuple(swept), *counts)
+    return CollectionResult(run, doomed, tuple(swept), *counts)
 
 
 def note_unreached(
-    repo: OpenRepository, lost: Iterable[CommitId], found: Iterable[CommitId]
+    repo: OpenRepository, lost: Iterable[CommitId], reached: Iterable[CommitId]
 ) -> None:
     """Record that no ref reaches the commits `lost` from now on, and that a ref reaches the commits
-    `found` again.
+    `reached` again.
 
     Cost: 1 KV request for each 1,000 of each.
     """
-    unreachable.forget(repo.kv, repo.record, sorted(found))
+    unreachable.forget(repo.kv, repo.record, sorted(reached))
     unreachable.put(repo.kv, repo.record, sorted(lost), repo.clock.now_ns(), repo.ids)
 
 
-def _may_be_new(doomed: Doomed, candidates: Candidates) -> bool:
+def _may_be_new(doomed: GarbageFile, candidates: Candidates) -> bool:
     """Whether a file may have been written again since it was condemned, with the same version.
 
     All files that a bucket stored before it kept versions share one version, `UNVERSIONED`.
@@ -164,27 +164,27 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
     known = list(runs.list_all(repo.kv, repo.record))
     open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
-    pending: dict[str, list[Doomed]] = {
-        seen.run.id: [each for page in lists.read(repo, seen.run.id) for each in page]
+    pending: dict[str, list[GarbageFile]] = {
+        seen.run.id: [file for page in lists.read(repo, seen.run.id) for file in page]
         for seen in open_runs
     }
-    names = (each.address for found in pending.values() for each in found)
+    names = (file.address for files in pending.values() for file in files)
     listing = listed.listing(repo.blocks, repo.record, steps, now_ns)
     before_ns = listing.began_ns - settings.min_age_seconds * limits.SECOND_NS
     candidates = candidates_of(listing.lines, before_ns, names)
     candidates.due.update(
-        each.address
+        file.address
         for seen in due
-        for each in pending[seen.run.id]
-        if not _may_be_new(each, candidates)
+        for file in pending[seen.run.id]
+        if not _may_be_new(file, candidates)
     )
     content = Content(repo, candidates, steps)
-    over = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
-    ripe = Due(due_ns, frozenset(over.union(seen.run.id for seen in due)))
+    swept = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
+    ripe = Due(due_ns, frozenset(swept.union(seen.run.id for seen in due)))
     return _Plan(candidates, marking.mark(repo, content, ripe), due, listing)
 
 
-def _sweep(repo: OpenRepository, plan: _Plan) -> list[Doomed]:
+def _sweep(repo: OpenRepository, plan: _Plan) -> list[GarbageFile]:
     """Delete what is still due.  Delete nothing if one of the due runs was undone meanwhile,
     because marking relied on the marks of that run for the files of the others, too.
 
@@ -202,10 +202,10 @@ def _sweep(repo: OpenRepository, plan: _Plan) -> list[Doomed]:
     return [each for run in sweeping for each in _delete_all(repo, run, plan.candidates.due)]
 
 
-def _delete_all(repo: OpenRepository, sweeping: VersionedRun, due: set[str]) -> list[Doomed]:
+def _delete_all(repo: OpenRepository, sweeping: VersionedRun, due: set[str]) -> list[GarbageFile]:
     """Delete what one run condemned and what is still `due`."""
     run = sweeping.run.id
-    swept: list[Doomed] = []
+    swept: list[GarbageFile] = []
     for number, page in enumerate(lists.read(repo, run)):
         doomed = tuple(each for each in page if each.address in due)
         if doomed:
@@ -216,14 +216,14 @@ def _delete_all(repo: OpenRepository, sweeping: VersionedRun, due: set[str]) -> 
     return swept
 
 
-def _delete(repo: OpenRepository, doomed: Sequence[Doomed]) -> None:
+def _delete(repo: OpenRepository, doomed: Sequence[GarbageFile]) -> None:
     """Delete files, at most one page of a list."""
     repo.blocks.delete_all(
         [Target(f"{repo.namespace}/{each.address}", each.version) for each in doomed]
     )
 
 
-def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[Doomed]) -> str:
+def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFile]) -> str:
     """Store the marks first, then the list, then the record of the run, which makes the list count.
     So when the list counts, no operation can begin to use its files.
     """

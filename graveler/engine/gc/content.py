@@ -84,7 +84,7 @@ class Content:
         """
         for metarange in known:
             self.candidates.name_metarange(FILES + metarange)
-        found: set[str] = set()
+        orphans: set[str] = set()
         files = {name for name in self.candidates.names if name.startswith(FILES)}
         for name in sorted(files - self.candidates.due):
             id = name[len(FILES) :]
@@ -101,8 +101,8 @@ class Content:
                 continue
             if self.candidates.is_old(name):
                 self.candidates.name_metarange(name)
-                found.add(id)
-        return found
+                orphans.add(id)
+        return orphans
 
     def strike(self) -> None:
         """Remove all files and objects in use from the candidates.
@@ -116,12 +116,12 @@ class Content:
             self.candidates.strike(FILES + id, is_kept=is_kept)
         for ref, is_kept in self._ranges.values():
             self.candidates.strike(FILES + ref.id, is_kept=is_kept)
-        left = dict(self._ranges)
+        missing = dict(self._ranges)
         for uses in self._known.read():
-            if uses.range in left:
-                _, is_kept = left.pop(uses.range)
+            if uses.range in missing:
+                _, is_kept = missing.pop(uses.range)
                 self._strike(uses.names, is_kept=is_kept)
-        for ref, is_kept in left.values():
+        for ref, is_kept in missing.values():
             if not self._known.are_kept:
                 self._strike(self._names(ref), is_kept=is_kept)
                 continue

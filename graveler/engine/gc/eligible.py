@@ -48,10 +48,10 @@ def check_own(repo: OpenRepository, everyone: Namespaces) -> None:
     """
     claim = f"{repo.id} {repo.record.uid}\n".encode()
     try:
-        found = repo.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
+        marker = repo.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
     except NotFound:
-        found = b""
-    if found != claim:
+        marker = b""
+    if marker != claim:
         raise Refused(not_its_own(repo.id))
     other = everyone.other_on(repo.id, repo.namespace)
     if other is not ABSENT:
@@ -87,8 +87,8 @@ def announce(repo: OpenRepository) -> None:
             raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
         if seen.repository.collected:
             return
-        told = replace(seen.repository, collected=True)
-        done = repositories.swap(repo.kv, seen, told, repo.ids.stamp())
+        new = replace(seen.repository, collected=True)
+        done = repositories.swap(repo.kv, seen, new, repo.ids.stamp())
         repo.cache.forget_repository(repo.id)
         if done is not ABSENT:
             return

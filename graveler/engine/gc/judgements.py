@@ -91,9 +91,9 @@ def later(repo: OpenRepository, kind: str, spot: Spot, amount: int, length: int)
 
 def parse_spot(text: str) -> Spot:
     """The place that a page returned.  `Invalid` for any other text."""
-    found = _SPOT.fullmatch(text)
-    if found is not None:
-        spot = Spot(found[1], int(found[2]), int(found[3]))
+    match = _SPOT.fullmatch(text)
+    if match is not None:
+        spot = Spot(match[1], int(match[2]), int(match[3]))
         if spot.at < spot.total:
             return spot
     raise Invalid(f"after must be the value that the previous page returned: after={text!r:.80}")

@@ -54,9 +54,9 @@ class KnownMetaranges:
         known = self._known.get(metarange)
         if known is not None:
             return [self._ranges[number] for number in known]
-        found = self._space.metarange(metarange).ranges
-        self._keep(metarange, found)
-        return found
+        refs = self._space.metarange(metarange).ranges
+        self._keep(metarange, refs)
+        return refs
 
     def is_none(self, id: str) -> bool:
         """Whether an earlier attempt has found that this file is not a metarange."""

@@ -51,20 +51,20 @@ def listing(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> 
     """
     attempt = len(steps.names(_CLOSED))
     known = map(_NAME.fullmatch, steps.names(_all_of(attempt)))
-    began_ns = next((int(found[1]) for found in known if found), now_ns)
+    began_ns = next((int(match[1]) for match in known if match), now_ns)
     chain = f"{_all_of(attempt)}{began_ns:020}-"
     return Listing(began_ns, _lines(blocks, repo, steps, chain), attempt)
 
 
-def close(steps: Steps, found: Listing) -> None:
+def close(steps: Steps, listed: Listing) -> None:
     """Close a list before files are deleted, so that a later attempt of the job lists again.
 
     Raises `StorageFull`: then nothing may be deleted.  Cost: a put if there are checkpoints of that
     list.
     """
-    if not steps.names(_all_of(found.attempt)):
+    if not steps.names(_all_of(listed.attempt)):
         return
-    name = f"{_CLOSED}{found.attempt:05}"
+    name = f"{_CLOSED}{listed.attempt:05}"
     steps.add(name, Step({}, ()))
     if not steps.names(name):
         raise StorageFull(
@@ -83,18 +83,20 @@ def _lines(blocks: BlockStore, repo: Repository, steps: Steps, chain: str) -> It
         after, number = part.ends, number + 1
     count, begins = 0, after
     held: list[Line] = []
-    for found in _below(blocks, repo, after):
+    for line_head in _below(blocks, repo, after):
         count += 1
-        name = address.relative_to(repo.namespace, found.address)
+        name = address.relative_to(repo.namespace, line_head.address)
         if name is not ABSENT and is_ours(name):
-            line = Line(name, found.head.version, found.head.size, found.head.modified_ns)
+            line = Line(
+                name, line_head.head.version, line_head.head.size, line_head.head.modified_ns
+            )
             yield line
             if steps.row_count:
                 held.append(line)
         if count == steps.row_count:
-            said = {"begins": begins, "ends": found.address}
-            steps.add(f"{chain}{number:05}", Step(said, held))
-            count, number, begins, held = 0, number + 1, found.address, []
+            note = {"begins": begins, "ends": line_head.address}
+            steps.add(f"{chain}{number:05}", Step(note, held))
+            count, number, begins, held = 0, number + 1, line_head.address, []
 
 
 def _below(blocks: BlockStore, repo: Repository, after: str) -> Iterator[ListedObject]:

@@ -15,17 +15,17 @@ from itertools import groupby
 from graveler import limits
 from graveler.block import address
 from graveler.block.listing import list_all
-from graveler.engine.gc.candidates import Doomed, Kind, is_ours
+from graveler.engine.gc.candidates import GarbageFile, Kind, is_ours
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt
 from graveler.records import Repository
 
-Page = tuple[Doomed, ...]
+Page = tuple[GarbageFile, ...]
 _PAGE_COUNT = limits.block_delete_count_max
 _ORDER: dict[Kind, int] = {"metarange": 0, "range": 1, "object": 2}
 
 
-def write(repo: OpenRepository, run: str, doomed: Iterable[Doomed]) -> None:
+def write(repo: OpenRepository, run: str, doomed: Iterable[GarbageFile]) -> None:
     """Store the list of a run.  One put for each page."""
     number = 0
     ordered = sorted(doomed, key=lambda each: (_ORDER[each.kind], each.address))
@@ -36,7 +36,9 @@ def write(repo: OpenRepository, run: str, doomed: Iterable[Doomed]) -> None:
             number += 1
 
 
-def rehearsed(repo: OpenRepository, id: str, fresh: Sequence[Doomed], due: Sequence[Doomed]) -> str:
+def rehearsed(
+    repo: OpenRepository, id: str, fresh: Sequence[GarbageFile], due: Sequence[GarbageFile]
+) -> str:
     """Store the result of a dry run; returns the folder.  One put for each page."""
     run = f"dry-{id}"
     write(repo, run, fresh)
@@ -68,14 +70,14 @@ def _folder(repo: Repository) -> str:
     return address.join(repo.namespace, "_graveler/gc")
 
 
-def _put(repo: OpenRepository, name: str, doomed: Iterable[Doomed]) -> None:
+def _put(repo: OpenRepository, name: str, doomed: Iterable[GarbageFile]) -> None:
     body = "".join(json.dumps(each._asdict()) + "\n" for each in doomed)
     repo.blocks.put(f"{_folder(repo.record)}/{name}.jsonl", [body.encode()])
 
 
 def _decode(raw: bytes, where: str) -> Page:
     try:
-        page = tuple(Doomed(**json.loads(line)) for line in raw.splitlines())
+        page = tuple(GarbageFile(**json.loads(line)) for line in raw.splitlines())
         sound = all(is_ours(each.address) and each.version for each in page)
     except (ValueError, TypeError) as error:
         raise Corrupt(f"list of condemned files cannot be read: address={where}") from error

@@ -34,7 +34,7 @@ from graveler.ids import CommitId, MetarangeId, StagingToken
 from graveler.records import TOMBSTONE, Commit, Repository
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import unreachable
-from graveler.refs.gc.marks import Mark, Spent
+from graveler.refs.gc.marks import DeletedContent, Mark
 from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups, uploads
 from graveler.staging import area
@@ -102,18 +102,18 @@ def mark(repo: OpenRepository, content: Content, ripe: Due) -> Verdict:
     alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
     alive -= spent(history, marks, alive)
     due = {id for id, set_ in marks.items() if ripe.has(set_)}
-    over = {id for id, set_ in marks.items() if set_.spent} - alive
+    spent_ids = {id for id, set_ in marks.items() if set_.spent} - alive
     # Sorted, because it leads to requests: a simulation must not depend on the hash of strings.
-    needed = history.keys() - gone - over - (due - alive)
+    needed = history.keys() - gone - spent_ids - (due - alive)
     stay = with_ancestors(history, heads.commits | alive) - gone
     held = with_ancestors(history, needed | stay) - gone
     for id in sorted(needed):
         content.add(history[id].metarange, is_kept=id in alive, stays=id in stay)
     for id in sorted(held - needed):
         content.add_files(history[id].metarange, is_kept=id in stay)
-    dead = history.keys() - alive - gone - over
+    dead = history.keys() - alive - gone - spent_ids
     verdict = Verdict(set(dead), commits=len(history), kept=len(alive))
-    losing = {id for id in map(CommitId, due | over) if id in history} - alive - gone
+    losing = {id for id in map(CommitId, due | spent_ids) if id in history} - alive - gone
     verdict.spend = spending(history, marks, losing, held)
     verdict.lost = history.keys() - led_to - gone - since.keys()
     verdict.found = since.keys() & led_to
@@ -132,9 +132,9 @@ def spent(
     """Commits of `alive` whose content is gone, at least in part: their marks record the loss, and
     no commit with complete content shares their metarange.  Pure.
     """
-    told = {id for id in alive if id in marks and marks[id].spent}
-    whole = {history[id].metarange for id in alive - told}
-    return {id for id in told if history[id].metarange not in whole.union(NO_FILE)}
+    spent_ids = {id for id in alive if id in marks and marks[id].spent}
+    whole = {history[id].metarange for id in alive - spent_ids}
+    return {id for id in spent_ids if history[id].metarange not in whole.union(NO_FILE)}
 
 
 def spending(
@@ -148,12 +148,12 @@ def spending(
     Left out are commits whose marks record it already, and commits without content.  Commits of
     `held` keep metarange and ranges.  Pure.
     """
-    said: dict[str, Mark] = {}
+    new_marks: dict[str, Mark] = {}
     for id in losing:
-        new = marks[id]._replace(spent=Spent.OBJECTS if id in held else Spent.ALL)
+        new = marks[id]._replace(spent=DeletedContent.OBJECTS if id in held else DeletedContent.ALL)
         if new != marks[id] and history[id].metarange not in NO_FILE:
-            said[id] = new
-    return said
+            new_marks[id] = new
+    return new_marks
 
 
 def _strike_staged(

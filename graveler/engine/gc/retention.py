@@ -46,7 +46,7 @@ class Heads(NamedTuple):
         return Heads(self.branches + others.branches, self.tags + others.tags)
 
 
-class Kept(NamedTuple):
+class KeptCommits(NamedTuple):
     """Commits whose content is kept, and commits that refs reach."""
 
     commits: set[CommitId]
@@ -104,7 +104,7 @@ def kept(
     heads: Heads,
     unreached: Mapping[CommitId, int],
     now_ns: int,
-) -> Kept:
+) -> KeptCommits:
     """The commits of `history` whose content is kept, and those that refs reach.
 
     `unreached`: the time since which a commit is known to be unreachable; a commit that is missing
@@ -122,7 +122,7 @@ def kept(
     horizon_ns = now_ns - rule.unreachable_days * _DAY_NS
     lost = history.keys() - led_to
     alive.update(id for id in lost if unreached.get(id, now_ns) > horizon_ns)
-    return Kept(alive, led_to)
+    return KeptCommits(alive, led_to)
 
 
 def with_ancestors(history: Mapping[CommitId, Commit], starts: Iterable[CommitId]) -> set[CommitId]:
@@ -136,14 +136,14 @@ def _walk(
     """`starts`, and the parents of every visited commit that was made after `horizon_ns` (0: of
     every visited commit).
     """
-    found: set[CommitId] = set()
+    reached: set[CommitId] = set()
     todo = [id for id in starts if id in history]
     while todo:
         id = todo.pop()
-        if id in found:
+        if id in reached:
             continue
-        found.add(id)
+        reached.add(id)
         commit = history[id]
         if not horizon_ns or commit.created_ns > horizon_ns:
             todo.extend(parent for parent in commit.parents if parent in history)
-    return found
+    return reached

@@ -115,17 +115,17 @@ def page(repo: OpenRepository, after: str, amount: int) -> RootPage:
     """
     place = _decoded(after)
     limit = max(1, min(amount, limits.bulk_page_count_max))
-    found, following = _READERS[place.phase](repo, place, limit)
+    records, following = _READERS[place.phase](repo, place, limit)
     if following is None:
         behind = _PHASES[_PHASES.index(place.phase) + 1 :]
         following = _Place(behind[0]) if behind else None
-    return RootPage(found, "" if following is None else _encoded(following))
+    return RootPage(records, "" if following is None else _encoded(following))
 
 
 def _staged(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     named = set(list_refs(repo).tokens)
     named |= {pending.token for pending in cleanups.list_cleanups(repo.kv, repo.record)}
-    found: list[Root] = []
+    entries: list[Root] = []
     scans = 0
     for token in sorted(each for each in named if each >= place.name):
         begun = token == place.name
@@ -133,13 +133,13 @@ def _staged(repo: OpenRepository, place: _Place, amount: int) -> _Part:
             resumed = begun and shard == place.shard
             start, more = bytes.fromhex(place.key) if resumed else b"", True
             while more:
-                if len(found) >= amount or scans >= _SCANS_MAX:
-                    return found, _Place("staged", token, shard, start.hex())
-                rows, more = area.shard_page(repo.kv, token, shard, start, amount - len(found))
+                if len(entries) >= amount or scans >= _SCANS_MAX:
+                    return entries, _Place("staged", token, shard, start.hex())
+                rows, more = area.shard_page(repo.kv, token, shard, start, amount - len(entries))
                 scans += 1
-                found += [each for _, row in rows for each in _used(repo.record, row)]
+                entries += [each for _, row in rows for each in _used(repo.record, row)]
                 start = rows[-1][0] + b"\0" if rows else start
-    return found, None
+    return entries, None
 
 
 def _used(repo: Repository, row: Staged) -> list[Root]:
@@ -148,35 +148,35 @@ def _used(repo: Repository, row: Staged) -> list[Root]:
 
 
 def _issued(repo: OpenRepository, place: _Place, amount: int) -> _Part:
-    found: list[Root] = []
+    issued: list[Root] = []
     for name, _ in uploads.list_all(repo.kv, repo.record, place.name):
-        if len(found) == amount:
-            return found, _Place("issued", found[-1].name)
-        found.append(Root("address", name))
-    return found, None
+        if len(issued) == amount:
+            return issued, _Place("issued", issued[-1].name)
+        issued.append(Root("address", name))
+    return issued, None
 
 
 def _dumped(repo: OpenRepository, place: _Place, amount: int) -> _Part:
-    found = sorted(FILES + id for id in dump.files_in_use(repo))
-    left = [Root("address", name) for name in found if name > place.name]
-    return left[:amount], _next("dumped", left, amount)
+    names = sorted(FILES + id for id in dump.files_in_use(repo))
+    rest = [Root("address", name) for name in names if name > place.name]
+    return rest[:amount], _next("dumped", rest, amount)
 
 
 def _jobs(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     alive = sorted(each.job.id for each in job.list_alive(repo))
-    left = [Root("job", name) for name in alive if name > place.name]
-    return left[:amount], _next("jobs", left, amount)
+    rest = [Root("job", name) for name in alive if name > place.name]
+    return rest[:amount], _next("jobs", rest, amount)
 
 
 def _content(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     if place.name:
         spot = judgements.parse_spot(place.name)
-        found = judgements.later(repo, _KIND, spot, amount, _RECORD_LENGTH)
+        part = judgements.later(repo, _KIND, spot, amount, _RECORD_LENGTH)
     else:
         judged = [_record(*each) for each in sorted(roots.needed(repo).items())]
-        found = judgements.first(repo, _KIND, judged, amount)
-    following = _Place("content", found.following) if found.following else None
-    return [_root(each) for each in found.records], following
+        part = judgements.first(repo, _KIND, judged, amount)
+    following = _Place("content", part.following) if part.following else None
+    return [_root(each) for each in part.records], following
 
 
 def _record(name: MetarangeId, need: Need) -> bytes:
@@ -189,8 +189,8 @@ def _root(record: bytes) -> Root:
     return Root("metarange", name, objects is Objects.KEPT, files, _OBJECTS[objects])
 
 
-def _next(phase: str, left: list[Root], amount: int) -> _Place | None:
-    return _Place(phase, left[amount - 1].name) if len(left) > amount else None
+def _next(phase: str, rest: list[Root], amount: int) -> _Place | None:
+    return _Place(phase, rest[amount - 1].name) if len(rest) > amount else None
 
 
 _Reader = Callable[[OpenRepository, _Place, int], _Part]

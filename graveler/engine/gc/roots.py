@@ -22,11 +22,11 @@ from graveler.ids import CommitId, MetarangeId
 from graveler.records import Commit
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import unreachable
-from graveler.refs.gc.marks import Mark, Spent
+from graveler.refs.gc.marks import DeletedContent, Mark
 from graveler.refs.graph import commits
 
 
-class Judged(NamedTuple):
+class Judgement(NamedTuple):
     """The judgement about all commits.
 
     `history`: all commits.  `alive`: commits whose content is kept.  `stay`: commits whose
@@ -49,12 +49,12 @@ class Judged(NamedTuple):
 
     def over(self) -> set[CommitId]:
         """Commits that are not kept, and whose marks record that their content is given up."""
-        said = {CommitId(id) for id, mark in self.marks.items() if mark.spent}
-        return (said & self.history.keys()) - self.alive
+        spent = {CommitId(id) for id, mark in self.marks.items() if mark.spent}
+        return (spent & self.history.keys()) - self.alive
 
-    def held(self, over: set[CommitId]) -> set[CommitId]:
-        """Commits whose metarange and ranges must stay even if the content of `over` is deleted."""
-        return with_ancestors(self.history, (self.history.keys() - over) | self.stay)
+    def held(self, spent: set[CommitId]) -> set[CommitId]:
+        """Commits whose metarange and ranges must stay even if that of `spent` is deleted."""
+        return with_ancestors(self.history, (self.history.keys() - spent) | self.stay)
 
 
 class Objects(IntEnum):
@@ -83,7 +83,7 @@ class Need(NamedTuple):
         return Need(max(self.objects, other.objects), self.files or other.files)
 
 
-def judged(repo: OpenRepository) -> Judged:
+def judged(repo: OpenRepository) -> Judgement:
     """The judgement about all commits now, whether or not their content is still stored.
 
     It reads the refs, then the commits, then the refs again, so that no moving ref is missed.
@@ -101,7 +101,7 @@ def judged(repo: OpenRepository) -> Judged:
     alive -= marking.spent(history, marks, alive)
     stay = with_ancestors(history, heads.commits | alive)
     lost = history.keys() - led_to - since.keys()
-    return Judged(history, alive, stay, marks, lost, since.keys() & led_to)
+    return Judgement(history, alive, stay, marks, lost, since.keys() & led_to)
 
 
 def needed(repo: OpenRepository) -> dict[MetarangeId, Need]:
@@ -110,40 +110,40 @@ def needed(repo: OpenRepository) -> dict[MetarangeId, Need]:
     Cost: that of `judged`; a block request for each condemned commit that is kept again or may have
     lost its metarange.
     """
-    found = judged(repo)
+    judgement = judged(repo)
     due_ns = repo.clock.now_ns() - limits.collect_undo_seconds * limits.SECOND_NS
-    due, over = found.due(due_ns), found.over()
-    held = found.held(over)
-    gone = _gone(repo, found, held, due_ns)
+    due, spent = judgement.due(due_ns), judgement.over()
+    held = judgement.held(spent)
+    gone = _gone(repo, judgement, held, due_ns)
     needs: dict[MetarangeId, Need] = {}
     for id in held - gone:
-        metarange = found.history[id].metarange
+        metarange = judgement.history[id].metarange
         if metarange in NO_FILE:
             continue
-        objects = Objects.KEPT if id in found.alive else Objects.EXPIRING
+        objects = Objects.KEPT if id in judgement.alive else Objects.EXPIRING
         if id in due:
             objects = Objects.DUE
-        if id in over:
+        if id in spent:
             objects = Objects.GONE
-        need = Need(objects, id in found.stay)
+        need = Need(objects, id in judgement.stay)
         needs[metarange] = need.beside(needs.get(metarange, need))
     return needs
 
 
 def _gone(
-    repo: OpenRepository, found: Judged, held: Iterable[CommitId], due_ns: int
+    repo: OpenRepository, judgement: Judgement, held: Iterable[CommitId], due_ns: int
 ) -> set[CommitId]:
     """Commits whose marks have stood for the undo period and whose metarange is not stored."""
-    asked = [
+    ids = [
         id
         for id in sorted(held)
-        if id in found.marks
-        and found.marks[id].since_ns <= due_ns
-        and found.marks[id].spent is not Spent.OBJECTS
-        and found.history[id].metarange not in NO_FILE
+        if id in judgement.marks
+        and judgement.marks[id].since_ns <= due_ns
+        and judgement.marks[id].spent is not DeletedContent.OBJECTS
+        and judgement.history[id].metarange not in NO_FILE
     ]
-    stored = repo.fanout.map(lambda id: is_stored(repo, found.history[id].metarange), asked)
-    return {id for id, is_there in zip(asked, stored, strict=True) if not is_there}
+    stored = repo.fanout.map(lambda id: is_stored(repo, judgement.history[id].metarange), ids)
+    return {id for id, is_there in zip(ids, stored, strict=True) if not is_there}
 
 
 def is_stored(repo: OpenRepository, metarange: MetarangeId) -> bool:

@@ -17,7 +17,7 @@ from graveler import limits
 from graveler.committed.reader import range_columns
 from graveler.engine.commits.seal import Once
 from graveler.engine.imports.sources import ImportPath, one, pages
-from graveler.engine.jobs.record import Pulse
+from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.ids import JobId
 from graveler.records import ABSENT, Absent, RangeRef, Record
@@ -27,7 +27,7 @@ from graveler.refs.jobs.record import Step
 _Ranked = tuple[bytes, int, bytes]
 
 
-class Resumed(NamedTuple):
+class ImportState(NamedTuple):
     """The state of a job that several attempts may work on, one after the other.
 
     - `once`: the idempotency key of its commit; the value is the job's id.
@@ -43,7 +43,7 @@ class Resumed(NamedTuple):
 class Steps:
     """The checkpoints of a job: `done` holds those of earlier attempts and of this one."""
 
-    def __init__(self, repo: OpenRepository, resumed: Resumed) -> None:
+    def __init__(self, repo: OpenRepository, resumed: ImportState) -> None:
         self._repo = repo
         self._job = JobId(resumed.once.value)
         self.spill_count = resumed.spill_count
@@ -53,16 +53,16 @@ class Steps:
         """Store a checkpoint.  Return the one that counts: another attempt's, if that was first."""
         stamp = self._repo.ids.stamp()
         number = len(self.done)
-        kept = record.add_step(self._repo.kv, self._repo.record, self._job, number, step, stamp)
-        self.done.append(kept)
-        return kept
+        stored = record.add_step(self._repo.kv, self._repo.record, self._job, number, step, stamp)
+        self.done.append(stored)
+        return stored
 
 
-class Found:
+class SourceRecords:
     """The records of all sources, in key order; may be iterated many times."""
 
     def __init__(
-        self, repo: OpenRepository, pulse: Pulse, steps: Steps | Literal[Absent.ABSENT] = ABSENT
+        self, repo: OpenRepository, pulse: Heartbeat, steps: Steps | Literal[Absent.ABSENT] = ABSENT
     ) -> None:
         self._ports = repo
         self._space = keyspace(repo)
@@ -122,11 +122,11 @@ class Found:
         assert self._steps is not ABSENT, "only a job that others may run stores steps"
         held = self._memory[number]
         ref = self._space.store.write_range(self._space.namespace, sorted(held.items()))
-        kept = self._steps.add(Step(number, after, ref))
-        self._ranges.setdefault(number, []).append(kept.found)
-        self._count += kept.found.count - len(held)
+        stored = self._steps.add(Step(number, after, ref))
+        self._ranges.setdefault(number, []).append(stored.found)
+        self._count += stored.found.count - len(held)
         held.clear()
-        return kept.after
+        return stored.after
 
     def __iter__(self) -> Iterator[Record]:
         last = b""

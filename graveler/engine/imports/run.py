@@ -26,10 +26,10 @@ from graveler.committed.apply import apply
 from graveler.engine.commits import land
 from graveler.engine.commits.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.commits.records import fresh
-from graveler.engine.imports.records import Found, Resumed, Steps
+from graveler.engine.imports.records import ImportState, SourceRecords, Steps
 from graveler.engine.imports.sources import ImportPath, ImportRequest, below, check, decode, encode
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Ending, NewJob, Pulse, Stopped
+from graveler.engine.jobs.record import Ending, Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Deadline, OpenRepository, check_writable, keyspace
 from graveler.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
 from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
@@ -49,7 +49,7 @@ from graveler.refs.names import repositories
 __all__ = [
     "ImportPath",
     "ImportRequest",
-    "Resumed",
+    "ImportState",
     "cancel",
     "decode",
     "note_time",
@@ -114,7 +114,7 @@ def run(repo: OpenRepository, branch: BranchId, request: ImportRequest, job_id: 
     error" and raised.
     """
     try:
-        landed = work(repo, branch, request, Pulse(repo, job_id))
+        landed = work(repo, branch, request, Heartbeat(repo, job_id))
     except Stopped:
         return
     except GravelerError as error:
@@ -138,8 +138,8 @@ def work(
     repo: OpenRepository,
     branch: BranchId,
     request: ImportRequest,
-    pulse: Pulse,
-    resumed: Resumed | Literal[Absent.ABSENT] = ABSENT,
+    pulse: Heartbeat,
+    resumed: ImportState | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry:
     """List the sources, build the metarange, and land the commit.
 
@@ -150,7 +150,7 @@ def work(
     spent = 0.0 if resumed is ABSENT else resumed.age_seconds
     steps = ABSENT if resumed is ABSENT else Steps(repo, resumed)
     deadline = Deadline(repo.clock, limits.import_seconds_max - spent)
-    records = Found(repo, pulse, steps)
+    records = SourceRecords(repo, pulse, steps)
     for number, source in enumerate(request.paths):
         records.take(number, source)
         deadline.check("import")
@@ -164,12 +164,12 @@ def work(
     def build(head: CommitEntry) -> Commit:
         pulse.beat(len(records), always=True)
         space = keyspace(repo)
-        there = (
+        old_paths = (
             key
             for prefix in _outermost(replaced)
             for key, _ in reader.scan(space, head.commit.metarange, b"", prefix)
         )
-        applied = apply(space, head.commit.metarange, _changes(there, records), replace=True)
+        applied = apply(space, head.commit.metarange, _changes(old_paths, records), replace=True)
         pulse.land(len(records))
         return Commit(
             committer=request.committer,
@@ -192,19 +192,19 @@ def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:
     return outer
 
 
-def _changes(there: Iterator[bytes], records: Iterable[Record]) -> Iterator[Change]:
-    """The imported records, and a deletion for every key of `there` that is not among them.
+def _changes(old_paths: Iterator[bytes], records: Iterable[Record]) -> Iterator[Change]:
+    """The imported records, and a deletion for every key of `old_paths` that is not among them.
 
-    `there` and `records` are in key order, and so is the result.
+    `old_paths` and `records` are in key order, and so is the result.
     """
-    old = next(there, None)
+    old = next(old_paths, None)
     for key, value in records:
         while old is not None and old < key:
             yield old, TOMBSTONE
-            old = next(there, None)
+            old = next(old_paths, None)
         if old == key:
-            old = next(there, None)
+            old = next(old_paths, None)
         yield key, value
     while old is not None:
         yield old, TOMBSTONE
-        old = next(there, None)
+        old = next(old_paths, None)

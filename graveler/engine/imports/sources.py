@@ -56,9 +56,9 @@ def encode(request: ImportRequest) -> str:
 
 def decode(body: str) -> ImportRequest:
     """The request that `encode` wrote."""
-    said = json.loads(body)
-    paths = [ImportPath(*each) for each in said["paths"]]
-    return ImportRequest(paths, said["message"], said["committer"], said["metadata"])
+    fields = json.loads(body)
+    paths = [ImportPath(*each) for each in fields["paths"]]
+    return ImportRequest(paths, fields["message"], fields["committer"], fields["metadata"])
 
 
 # ---- what lies there -----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from graveler import limits
 from graveler.block import address
 from graveler.block.listing import list_all
-from graveler.engine.jobs.record import Pulse
+from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository
 from graveler.errors import GravelerError, NotFound, StorageFull
 from graveler.ids import JobId
@@ -100,7 +100,7 @@ NO_STEPS: Final[Steps] = _NoSteps()
 class _JobSteps:
     """`Steps`, as files in the repository's namespace."""
 
-    def __init__(self, repo: OpenRepository, life: str, pulse: Pulse, row_count: int) -> None:
+    def __init__(self, repo: OpenRepository, life: str, pulse: Heartbeat, row_count: int) -> None:
         self.row_count = row_count
         self._blocks = repo.blocks
         self._repo = repo.record
@@ -123,9 +123,9 @@ class _JobSteps:
         whole = _decoded(raw, size)
         if not isinstance(whole, dict) or {**whole, **self._claim(name)} != whole:
             return ABSENT
-        said, rows = whole.get("said"), whole.get("rows")
-        sound = isinstance(said, dict) and isinstance(rows, list)
-        return Step(said or {}, rows or []) if sound else ABSENT
+        fields, rows = whole.get("said"), whole.get("rows")
+        sound = isinstance(fields, dict) and isinstance(rows, list)
+        return Step(fields or {}, rows or []) if sound else ABSENT
 
     def add(self, name: str, step: Step) -> None:
         whole = {**self._claim(name), "said": step.said, "rows": step.rows}
@@ -160,7 +160,7 @@ def add_next(steps: Steps, kind: str, step: Step) -> None:
     steps.add(free, step)
 
 
-def opened(repo: OpenRepository, job: Job, pulse: Pulse, *, row_count: int = 0) -> Steps:
+def opened(repo: OpenRepository, job: Job, pulse: Heartbeat, *, row_count: int = 0) -> Steps:
     """The checkpoints of a job.  `pulse` sends its heartbeats; each added checkpoint sets the
     progress of the job to 0.  `row_count`: rows of a full checkpoint; 0: `limits.step_row_count`.
 
@@ -188,37 +188,37 @@ def forget_ended(repo: OpenRepository) -> None:
     _forget(repo, _stored(repo, ""))
 
 
-class _Stored(NamedTuple):
+class _Checkpoint(NamedTuple):
     """A stored checkpoint: its folder and its name."""
 
     life: str
     name: str
 
 
-def _forget(repo: OpenRepository, stored: Sequence[_Stored]) -> None:
-    over = set()
+def _forget(repo: OpenRepository, stored: Sequence[_Checkpoint]) -> None:
+    ended = set()
     for life in sorted({step.life for step in stored}):
         job, _, began = life.rpartition(".")
         seen = record.find(repo.kv, repo.record, JobId(job))
         if seen is ABSENT or seen.job.ended or f"{seen.job.created_ns:020}" != began:
-            over.add(life)
+            ended.add(life)
 
-    def drop(step: _Stored) -> None:
+    def drop(step: _Checkpoint) -> None:
         with suppress(GravelerError):
             repo.blocks.delete(_address(repo.record, step.life, step.name))
 
-    repo.fanout.map(drop, [step for step in stored if step.life in over])
+    repo.fanout.map(drop, [step for step in stored if step.life in ended])
 
 
-def _stored(repo: OpenRepository, below: str) -> list[_Stored]:
+def _stored(repo: OpenRepository, below: str) -> list[_Checkpoint]:
     """Every checkpoint; other files are ignored."""
     folder = address.join(repo.namespace, _FOLDER)
-    found = []
+    checkpoints = []
     for line in list_all(repo.blocks, folder + below):
         life, slash, name = line.address.removeprefix(folder).partition("/")
         if slash and name.endswith(_ENDING) and "/" not in name:
-            found.append(_Stored(life, name.removesuffix(_ENDING)))
-    return found
+            checkpoints.append(_Checkpoint(life, name.removesuffix(_ENDING)))
+    return checkpoints
 
 
 def _address(repo: Repository, life: str, name: str) -> str:

@@ -77,7 +77,7 @@ class Claim(Enum):
     OVER = "over"  # the job has ended or does not exist, or no worker runs its kind
 
 
-class Handed(NamedTuple):
+class HandedCommit(NamedTuple):
     """A commit that was handed over to a bulk job.
 
     `token`: a staging token.  Any client may make the commit that folds it in.  That commit is the
@@ -89,7 +89,7 @@ class Handed(NamedTuple):
     job: str
 
 
-NOT_HANDED: Final = Handed("", "")
+NOT_HANDED: Final = HandedCommit("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ class NewJob:
     body: str = ""
     since: str = ""
     owner: bytes = b""
-    handed: Handed = NOT_HANDED
+    handed: HandedCommit = NOT_HANDED
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class JobOrder:
     """The stored order of a job, and what was added to it later.
 
     `error_kind`: the name of the error type that ended the job.  `error_code`, `error_fields`: its
@@ -123,7 +123,7 @@ class Ordered:
     error_kind: str = ""
     told: bool = False
     result: str = ""
-    handed: Handed = NOT_HANDED
+    handed: HandedCommit = NOT_HANDED
     runs: int = 0
     furthest: int = 0
     intent: str = ""
@@ -169,27 +169,27 @@ def status(repo: OpenRepository, job_id: str) -> Job:
     return record.get(repo.kv, repo.record, JobId(job_id)).job
 
 
-def ordered(repo: OpenRepository, job_id: JobId) -> Ordered:
+def ordered(repo: OpenRepository, job_id: JobId) -> JobOrder:
     """The order of a job; empty if the job has no order.  Cost: 1 KV request."""
-    said = record.order_of(repo.kv, repo.record, job_id)
-    if said is ABSENT:
-        return Ordered("", CommitId(""))
-    since = CommitId(said[_SINCE])
-    told, result = bool(said.get(_TOLD, "")), said.get(_RESULT, "")
-    handed = Handed(said.get(_WANTED, ""), said.get(_WAITS_FOR, ""))
-    runs, furthest = int(said.get(_RUNS, "0")), int(said.get(_FURTHEST, "0"))
-    return Ordered(
-        said[_BODY],
+    fields = record.order_of(repo.kv, repo.record, job_id)
+    if fields is ABSENT:
+        return JobOrder("", CommitId(""))
+    since = CommitId(fields[_SINCE])
+    is_told, result = bool(fields.get(_TOLD, "")), fields.get(_RESULT, "")
+    handed = HandedCommit(fields.get(_WANTED, ""), fields.get(_WAITS_FOR, ""))
+    runs, furthest = int(fields.get(_RUNS, "0")), int(fields.get(_FURTHEST, "0"))
+    return JobOrder(
+        fields[_BODY],
         since,
-        said.get(_KIND, ""),
-        told,
+        fields.get(_KIND, ""),
+        is_told,
         result,
         handed,
         runs,
         furthest,
-        said.get(_INTENT, ""),
-        said.get(_CODE, ""),
-        json.loads(said.get(_FIELDS, "{}")),
+        fields.get(_INTENT, ""),
+        fields.get(_CODE, ""),
+        json.loads(fields.get(_FIELDS, "{}")),
     )
 
 
@@ -209,7 +209,7 @@ def note_result(repo: OpenRepository, job_id: JobId, result: str) -> None:
     record.amend(repo.kv, repo.record, job_id, {_RESULT: result}, repo.ids)
 
 
-def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -> Ordered:
+def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -> JobOrder:
     """Record what the job must stage, and how.  First writer wins among several attempts.
     Returns the order as it is afterwards.
 
@@ -220,7 +220,7 @@ def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -
     return ordered(repo, job_id)
 
 
-def note_handed(repo: OpenRepository, job_id: JobId, handed: Handed) -> None:
+def note_handed(repo: OpenRepository, job_id: JobId, handed: HandedCommit) -> None:
     """Record that a commit was handed over.  Last writer wins.
 
     Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
@@ -229,7 +229,7 @@ def note_handed(repo: OpenRepository, job_id: JobId, handed: Handed) -> None:
     record.amend(repo.kv, repo.record, job_id, more, repo.ids)
 
 
-def note_run(repo: OpenRepository, job: Job, order: Ordered) -> None:
+def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
     """Record that an attempt begins.
 
     Raises `Unsupported` if the last `limits.job_restart_count_max` attempts in a row have not
@@ -257,7 +257,7 @@ def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
     record.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
 
 
-def once(job_id: JobId, order: Ordered) -> Once:
+def once(job_id: JobId, order: JobOrder) -> Once:
     """The idempotency key of what the job lands."""
     return Once(MARK_KEY, job_id, order.since)
 
@@ -278,13 +278,13 @@ def cancel(repo: OpenRepository, job_id: str, kind: str) -> None:
             raise Conflict(f"{kind} cannot be cancelled any more: it is landing: id={seen.job.id}")
         if seen.job.cancel:
             return
-        asked = seen.job._replace(
+        cancelled = seen.job._replace(
             cancel=True,
             state=JobState.CANCELLED,
             error="Canceled",
             updated_ns=repo.clock.now_ns(),
         )
-        if _put(repo, asked, seen):
+        if _put(repo, cancelled, seen):
             return
     raise Unavailable("job not cancelled: its record kept changing; try again")
 
@@ -304,8 +304,8 @@ def claim(repo: OpenRepository, job_id: JobId, owner: bytes) -> Claim:
             return Claim.OVER
         if seen.job.owner not in (b"", owner) and not is_silent(repo, seen.job):
             return Claim.RUNNING
-        ours = seen.job._replace(owner=owner, updated_ns=repo.clock.now_ns())
-        if _put(repo, ours, seen):
+        claimed = seen.job._replace(owner=owner, updated_ns=repo.clock.now_ns())
+        if _put(repo, claimed, seen):
             return Claim.OURS
     raise Unavailable(f"job not claimed: its record kept changing: id={job_id}")
 
@@ -342,18 +342,18 @@ def free_all(repo: OpenRepository) -> list[Job]:
 
     Only for a store that one process at a time can open, before that process runs any job.
     """
-    found = [seen.job for seen in record.list_all(repo.kv, repo.record) if _runs_here(seen.job)]
-    for job in found:
+    freed = [seen.job for seen in record.list_all(repo.kv, repo.record) if _runs_here(seen.job)]
+    for job in freed:
         release(repo, job.id, job.owner)
-    return found
+    return freed
 
 
-class Pulse:
+class Heartbeat:
     """Sends heartbeats about once a second, and stops a worker that must not continue.
 
     With an `owner`, a heartbeat also fails if another worker has taken the job over.  After
     `until_seconds` of the steady clock, a heartbeat stops the worker at a point from which the
-    job can continue.  Threads may share a `Pulse`.
+    job can continue.  Threads may share a `Heartbeat`.
     """
 
     def __init__(

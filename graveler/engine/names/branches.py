@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from graveler import limits
 from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
-from graveler.engine.ports import OpenRepository, Unconfirmed, check_writable
+from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
 from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState
@@ -46,9 +46,9 @@ def create_branch(
             "source invalid: it must not end in '$', because a branch begins at a commit: "
             f"{source=}"
         )
-    there = holders(repo.kv, repo.record, branch)
-    _check_free(there, branch)
-    seen = there.branch
+    holding = holders(repo.kv, repo.record, branch)
+    _check_free(holding, branch)
+    seen = holding.branch
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
@@ -63,21 +63,21 @@ def create_branch(
         changed_ns=repo.clock.now_ns(),
         rest=rest,
     )
-    made = branches.swap(repo.kv, repo.record, branch, seen, record, repo.ids.stamp())
-    if made is ABSENT:
-        with Unconfirmed("branch creation") as sent:
+    created = branches.swap(repo.kv, repo.record, branch, seen, record, repo.ids.stamp())
+    if created is ABSENT:
+        with UnconfirmedWrite("branch creation") as sent:
             sent.note()
             _check_made(repo, branch, token, rev)
         return commit_id
-    repo.cache.put_branch(repo.record, branch, made)
+    repo.cache.put_branch(repo.record, branch, created)
     return commit_id
 
 
-def _check_free(there: Holders, name: BranchId) -> None:
-    if there.live_branch:
+def _check_free(holding: Holders, name: BranchId) -> None:
+    if holding.live_branch:
         raise AlreadyExists("branch already exists: not unique", Code.BRANCH_EXISTS)
-    if there.live_tag or there.commit:
-        holder = "tag" if there.live_tag else "commit"
+    if holding.live_tag or holding.commit:
+        holder = "tag" if holding.live_tag else "commit"
         raise AlreadyExists(
             f"{holder} ID {name}: conflict found", Code.NAME_TAKEN, holder=holder, name=name
         )
@@ -129,21 +129,21 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
         )
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     tried, last = False, b""
-    with Unconfirmed("branch deletion") as sent:
+    with UnconfirmedWrite("branch deletion") as sent:
         for _ in range(limits.commit_round_count_max):
-            found = branches.find(repo.kv, repo.record, branch)
-            if found is ABSENT or not found.branch.live:
+            seen = branches.find(repo.kv, repo.record, branch)
+            if seen is ABSENT or not seen.branch.live:
                 if tried:
                     return  # it existed when this call began: this call or another one deleted it
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
-            record, now_ns = found.branch, repo.clock.now_ns()
+            record, now_ns = seen.branch, repo.clock.now_ns()
             dropped = (*record.sealed, record.staging)
             repo.kv.set_many(
                 cleanups.cleanup_writes(repo.record, branch, dropped, now_ns + grace_ns, repo.ids)
             )
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
-            tried, last = True, found.version
-            done = swap(repo, branch, found, gone)
+            tried, last = True, seen.version
+            done = swap(repo, branch, seen, gone)
             repo.cache.forget_branch(repo.record, branch)
             if done is not None:
                 return

@@ -22,17 +22,17 @@ def create_tag(repo: OpenRepository, name: str, ref: str, *, force: bool = False
     """
     tag = parse_tag_id(name)
     check_writable(repo.record, force)
-    there = holders(repo.kv, repo.record, tag)
-    if there.live_tag:
+    holding = holders(repo.kv, repo.record, tag)
+    if holding.live_tag:
         raise AlreadyExists("tag already exists: not unique", Code.TAG_EXISTS, tag=tag)
-    if there.live_branch or there.commit:
-        holder = "branch" if there.live_branch else "commit"
+    if holding.live_branch or holding.commit:
+        holder = "branch" if holding.live_branch else "commit"
         raise AlreadyExists(
             f"{holder} name {tag}: conflict found", Code.NAME_TAKEN, holder=holder, name=tag
         )
     commit_id = resolved(repo, ref).commit
     check_kept(repo, commit_id)
-    tags.create(repo.kv, repo.record, tag, commit_id, repo.ids, there.tag)
+    tags.create(repo.kv, repo.record, tag, commit_id, repo.ids, holding.tag)
     return commit_id
 
 
@@ -55,5 +55,5 @@ def list_tags(
     repo: OpenRepository, page: PageQuery
 ) -> tuple[tuple[tuple[TagId, CommitId], ...], bool]:
     """One page of tags by name, and whether more follow."""
-    found, more = tags.list_page(repo.kv, repo.record, page.prefix, page.after, page.amount)
-    return tuple((named.id, named.tag.commit) for named in found), more
+    named_tags, more = tags.list_page(repo.kv, repo.record, page.prefix, page.after, page.amount)
+    return tuple((named.id, named.tag.commit) for named in named_tags), more

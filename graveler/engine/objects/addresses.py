@@ -60,8 +60,8 @@ def hand_out(repo: OpenRepository, branch: str, path: str) -> str:
     parse_path(path)
     cached(repo, name)
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    said = _said(repo.record, name, path, relative)
-    signed = f"{relative},{_signed(repo.settings.signing_key, said).decode()}"
+    claim = _said(repo.record, name, path, relative)
+    signed = f"{relative},{_signed(repo.settings.signing_key, claim).decode()}"
     expires_ns = repo.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
     note = UploadAddress(name, path, expires_ns)
     uploads.put(repo.kv, repo.record, signed, note, repo.ids.stamp())
@@ -143,10 +143,10 @@ def signed(repo: OpenRepository, branch: str, path: str, text: str) -> str:
     if relative is ABSENT:
         raise bad
     plain, _, signature = relative.rpartition(",")
-    said = _said(repo.record, branch, path, plain)
+    claim = _said(repo.record, branch, path, plain)
     before = repo.settings.signing_key_before
     keys = [repo.settings.signing_key, *([before] if before else [])]
-    matches = [hmac.compare_digest(signature.encode(), _signed(key, said)) for key in keys]
+    matches = [hmac.compare_digest(signature.encode(), _signed(key, claim)) for key in keys]
     if not any(matches):
         raise bad
     return relative
@@ -156,6 +156,6 @@ def _said(repo: Repository, branch: str, path: str, relative: str) -> bytes:
     return "\0".join((repo.id, repo.uid, branch, relative, path)).encode()
 
 
-def _signed(key: bytes, said: bytes) -> bytes:
-    digest = hmac.new(key, said, hashlib.sha256).digest()
+def _signed(key: bytes, claim: bytes) -> bytes:
+    digest = hmac.new(key, claim, hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).rstrip(b"=")

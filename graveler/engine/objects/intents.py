@@ -129,8 +129,8 @@ def _rows(work: _Write, seen: Versioned) -> dict[StagingToken, Staged]:
     """
     tokens = {*seen.branch.tokens_newest_first, work.intent.token}
     places = {token: area.place_of(token, work.key) for token in tokens}
-    found = work.repo.kv.get_many([*places.values()])
-    return {token: area.decode(found[place]) for token, place in places.items() if place in found}
+    stored = work.repo.kv.get_many([*places.values()])
+    return {token: area.decode(stored[place]) for token, place in places.items() if place in stored}
 
 
 def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged]) -> bool:
@@ -143,8 +143,12 @@ def _is_written(work: _Write, seen: Versioned, rows: dict[StagingToken, Staged])
         return fresh(work.repo, work.branch).branch.staging == record.staging
     if not has_moved:
         return False
-    over = rows.get(intent.token, ABSENT)
-    later = over.value if over is not ABSENT and over.order > intent.order else work.value
+    later_row = rows.get(intent.token, ABSENT)
+    later = (
+        later_row.value
+        if later_row is not ABSENT and later_row.order > intent.order
+        else work.value
+    )
     return _is_committed(work, record.commit, (work.value, later))
 
 
@@ -208,7 +212,7 @@ def encoded(intent: Intent) -> dict[str, str]:
     }
 
 
-def decoded(said: dict[str, str]) -> Intent:
+def decoded(fields: dict[str, str]) -> Intent:
     """The intent that `encoded` wrote.  Pure."""
-    token, head = StagingToken(said["token"]), CommitId(said["head"])
-    return Intent(bytes.fromhex(said["wid"]), int(said["order"]), token, head)
+    token, head = StagingToken(fields["token"]), CommitId(fields["head"])
+    return Intent(bytes.fromhex(fields["wid"]), int(fields["order"]), token, head)

@@ -14,14 +14,14 @@ from graveler.ids import is_hex64
 KINDS = ("range", "meta_range")
 
 
-class Located(NamedTuple):
+class MetadataFile(NamedTuple):
     """An existing file of the repository: its full address, and its size in bytes."""
 
     address: str
     size: int
 
 
-def locate(repo: OpenRepository, kind: str, name: str) -> Located:
+def locate(repo: OpenRepository, kind: str, name: str) -> MetadataFile:
     """Find the file with the id `name`.  `Invalid`; `Gone` if it does not exist.  Cost: 1 head.
 
     Both kinds of files are in one folder, and only the content of a file shows its kind.  So this
@@ -33,12 +33,12 @@ def locate(repo: OpenRepository, kind: str, name: str) -> Located:
         raise Invalid(f"object_id invalid: it must be 64 hexadecimal digits: id={name[:80]!r}")
     place = address.range_file(repo.namespace, name)
     try:
-        return Located(place, repo.blocks.head(place).size)
+        return MetadataFile(place, repo.blocks.head(place).size)
     except NotFound as error:
         raise Gone(f"no data: {kind}={name}") from error
 
 
-def open_file(ports: Ports, located: Located) -> Body:
+def open_file(ports: Ports, located: MetadataFile) -> Body:
     """The bytes of the file.  `Gone`.  1 get."""
     try:
         return ports.blocks.get(located.address)

@@ -38,7 +38,7 @@ class PartsUpload:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class NewUpload:
     """A new upload, and the URLs of its parts 1 … n."""
 
     upload: PartsUpload
@@ -60,7 +60,7 @@ class Finish:
     only_if_absent: bool = False
 
 
-def begin(repo: OpenRepository, branch: str, path: str, count: int) -> Begun:
+def begin(repo: OpenRepository, branch: str, path: str, count: int) -> NewUpload:
     """Start an upload for `path`, with URLs for `count` parts.
 
     Errors: `Invalid`, `NotFound` (branch), `Refused`, `Unsupported` (the store cannot sign URLs of
@@ -79,7 +79,7 @@ def begin(repo: OpenRepository, branch: str, path: str, count: int) -> Begun:
         with suppress(GravelerError):
             repo.blocks.abort_upload(full, upload.id)
         raise
-    return Begun(upload, tuple(urls[:count]))
+    return NewUpload(upload, tuple(urls[:count]))
 
 
 def part_url(repo: OpenRepository, branch: str, path: str, upload: PartsUpload, number: int) -> str:
@@ -89,7 +89,7 @@ def part_url(repo: OpenRepository, branch: str, path: str, upload: PartsUpload, 
 
 
 def finish(
-    repo: OpenRepository, branch: str, path: str, wanted: Finish, *, force: bool = False
+    repo: OpenRepository, branch: str, path: str, order: Finish, *, force: bool = False
 ) -> Entry:
     """Join the parts and stage `path` with the object.  The call may be repeated.
 
@@ -101,12 +101,12 @@ def finish(
     name = parse_branch_id(branch)
     parse_path(path)
     check_writable(repo.record, force)
-    relative = addresses.checked(repo, name, path, wanted.upload.address)
+    relative = addresses.checked(repo, name, path, order.upload.address)
     write.check_branch(repo, branch)
-    head = _joined(repo, _address(repo.record, relative), wanted)
-    link = Link(wanted.upload.address, head.etag, head.size, wanted.content_type, wanted.metadata)
+    head = _joined(repo, _address(repo.record, relative), order)
+    link = Link(order.upload.address, head.etag, head.size, order.content_type, order.metadata)
     entry = addresses.described(repo, link, relative)
-    put = write.stage_if_absent if wanted.only_if_absent else write.stage
+    put = write.stage_if_absent if order.only_if_absent else write.stage
     return put(repo, branch, path, entry, force=force)
 
 
@@ -124,32 +124,32 @@ def give_up(repo: OpenRepository, branch: str, path: str, upload: PartsUpload) -
             raise NotFound(f"upload was finished: upload_id={upload.id[:200]}") from error
 
 
-def _joined(ports: Ports, full: str, wanted: Finish) -> ObjectHead:
+def _joined(ports: Ports, full: str, order: Finish) -> ObjectHead:
     """Join the parts; return the head of the object.
 
     An object that already exists was joined by an earlier attempt whose answer was lost, because no
     other path has this address.  So the request to join may be sent twice.
     """
-    upload_id, parts = wanted.upload.id, wanted.parts
+    upload_id, parts = order.upload.id, order.parts
     try:
         return ports.blocks.complete_upload(full, upload_id, parts)
     except (NotFound, OutcomeUnknown) as error:
-        there = _found(ports, full)
-        if there is not ABSENT:
-            return there
+        head = _found(ports, full)
+        if head is not ABSENT:
+            return head
         if isinstance(error, OutcomeUnknown):
-            return _joined_again(ports, full, wanted)
+            return _joined_again(ports, full, order)
         raise NotFound(f"upload not found: upload_id={upload_id[:200]}") from error
 
 
-def _joined_again(ports: Ports, full: str, wanted: Finish) -> ObjectHead:
+def _joined_again(ports: Ports, full: str, order: Finish) -> ObjectHead:
     try:
-        return ports.blocks.complete_upload(full, wanted.upload.id, wanted.parts)
+        return ports.blocks.complete_upload(full, order.upload.id, order.parts)
     except NotFound as error:  # the first attempt landed late, or the upload was given up
-        there = _found(ports, full)
-        if there is ABSENT:
-            raise NotFound(f"upload not found: upload_id={wanted.upload.id[:200]}") from error
-        return there
+        head = _found(ports, full)
+        if head is ABSENT:
+            raise NotFound(f"upload not found: upload_id={order.upload.id[:200]}") from error
+        return head
 
 
 def _found(ports: Ports, full: str) -> ObjectHead | Literal[Absent.ABSENT]:

@@ -143,7 +143,7 @@ def view(repo: OpenRepository, where: ResolvedRef, *, first: int, jumps: bool = 
     without it the cursor assumes that rows are read one after the other.
     """
     metarange = _metarange(repo, where.commit)
-    committed = reader.cursor(keyspace(repo), metarange, wanted=first, jumps=jumps)
+    committed = reader.cursor(keyspace(repo), metarange, ahead=first, jumps=jumps)
     if not (where.staged and where.branch is not ABSENT):
         return committed
     tokens = where.branch.branch.tokens_newest_first

@@ -24,7 +24,13 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine.commits.records import cached, commit_of, fresh
 from graveler.engine.commits.seal import history_until
-from graveler.engine.ports import OpenRepository, Ports, Unconfirmed, keyspace, operation_deadline
+from graveler.engine.ports import (
+    OpenRepository,
+    Ports,
+    UnconfirmedWrite,
+    keyspace,
+    operation_deadline,
+)
 from graveler.errors import (
     Code,
     Contended,
@@ -55,12 +61,12 @@ def write(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue
     Errors: `NotFound` (no such branch; nothing happened), `OutcomeUnknown` (the value may or may
     not become visible).  Cost: 2 KV requests with a cached record, else 3.
     """
-    with Unconfirmed("write") as rows:
+    with UnconfirmedWrite("write") as rows:
         _write(repo, branch, key, value, rows)
 
 
 def _write(
-    repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue, rows: Unconfirmed
+    repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue, rows: UnconfirmedWrite
 ) -> None:
     seen = cached(repo, branch)
     wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
@@ -87,14 +93,14 @@ def put_newer(
     """
     for _ in range(limits.conditional_round_count_max):
         try:
-            found = area.stage(
+            outcome = area.stage(
                 ports.kv, token, key, value, wid=wid, order=order, version=ports.ids.stamp()
             )
         except OutcomeUnknown:
             return order + 1, False
-        if found is WRITTEN or found.wid == wid:
+        if outcome is WRITTEN or outcome.wid == wid:
             return order + 1, True
-        order = max(order, found.order) + 1
+        order = max(order, outcome.order) + 1
     return order, False
 
 
@@ -106,14 +112,14 @@ def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Ab
     another token was open, a commit may contain the row: `OutcomeUnknown`.
     """
     try:
-        found = branches.find(repo.kv, repo.record, branch)
+        record = branches.find(repo.kv, repo.record, branch)
     except Unavailable as error:
         raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}") from error
-    if found is not ABSENT and found.branch.live:
-        repo.cache.put_branch(repo.record, branch, found)
-        return found
+    if record is not ABSENT and record.branch.live:
+        repo.cache.put_branch(repo.record, branch, record)
+        return record
     repo.cache.forget_branch(repo.record, branch)
-    if found is ABSENT or found.branch.staging == only:
+    if record is ABSENT or record.branch.staging == only:
         raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
     raise OutcomeUnknown(f"branch was deleted during the write; outcome unknown: branch={branch}")
 
@@ -121,7 +127,7 @@ def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Ab
 # ---- conditional writes --------------------------------------------------------------------------
 
 
-class Sent(NamedTuple):
+class UnconfirmedRow(NamedTuple):
     """A conditional row whose answer was lost.
 
     `over`: the branch record that guarded the write.  `order` and `value`: those of the row.
@@ -132,7 +138,7 @@ class Sent(NamedTuple):
     value: StagedValue
 
 
-class Attempts(NamedTuple):
+class WriteState(NamedTuple):
     """A conditional write and its attempts so far.
 
     `wid`: the id of its rows.  `own_address`: as in `write_if`.  `sent`: the rows whose answer was
@@ -141,10 +147,10 @@ class Attempts(NamedTuple):
 
     wid: bytes
     own_address: str
-    sent: list[Sent]
+    sent: list[UnconfirmedRow]
 
 
-class Look(NamedTuple):
+class PathState(NamedTuple):
     """The state of a path under one branch record.
 
     `seen`: the record.  `open_row`: the row in the open token.  `present`: the visible value.
@@ -170,10 +176,10 @@ def write_if(
     Other errors: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     wid = _mark(own_address) if own_address else repo.ids.stamp()
-    attempts = Attempts(wid, own_address, [])
+    attempts = WriteState(wid, own_address, [])
     deadline = operation_deadline(repo)
     seen = fresh(repo, branch)
-    with Unconfirmed("conditional write") as rows:
+    with UnconfirmedWrite("conditional write") as rows:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("conditional write")
             look = _look(repo, seen, key, attempts)
@@ -198,7 +204,7 @@ def write_if(
     raise Contended(f"conditional write kept losing to other writers; try again: branch={branch}")
 
 
-def _look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: Attempts) -> Look:
+def _look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState) -> PathState:
     record = seen.branch
     open_row = area.lookup(repo.kv, (record.staging,), key)
     deciding = open_row
@@ -206,14 +212,14 @@ def _look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: Attempts)
         deciding = area.lookup(repo.kv, record.tokens_newest_first[1:], key)
     if deciding is not ABSENT:
         present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
-        return Look(seen, open_row, present, deciding.wid == attempts.wid)
+        return PathState(seen, open_row, present, deciding.wid == attempts.wid)
     head = commit_of(repo, record.commit)
     value = reader.get(keyspace(repo), head.metarange, key)
     if value is ABSENT:
-        return Look(seen, open_row, value, False)
+        return PathState(seen, open_row, value, False)
     was_sent = any(value == row.value for row in attempts.sent)
-    mine = was_sent or _is_at(value, attempts.own_address)
-    return Look(seen, open_row, value, mine)
+    is_own = was_sent or _is_at(value, attempts.own_address)
+    return PathState(seen, open_row, value, is_own)
 
 
 def _mark(own_address: str) -> bytes:
@@ -236,9 +242,9 @@ def _put_over(
     ports: Ports,
     key: bytes,
     value: StagedValue,
-    look: Look,
+    look: PathState,
     guard: area.Guard,
-    attempts: Attempts,
+    attempts: WriteState,
 ) -> bool:
     """Compare-and-swap the row that was read in the open token; False if that failed.
 
@@ -259,11 +265,11 @@ def _put_over(
             other=guard,
         )
     except OutcomeUnknown:
-        attempts.sent.append(Sent(look.seen, order, value))
+        attempts.sent.append(UnconfirmedRow(look.seen, order, value))
         return False
 
 
-def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: Attempts) -> bool:
+def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: WriteState) -> bool:
     """Whether a row whose answer was lost took effect before another client's value replaced it.
 
     Raises `OutcomeUnknown` if that cannot be determined, or if the row may still land.
@@ -294,8 +300,8 @@ def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: Attempt
 def absent_only(path: str, value: bytes) -> Decide:
     """A `Decide` that stages `value` if the path is absent; else it raises `PreconditionFailed`."""
 
-    def decide(present: Present, mine: bool) -> StagedValue:
-        if present is not ABSENT and not mine:
+    def decide(present: Present, is_own: bool) -> StagedValue:
+        if present is not ABSENT and not is_own:
             raise PreconditionFailed(
                 f"path already exists: path={path}", Code.PATH_EXISTS, path=path
             )

@@ -22,7 +22,7 @@ from graveler.engine.objects.read import stat
 from graveler.engine.objects.stage import Present, absent_only, put_newer, write, write_if
 from graveler.engine.ports import (
     OpenRepository,
-    Unconfirmed,
+    UnconfirmedWrite,
     check_writable,
 )
 from graveler.errors import Code, Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
@@ -209,7 +209,7 @@ def delete_many(
             todo[path] = parse_path(path)
         except Invalid as error:
             failed.append(PathError(path, error))
-    with Unconfirmed("deletion of paths") as rows:
+    with UnconfirmedWrite("deletion of paths") as rows:
         _delete_all(repo, name, todo, failed, rows)
     return failed
 
@@ -219,7 +219,7 @@ def _delete_all(
     branch: BranchId,
     todo: dict[str, bytes],
     failed: list[PathError],
-    rows: Unconfirmed,
+    rows: UnconfirmedWrite,
 ) -> None:
     seen = fresh(repo, branch)
     wid = repo.ids.stamp()
@@ -252,21 +252,21 @@ def copy(
     branch: str,
     path: str,
     source: Source,
-    there: Entry | Literal[Absent.ABSENT] = ABSENT,
+    entry: Entry | Literal[Absent.ABSENT] = ABSENT,
     *,
     force: bool = False,
 ) -> Entry:
     """Copy the object of `source`, and stage the copy at `path` with its metadata and type.
 
-    The bytes are copied, so that each entry has its own object.  `there`: the source's entry, if
+    The bytes are copied, so that each entry has its own object.  `entry`: the source's entry, if
     `to_be_copied` has returned it already.
     Errors: `NotFound`, `Gone` (the bytes are missing), `Refused` for a source that the repository
     may not read, and those of `upload`.
     """
-    if there is ABSENT:
-        there = to_be_copied(repo, branch, path, source, force=force)
-    made = bytes_copied(repo, there, source.path)
-    return stage(repo, branch, path, made, force=force)
+    if entry is ABSENT:
+        entry = to_be_copied(repo, branch, path, source, force=force)
+    copied = bytes_copied(repo, entry, source.path)
+    return stage(repo, branch, path, copied, force=force)
 
 
 def to_be_copied(
@@ -282,19 +282,19 @@ def to_be_copied(
     return stat(repo, source.ref, source.path)
 
 
-def bytes_copied(repo: OpenRepository, there: Entry, path: str) -> Entry:
-    """Copy the bytes of the entry `there` to a fresh address; return the entry to stage.
+def bytes_copied(repo: OpenRepository, entry: Entry, path: str) -> Entry:
+    """Copy the bytes of the entry `entry` to a fresh address; return the entry to stage.
 
     `path`: the source's path, for the error text.
     Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    bytes_at = reachable.address_of(repo, there)
+    bytes_at = reachable.address_of(repo, entry)
     try:
         repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
         raise Gone(f"no data: path={path}") from error
-    return there._replace(
+    return entry._replace(
         address=relative,
         address_type=AddressType.RELATIVE,
         modified_ns=repo.clock.now_ns(),
@@ -318,7 +318,7 @@ def set_user_metadata(
     check_writable(repo.record, force)
     check_described(metadata, "")
 
-    def decide(present: Present, mine: bool) -> StagedValue:
+    def decide(present: Present, is_own: bool) -> StagedValue:
         if present is ABSENT:
             raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
         return encode_entry(decode_entry(present)._replace(metadata=dict(metadata)))

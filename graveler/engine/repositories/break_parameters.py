@@ -35,39 +35,39 @@ def check(breaks: BreakParameters) -> None:
 
 def read(repo: OpenRepository) -> BreakParameters:
     """The parameters, read from the store now.  `NotFound`.  Cost: 1 KV request."""
-    found = repositories.get(repo.kv, repo.id)
-    if found.uid != repo.record.uid:
+    record = repositories.get(repo.kv, repo.id)
+    if record.uid != repo.record.uid:
         raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
-    return found.breaks
+    return record.breaks
 
 
 def swap(
-    repo: OpenRepository, seen: BreakParameters, wanted: BreakParameters, *, force: bool = False
+    repo: OpenRepository, seen: BreakParameters, new: BreakParameters, *, force: bool = False
 ) -> None:
-    """Set the parameters to `wanted` if they are `seen`.  Atomic; the call may be repeated.
+    """Set the parameters to `new` if they are `seen`.  Atomic; the call may be repeated.
 
     Errors: `Invalid`, `NotFound`, `Refused` (a read-only repository), `PreconditionFailed` (they
-    are neither `seen` nor `wanted`; nothing changed), `Contended`, `OutcomeUnknown`.
-    Cost: 2 KV requests; 1 if they are `wanted` already.
+    are neither `seen` nor `new`; nothing changed), `Contended`, `OutcomeUnknown`.
+    Cost: 2 KV requests; 1 if they are `new` already.
     """
     check_writable(repo.record, force)
-    check(wanted)
-    if not wanted.salt:
+    check(new)
+    if not new.salt:
         raise Invalid("salt must not be empty: send the present salt or a new one")
 
     def change(
-        found: Repository | Literal[Absent.ABSENT], lost: bool
+        record: Repository | Literal[Absent.ABSENT], lost: bool
     ) -> Repository | Literal[Absent.ABSENT]:
-        is_live = found is not ABSENT and found.state is RepositoryState.LIVE
-        if found is ABSENT or not is_live or found.uid != repo.record.uid:
+        is_live = record is not ABSENT and record.state is RepositoryState.LIVE
+        if record is ABSENT or not is_live or record.uid != repo.record.uid:
             raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
-        if found.breaks == wanted:
+        if record.breaks == new:
             return ABSENT
         if lost:  # our write may have landed, and another client may have replaced it
             raise OutcomeUnknown(f"break parameters not confirmed: repository={repo.id}")
-        if found.breaks != seen:
-            raise PreconditionFailed(f"break parameters have changed: {_said(found.breaks)}")
-        return replace(found, breaks=wanted)
+        if record.breaks != seen:
+            raise PreconditionFailed(f"break parameters have changed: {_said(record.breaks)}")
+        return replace(record, breaks=new)
 
     try:
         repositories.change(repo.kv, repo.id, repo.ids, change)

@@ -59,7 +59,7 @@ def commit(repo: OpenRepository, parent: CommitId, content: InitialContent) -> C
         metarange=writer.write(keyspace(repo), records),
         parents=(parent,),
     )
-    made = graph.positioned(lookup(repo), drawn)
-    id = commit_id(made)
-    commits.put(repo.kv, repo.record, id, made, repo.ids.stamp())
+    first = graph.positioned(lookup(repo), drawn)
+    id = commit_id(first)
+    commits.put(repo.kv, repo.record, id, first, repo.ids.stamp())
     return id

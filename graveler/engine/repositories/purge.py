@@ -65,13 +65,13 @@ def note_older(ports: Ports) -> list[RepositoryId]:
     if deletions.older_are_noted(ports.kv):
         return []
     known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
-    found = [
+    older = [
         repo for repo in repositories.every_deleted(ports.kv) if (repo.id, repo.uid) not in known
     ]
-    for repo in found:
+    for repo in older:
         deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
     deletions.set_older_noted(ports.kv, ports.ids.stamp())
-    return [repo.id for repo in found]
+    return [repo.id for repo in older]
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:
@@ -112,8 +112,8 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
         return ports.clock.steady_seconds() < end
 
     record = repositories.find(ports.kv, gone.id)
-    found = ABSENT if record is ABSENT else record.repository
-    if found is not ABSENT and found.uid == gone.uid and found.state is not RepositoryState.DELETED:
+    known = ABSENT if record is ABSENT else record.repository
+    if known is not ABSENT and known.uid == gone.uid and known.state is not RepositoryState.DELETED:
         deletions.forget(ports.kv, gone)  # the deletion crashed before it changed the record
         return True
     if not deletions.stands(ports.kv, gone):  # deleted again since it was listed: not due yet
@@ -138,10 +138,10 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
     try:
         # The head comes first: if the claim is replaced meanwhile, its version differs.
         head = repo.blocks.head(place)
-        found = repo.blocks.read(place, 0, len(claim) + 1)
+        content = repo.blocks.read(place, 0, len(claim) + 1)
     except NotFound:
         return True
-    if found != claim:
+    if content != claim:
         return True
     _check_alone(repo)
     eligible.check_exact(repo)
@@ -212,7 +212,7 @@ def _drop(ports: Ports, file: ListedObject) -> None:
 
 def _drop_rows(repo: OpenRepository, goes_on: _GoesOn) -> bool:
     kv = repo.kv
-    pending = {found.token for found in cleanups.list_cleanups(kv, repo.record)}
+    pending = {cleanup.token for cleanup in cleanups.list_cleanups(kv, repo.record)}
     for token in sorted(pending.union(list_refs(repo).tokens)):
         if not area.drop(kv, token, goes_on).whole:
             return False

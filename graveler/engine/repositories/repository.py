@@ -34,7 +34,7 @@ from graveler.engine.commits.records import new_token
 from graveler.engine.ports import (
     OpenRepository,
     Ports,
-    Unconfirmed,
+    UnconfirmedWrite,
     check_writable,
     open_repository,
     operation_deadline,
@@ -116,28 +116,28 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     name = parse_repository_id(new.name)
     default_branch = parse_branch_id(new.default_branch, "default_branch")
     deadline = operation_deadline(ports)
-    there = repositories.find(ports.kv, name)
-    if there is not ABSENT and there.repository.state is RepositoryState.LIVE:
+    earlier = repositories.find(ports.kv, name)
+    if earlier is not ABSENT and earlier.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     repo = open_repository(ports, _drawn(ports, new, name, default_branch))
     try:
         creations.note(ports.kv, repo.record, ports.ids.stamp())
-        _prepare(repo, new, there)
+        _prepare(repo, new, earlier)
         deadline.check("repository creation")
     except GravelerError:
         _end(repo)
         raise
     # If no answer comes, the record may still land, so the creation note stays until it expires.
-    made = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), there)
+    is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), earlier)
     _end(repo)
-    if not made:
+    if not is_created:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     ports.cache.put_repository(repo.record)
     return repo.record
 
 
 def _prepare(
-    repo: OpenRepository, new: NewRepository, there: VersionedRepository | Literal[Absent.ABSENT]
+    repo: OpenRepository, new: NewRepository, earlier: VersionedRepository | Literal[Absent.ABSENT]
 ) -> None:
     """All steps between the creation note and the record."""
     # Bare and read-only repositories need the checks too: on a shared namespace they could read the
@@ -148,8 +148,8 @@ def _prepare(
     _claim(repo)
     if not new.bare:
         _first_branch(repo, _first_commit(repo, new.content))
-    if there is not ABSENT:
-        repositories.note_replaced(repo.kv, there.repository, repo.ids.stamp())
+    if earlier is not ABSENT:
+        repositories.note_replaced(repo.kv, earlier.repository, repo.ids.stamp())
 
 
 def _end(repo: OpenRepository) -> None:
@@ -283,9 +283,9 @@ def _first_branch(repo: OpenRepository, head: CommitId) -> None:
         changed_ns=repo.record.created_ns,
     )
     name = repo.record.default_branch
-    made = branches.swap(repo.kv, repo.record, name, ABSENT, branch, repo.ids.stamp())
+    created = branches.swap(repo.kv, repo.record, name, ABSENT, branch, repo.ids.stamp())
     # The uid is fresh, so an existing record is from this call: its answer was lost.
-    if made is ABSENT and branches.find(repo.kv, repo.record, name) is ABSENT:
+    if created is ABSENT and branches.find(repo.kv, repo.record, name) is ABSENT:
         raise Unavailable(f"repository not created; try again: repository={repo.id}")
 
 
@@ -298,9 +298,9 @@ def get(ports: Ports, repository: str) -> Repository:
     known = ports.cache.repository(name)
     if known is not ABSENT:
         return known
-    found = repositories.get(ports.kv, name)
-    ports.cache.put_repository(found)
-    return found
+    record = repositories.get(ports.kv, name)
+    ports.cache.put_repository(record)
+    return record
 
 
 def list_page(
@@ -323,7 +323,7 @@ def delete(repo: OpenRepository, *, force: bool = False) -> None:
     """
     check_writable(repo.record, force)
     tried, last = False, b""
-    with Unconfirmed("repository deletion") as sent:
+    with UnconfirmedWrite("repository deletion") as sent:
         for _ in range(limits.commit_round_count_max):
             repo.cache.forget_repository(repo.id)
             seen = repositories.find(repo.kv, repo.id)

@@ -19,7 +19,7 @@ from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import TOMBSTONE, RangeRef
 from graveler.refs.gc import marks
-from graveler.refs.gc.marks import Spent
+from graveler.refs.gc.marks import DeletedContent
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, repositories, tags
 from graveler.staging import stack
@@ -45,10 +45,10 @@ def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
     namespaces = Namespaces((record.id, record.namespace) for record in everyone)
     for record in everyone:
         repo = open_repository(ports, record)
-        for where, what in _namespace(repo, namespaces):
-            yield Damage(repo.id, where, what)
-        for where, what in _repository(repo, objects):
-            yield Damage(repo.id, where, what)
+        for where, damage in _namespace(repo, namespaces):
+            yield Damage(repo.id, where, damage)
+        for where, damage in _repository(repo, objects):
+            yield Damage(repo.id, where, damage)
 
 
 Found = tuple[str, str]
@@ -111,7 +111,7 @@ def _history(
     head: CommitId,
     seen: set[CommitId],
     metaranges: dict[MetarangeId, _Content],
-    expired: Mapping[str, Spent],
+    expired: Mapping[str, DeletedContent],
 ) -> Iterator[Found]:
     """Damage in the history of `head`, which `where` names; adds the metaranges to check to
     `metaranges`.
@@ -134,7 +134,7 @@ def _history(
             yield f"commit {name}", "commit does not hash to its id"
         has_objects = name not in expired
         known = metaranges.get(commit.metarange)
-        has_files = has_objects or expired[name] is Spent.OBJECTS
+        has_files = has_objects or expired[name] is DeletedContent.OBJECTS
         if commit.metarange and has_files and (known is None or not known.has_objects):
             metaranges[commit.metarange] = _Content(f"commit {name}", has_objects)
         todo.extend((f"commit {name}", parent) for parent in commit.parents)

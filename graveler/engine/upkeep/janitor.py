@@ -61,13 +61,13 @@ class _Round(NamedTuple):
         """The records for which `is_old` is true, as many as a round takes and has time to
         examine.
         """
-        found: list[T] = []
+        expired: list[T] = []
         for record in records:
-            if len(found) == limits.sweep_records_count_max or not self.goes_on():
+            if len(expired) == limits.sweep_records_count_max or not self.goes_on():
                 break
             if is_old(record):
-                found.append(record)
-        return found
+                expired.append(record)
+        return expired
 
 
 def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
@@ -124,8 +124,10 @@ def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
 
 def _named(repo: OpenRepository, branch: BranchId, token: StagingToken) -> bool:
     """Whether the branch record, read afresh, still names the token."""
-    found = branches.find(repo.kv, repo.record, branch)
-    return found is not ABSENT and found.branch.live and token in found.branch.tokens_newest_first
+    record = branches.find(repo.kv, repo.record, branch)
+    return (
+        record is not ABSENT and record.branch.live and token in record.branch.tokens_newest_first
+    )
 
 
 def _forget_folds(now: _Round) -> int:

@@ -16,7 +16,7 @@ from graveler.errors import GravelerError
 _START_LENGTH = 2
 
 
-class Tended(NamedTuple):
+class RoundResult(NamedTuple):
     """What a round did: repositories visited and failed, rows deleted, tokens that still wait, and
     whether it was completed.
     """
@@ -28,7 +28,7 @@ class Tended(NamedTuple):
     whole: bool
 
 
-def tend_all(ports: Ports, seconds: float) -> Tended:
+def tend_all(ports: Ports, seconds: float) -> RoundResult:
     """Let the janitor sweep every repository, until soon after `seconds`.
 
     Errors of one repository are counted, not raised; errors of the list of repositories are raised.
@@ -38,12 +38,12 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
     tended = failed = rows = waiting = 0
     whole = True
     for repo in in_turn(ports):
-        left = end - ports.clock.steady_seconds()
-        whole = whole and left > 0
+        remaining = end - ports.clock.steady_seconds()
+        whole = whole and remaining > 0
         if not whole:
             break
         try:
-            swept = janitor.sweep(repo, left)
+            swept = janitor.sweep(repo, remaining)
         except GravelerError:
             failed += 1
             continue
@@ -51,7 +51,7 @@ def tend_all(ports: Ports, seconds: float) -> Tended:
         rows += swept.rows
         waiting += swept.waiting
         whole = swept.whole
-    return Tended(tended, failed, rows, waiting, whole)
+    return RoundResult(tended, failed, rows, waiting, whole)
 
 
 def in_turn(ports: Ports) -> Iterator[OpenRepository]:

@@ -5,9 +5,9 @@ that looked and saw no mark has ended by then, and the collection sees its resul
 id of a commit or of a metarange.
 
 A mark outlives the files, so that a read of a commit whose content is gone can report that.  Before
-files are deleted, the marks of their commits record what will be deleted (`Spent`).  Only the mark
-shows this: the ranges of an expired commit may stay although its objects are deleted.  For the
-engine.
+files are deleted, the marks of their commits record what will be deleted (`DeletedContent`).  Only
+the mark shows this: the ranges of an expired commit may stay although its objects are deleted.  For
+the engine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ from graveler.refs import rows
 from graveler.refs.keys import CONDEMNED, condemned_key, space
 
 
-class Spent(StrEnum):
+class DeletedContent(StrEnum):
     """What was deleted of a condemned commit, or is about to be deleted."""
 
     NOTHING = ""
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
     run: str
     since_ns: int
-    spent: Spent = Spent.NOTHING
+    spent: DeletedContent = DeletedContent.NOTHING
 
 
 def find(kv: Store, repository: Repository, id: str) -> Mark | Literal[Absent.ABSENT]:
@@ -79,4 +79,4 @@ def _encode(mark: Mark) -> bytes:
 
 def _decode(row: Row) -> Mark:
     pairs = wire.decode_pairs(row.value)
-    return Mark(pairs["run"], int(pairs["since_ns"]), Spent(pairs.get("spent", "")))
+    return Mark(pairs["run"], int(pairs["since_ns"]), DeletedContent(pairs.get("spent", "")))

@@ -90,8 +90,8 @@ def list_page(
     follow.  Hidden branches are included only with `show_hidden`."""
 
     def shown(name: str, row: Row) -> NamedBranch | None:
-        found = _live(name, row)
-        return None if found is not None and found.branch.hidden and not show_hidden else found
+        named = _live(name, row)
+        return None if named is not None and named.branch.hidden and not show_hidden else named
 
     stretch = rows.Stretch(space(repository), BRANCHES, prefix, after)
     return rows.page(kv, stretch, amount, shown)

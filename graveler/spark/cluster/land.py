@@ -20,7 +20,7 @@ from graveler.client.bulk import BulkJob
 from graveler.errors import Invalid
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
-from graveler.spark.cluster.markers import Marks, count
+from graveler.spark.cluster.markers import JobMarkers, count
 from graveler.spark.cluster.places import opened
 from graveler.spark.cluster.results import BadRows as BadRows
 from graveler.spark.cluster.results import Report
@@ -92,7 +92,9 @@ def import_(
         where.prefix, base, on_bad=on_bad, job=job.id, taken_up=is_named, birth=birth
     )
     with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
-        done = partial(count, opened(place).blocks, Marks(place.namespace, job.id, birth=birth))
+        done = partial(
+            count, opened(place).blocks, JobMarkers(place.namespace, job.id, birth=birth)
+        )
         with beating(lake.session, where.repository, job, done):
             written = import_rows(df, place, options)
         bulk.heartbeat(lake.session, where.repository, job, written.count)

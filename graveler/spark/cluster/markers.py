@@ -29,7 +29,7 @@ _LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class JobMarkers:
     """Where the checkpoints of a job are, and the fingerprint that they must have."""
 
     namespace: str
@@ -49,7 +49,7 @@ def fingerprint(*values: Any) -> str:
     return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
-def leave(blocks: Blocks, marks: Marks, part: Part) -> None:
+def leave(blocks: Blocks, marks: JobMarkers, part: Part) -> None:
     """Write the checkpoint of a finished bucket.  One put."""
     batch = rows_of(part)
     sink = pa.BufferOutputStream()
@@ -59,12 +59,12 @@ def leave(blocks: Blocks, marks: Marks, part: Part) -> None:
     blocks.put(f"{marks.prefix}{part.bucket}", [body])
 
 
-def count(blocks: Blocks, marks: Marks) -> int:
+def count(blocks: Blocks, marks: JobMarkers) -> int:
     """How many buckets are finished.  One request for each 1,000."""
     return sum(1 for _ in _addresses(blocks, marks))
 
 
-def finished(blocks: Blocks, marks: Marks) -> dict[int, Part]:
+def finished(blocks: Blocks, marks: JobMarkers) -> dict[int, Part]:
     """The finished parts, by bucket.  One request for each part, and one for each 1,000 parts."""
     parts: dict[int, Part] = {}
     for address in _addresses(blocks, marks):
@@ -75,5 +75,5 @@ def finished(blocks: Blocks, marks: Marks) -> dict[int, Part]:
     return parts
 
 
-def _addresses(blocks: Blocks, marks: Marks) -> Iterator[str]:
+def _addresses(blocks: Blocks, marks: JobMarkers) -> Iterator[str]:
     return (line.address for line in list_all(blocks, marks.prefix))

@@ -138,7 +138,7 @@ def _joined(pieces: Sequence[Piece], splitter: Splitter, sew: Sewing) -> list[Ra
         due = [start for start in due if start >= at and start not in sewn]
         seam_pieces = [_seam(pieces, start, span) for start in due]
         sewn |= {
-            each.start: each for each in (sew(seam_pieces) if seam_pieces else ()) if each.used
+            part.start: part for part in (sew(seam_pieces) if seam_pieces else ()) if part.used
         }
         while at < len(pieces) and (at not in seams or at in sewn):
             seam = sewn[at] if at in seams else SeamRanges(at, 1, (pieces[at].ref,))

@@ -24,7 +24,7 @@ from graveler.committed.ranges import Columns
 from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
-from graveler.spark.cluster.markers import Marks, leave
+from graveler.spark.cluster.markers import JobMarkers, leave
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import BAD, DUPLICATE, Part, RejectedRow, rows_of
 from graveler.spark.core.build import ArrowColumns, Texts
@@ -40,7 +40,7 @@ _ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TaskOrder:
     """The instructions of a job, equal for every task.  They go to the executors, so they hold no
     secret."""
 
@@ -49,10 +49,10 @@ class Order:
     cuts: tuple[bytes, ...]
     samples_max: int
     base: MetarangeId = NO_METARANGE  # the rows are put onto it, if there is one
-    marks: Marks | Literal[Absent.ABSENT] = ABSENT
+    marks: JobMarkers | Literal[Absent.ABSENT] = ABSENT
 
 
-def importing(order: Order) -> Task:
+def importing(order: TaskOrder) -> Task:
     """The function for `mapInArrow`: it takes the rows of one bucket and returns the rows of its
     part."""
 
@@ -67,7 +67,7 @@ def importing(order: Order) -> Task:
     return run
 
 
-def written(table: pa.Table, order: Order) -> Part:
+def written(table: pa.Table, order: TaskOrder) -> Part:
     """Store the good rows of one bucket; return the part, which says what was stored and what was
     not."""
     known = table.column("path").drop_null()
@@ -126,7 +126,7 @@ def _has_twins(ordered: pa.Table) -> bool:
     return bool(pc.any(pc.equal(path.slice(1), path.slice(0, len(path) - 1))).as_py())
 
 
-def _stored(table: pa.Table, order: Order, bucket: int) -> tuple[RangeRef, ...]:
+def _stored(table: pa.Table, order: TaskOrder, bucket: int) -> tuple[RangeRef, ...]:
     space = opened(order.place).space
     if order.base != NO_METARANGE:
         base = space.metarange(order.base).ranges
@@ -138,7 +138,7 @@ def _stored(table: pa.Table, order: Order, bucket: int) -> tuple[RangeRef, ...]:
     return assembler.finish()
 
 
-def _records(table: pa.Table, order: Order) -> Iterator[Columns]:
+def _records(table: pa.Table, order: TaskOrder) -> Iterator[Columns]:
     for at in range(0, table.num_rows, _RECORDS):
         piece = table.slice(at, _RECORDS)
         keys = Texts(one_array(piece.column("path")))

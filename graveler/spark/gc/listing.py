@@ -97,9 +97,9 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
     slice; one put for each 50,000 files."""
     count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
     slices = [
-        (each.number, number, *slice)
-        for each in scope.repositories
-        for number, slice in enumerate(slices_of(each, now_ns, count))
+        (repo.number, number, *slice)
+        for repo in scope.repositories
+        for number, slice in enumerate(slices_of(repo, now_ns, count))
     ]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

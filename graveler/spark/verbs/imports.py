@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from graveler.errors import Conflict, Invalid
 from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.records import ABSENT, Absent, RangeRef
-from graveler.spark.cluster.markers import Marks, fingerprint, finished
+from graveler.spark.cluster.markers import JobMarkers, fingerprint, finished
 from graveler.spark.cluster.parallel import parallel_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import (
@@ -39,7 +39,7 @@ from graveler.spark.core import cuts
 from graveler.spark.core.check import NO_PATH, Addresses
 from graveler.spark.core.columns import canonical
 from graveler.spark.core.join import by_tasks, joined_over, sewing
-from graveler.spark.core.tasks import Order, importing
+from graveler.spark.core.tasks import TaskOrder, importing
 
 OnBad = Literal["fail", "skip"]
 _SAMPLES_EACH: Final = 10  # at least, from each task
@@ -93,7 +93,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     done: dict[int, Part] = {}
     if marks is not ABSENT and chosen.taken_up:
         done = finished(opened(place).blocks, marks)
-    order = Order(place, chosen.addresses, at, samples, chosen.base, marks)
+    order = TaskOrder(place, chosen.addresses, at, samples, chosen.base, marks)
     nameless = _nameless(rows, survey.nameless, samples)
     if nameless:  # they have no place among the keys and would all go to one task
         rows = rows.where(F.col("path").isNotNull())
@@ -123,13 +123,13 @@ def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
 
 def _marks(
     place: Place, options: ImportOptions, survey: cuts.Survey, at: tuple[bytes, ...]
-) -> Marks | Literal[Absent.ABSENT]:
+) -> JobMarkers | Literal[Absent.ABSENT]:
     if not options.job:
         return ABSENT
     if not options.taken_up:
-        return Marks(place.namespace, options.job, birth=options.birth)
+        return JobMarkers(place.namespace, options.job, birth=options.birth)
     inputs = (place, options.base, options.addresses, options.prefix, survey, at)
-    return Marks(place.namespace, options.job, fingerprint(*inputs), options.birth)
+    return JobMarkers(place.namespace, options.job, fingerprint(*inputs), options.birth)
 
 
 def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:

@@ -8,7 +8,7 @@ from graveler import assembly, limits
 from graveler.cli import sweeps
 from graveler.engine.events import expire, rules
 from graveler.engine.events.rules import NewRule
-from graveler.engine.events.take_in import Told, take_in
+from graveler.engine.events.take_in import ArrivedObject, take_in
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.memory import MemoryStore
@@ -36,7 +36,7 @@ class World:
 
     def deliver(self, key: str, rule: EventRule | None = None) -> None:
         value = encode_entry(Entry(f"s3://landing/{key}", 1, "e", 1))
-        event = Told(key.encode(), "1", key.encode(), value)
+        event = ArrivedObject(key.encode(), "1", key.encode(), value)
         take_in(self.lake.opened, rule or self.rule, [event])
 
     def vouched(self) -> int:

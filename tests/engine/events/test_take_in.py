@@ -9,7 +9,7 @@ import pytest
 
 from graveler.engine.commits import records, reset
 from graveler.engine.events import take_in
-from graveler.engine.events.take_in import Told
+from graveler.engine.events.take_in import ArrivedObject
 from graveler.engine.names import branches
 from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused, Unavailable
@@ -28,14 +28,14 @@ def rule_of(lake: Lake, **said: object) -> EventRule:
     return rule
 
 
-def told(key: str, sequencer: str, identity: str) -> Told:
+def told(key: str, sequencer: str, identity: str) -> ArrivedObject:
     """An event of `key`; an empty identity is a removal."""
     entry = Entry(f"mem://landing/{key}", len(identity), identity, 1)
     value = encode_entry(entry) if identity else TOMBSTONE
-    return Told(key.encode(), sequencer, key.encode(), value)
+    return ArrivedObject(key.encode(), sequencer, key.encode(), value)
 
 
-def deliver(lake: Lake, *events: Told) -> list[str]:
+def deliver(lake: Lake, *events: ArrivedObject) -> list[str]:
     taken = take_in.take_in(lake.opened, rule_of(lake), events)
     return [each.value for each in taken]
 
@@ -301,7 +301,7 @@ def test_any_order_any_number_of_deliveries_end_with_the_newest(lake: Lake, seed
     chance = random.Random(seed)
     print(f"{seed=}")
     newest: dict[str, str] = {}
-    events: list[Told] = []
+    events: list[ArrivedObject] = []
     for key in "abcd":
         for number in range(chance.randint(1, 5)):
             identity = "" if chance.random() < 0.3 else f"{key}{number}"

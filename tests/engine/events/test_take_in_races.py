@@ -10,7 +10,7 @@ from graveler.engine.events import batches as batching
 from graveler.engine.events import rules, take_in
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
-from graveler.engine.events.take_in import Told
+from graveler.engine.events.take_in import ArrivedObject
 from graveler.errors import Invalid, OutcomeUnknown
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
@@ -24,7 +24,7 @@ from graveler.testing.interposer import Script
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake
 
-EVENT = Told(b"a", "1", b"a", encode_entry(Entry("mem://landing/a", 1, "arrived", 1)))
+EVENT = ArrivedObject(b"a", "1", b"a", encode_entry(Entry("mem://landing/a", 1, "arrived", 1)))
 
 
 def rule_of(lake: Lake, objects_max: int = 0) -> EventRule:

@@ -9,7 +9,7 @@ from graveler.block.counter import ObservedBlocks
 from graveler.engine.bulk import job
 from graveler.engine.commits import commit
 from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
-from graveler.engine.gc.cluster import Condemned, Order
+from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root
 from graveler.engine.names import branches
 from graveler.engine.ports import open_repository
@@ -61,10 +61,10 @@ def sweep(storage: Storage, run: str, undone: int) -> None:
     cluster.sweep(storage.opened, run, undone, TURN)
 
 
-def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Condemned:
+def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> CondemnationPage:
     asked = metaranges or expiring(storage)
     have_turn(storage)
-    return cluster.condemn(storage.opened, Order(run, 3, 300, TURN), asked)
+    return cluster.condemn(storage.opened, DeletionOrder(run, 3, 300, TURN), asked)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -82,7 +82,7 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     storage, old = aged
     content = metarange(storage, old)
     assert expiring(storage) == [content]
-    assert condemn(storage) == Condemned([content], 0)
+    assert condemn(storage) == CondemnationPage([content], 0)
     assert marks(storage) == {old: "R1", content: "R1"}
     with pytest.raises(Gone):
         branches.create_branch(storage.opened, "late", old)
@@ -103,7 +103,7 @@ def test_a_second_run_condemns_only_what_is_new(aged: tuple[Storage, CommitId]) 
     condemn(storage)
     before = marks(storage)
     storage.clock.sleep(HOUR)
-    assert condemn(storage) == condemn(storage, "R2") == Condemned([content], 0)
+    assert condemn(storage) == condemn(storage, "R2") == CondemnationPage([content], 0)
     assert marks(storage) == before
     # Nor does the collection that runs here, whose run has a list of files all the same.
     assert storage.collect().run != "" and before.items() <= marks(storage).items()
@@ -126,11 +126,11 @@ def test_what_is_kept_or_shared_or_unknown_is_not_condemned(storage: Storage) ->
     shared = metarange(storage, first)
     asked = (shared, NO_METARANGE, MetarangeId("0" * 64))
     storage.wait(2 * DAY)
-    assert condemn(storage, "R1", *asked) == Condemned([], 0) and marks(storage) == {}
+    assert condemn(storage, "R1", *asked) == CondemnationPage([], 0) and marks(storage) == {}
     head = metarange(storage, storage.commit(a="2"))
-    assert condemn(storage, "R1", *asked, head) == Condemned([], 0)
+    assert condemn(storage, "R1", *asked, head) == CondemnationPage([], 0)
     storage.wait(2 * DAY)
-    assert condemn(storage, "R1", *asked, head) == Condemned([shared], 0)
+    assert condemn(storage, "R1", *asked, head) == CondemnationPage([shared], 0)
     assert len(marks(storage)) == 3
 
 
@@ -142,16 +142,16 @@ def test_a_metarange_that_was_written_lately_is_not_condemned(
     content = metarange(storage, old)
     place = f"mem://bucket/lake/_lakefs/{content}"
     storage.blocks.put(place, [b"".join(storage.blocks.get(place).chunks)])
-    assert condemn(storage, "R1", content) == Condemned([], 0)
+    assert condemn(storage, "R1", content) == CondemnationPage([], 0)
     storage.wait(DAY + 1)
-    assert condemn(storage, "R1", content) == Condemned([content], 0)
+    assert condemn(storage, "R1", content) == CondemnationPage([content], 0)
 
 
 def test_what_is_gone_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
     storage, old = aged
     content = metarange(storage, old)
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{content}")
-    assert condemn(storage, "R1", content) == Condemned([], 0)
+    assert condemn(storage, "R1", content) == CondemnationPage([], 0)
 
 
 def test_the_base_of_a_job_that_runs_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
@@ -159,7 +159,7 @@ def test_the_base_of_a_job_that_runs_is_not_condemned(aged: tuple[Storage, Commi
     branches.create_branch(storage.opened, "side", old)
     job.begin(storage.opened, "side", job.NewBulk(job.Mode.MERGE))
     branches.delete_branch(storage.opened, "side")
-    assert condemn(storage, "R1", metarange(storage, old)) == Condemned([], 0)
+    assert condemn(storage, "R1", metarange(storage, old)) == CondemnationPage([], 0)
 
 
 def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId]) -> None:
@@ -172,7 +172,7 @@ def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId])
     mark = condemned.Mark("R1", storage.clock.now_ns())
     condemned.put(storage.ports.kv, storage.repo, [empty], mark, storage.ports.ids)
     assert len(marks(storage)) == 3
-    assert condemn(storage, "R2", metarange(storage, old)) == Condemned([], 0)
+    assert condemn(storage, "R2", metarange(storage, old)) == CondemnationPage([], 0)
     assert marks(storage) == {}
     branches.create_branch(storage.opened, "late", old)
 
@@ -267,10 +267,10 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     repo = storage.opened
     for run in ("", "a/b", "x" * 65, "é"):
         with pytest.raises(Invalid, match="letters and digits"):
-            cluster.condemn(repo, Order(run, 0, 0, TURN), [])
+            cluster.condemn(repo, DeletionOrder(run, 0, 0, TURN), [])
     many = [MetarangeId("0" * 64)] * (limits.collect_condemn_count_max + 1)
     with pytest.raises(Invalid, match="too many"):
-        cluster.condemn(repo, Order("R", 0, 0, TURN), many)
+        cluster.condemn(repo, DeletionOrder("R", 0, 0, TURN), many)
     have_turn(storage)
     with pytest.raises(NotFound, match="run of garbage collection not found"):
         cluster.sweep(repo, "R", 0, TURN)
@@ -286,7 +286,7 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
         kv=ObservedStore(storage.ports.kv, kv),
         blocks=ObservedBlocks(storage.ports.blocks, blocks),
     )
-    repo, order = storage.repo, Order("R1", 0, 0, TURN)
+    repo, order = storage.repo, DeletionOrder("R1", 0, 0, TURN)
     have_turn(storage)
     marked = {"get": 4, "scan": 9, "set_if": 2, "set_many": 1}
     for expected in (marked, {"get": 3, "scan": 9}):

@@ -10,7 +10,7 @@ import pytest
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits.records import commit_of
 from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
-from graveler.engine.gc.cluster import Condemned, Order
+from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root, RootPage
 from graveler.engine.names import branches
 from graveler.engine.ports import open_repository
@@ -24,7 +24,7 @@ from graveler.requests import Counts
 from tests.engine.storage import DAY, Storage
 
 TURN = "T1"
-ORDER = Order("R1", 3, 300, TURN)
+ORDER = DeletionOrder("R1", 3, 300, TURN)
 JUDGED = "mem://bucket/lake/_graveler/gc/cluster/judged/"
 
 
@@ -208,7 +208,7 @@ def test_a_place_in_no_snapshot_is_refused(storage: Storage, spot: str) -> None:
 # ---- condemning ----------------------------------------------------------------------------------
 
 
-def condemn(storage: Storage, after: str = "", amount: int = 1_000) -> Condemned:
+def condemn(storage: Storage, after: str = "", amount: int = 1_000) -> CondemnationPage:
     cluster_turns.begin(storage.opened, TURN)
     return cluster.condemn_page(storage.opened, ORDER, after, amount)
 
@@ -230,7 +230,7 @@ def test_pages_of_any_size_condemn_all_that_retention_lets_go(
         told |= set(page.metaranges)
     assert told == contents
     assert marks(storage) == dict.fromkeys({*old, *contents}, "R1")
-    assert condemn(storage, "", amount) == Condemned([], 0)  # all stand
+    assert condemn(storage, "", amount) == CondemnationPage([], 0)  # all stand
 
 
 @pytest.mark.parametrize("number", [6, 20])
@@ -238,7 +238,7 @@ def test_later_pages_that_condemn_judge_nothing(storage: Storage, number: int) -
     old_commits(storage, number)
     cluster_turns.begin(storage.opened, TURN)
     counted = Counted(storage)
-    pages: list[Condemned] = []
+    pages: list[CondemnationPage] = []
 
     def ask(after: str) -> Cost:
         return counted.of(
@@ -286,7 +286,7 @@ def test_what_is_kept_again_meanwhile_loses_nothing(storage: Storage) -> None:
     cluster_turns.begin(storage.opened, "T2")
     cluster.sweep(storage.opened, "R1", 0, "T2")
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
-    order = Order("R2", 0, 0, "T2")
+    order = DeletionOrder("R2", 0, 0, "T2")
     assert cluster.condemn_page(storage.opened, order, "", 9).metaranges == []
     assert marks(storage) == {}
     branches.create_branch(storage.opened, "late", old[0])

@@ -19,7 +19,7 @@ from graveler.engine.repositories import verify
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.records import ABSENT, AddressType, Entry
 from graveler.refs.gc import marks
-from graveler.refs.gc.marks import Spent
+from graveler.refs.gc.marks import DeletedContent
 from graveler.refs.gc.retention import Retention
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake, new_lake
@@ -137,8 +137,8 @@ def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{one}")
     storage.clock.sleep(1)
     mark = marks.find(storage.ports.kv, storage.repo, old)
-    assert mark is not ABSENT and mark.spent is Spent.OBJECTS
-    unsaid = mark._replace(spent=Spent.NOTHING)
+    assert mark is not ABSENT and mark.spent is DeletedContent.OBJECTS
+    unsaid = mark._replace(spent=DeletedContent.NOTHING)
     marks.put(storage.ports.kv, storage.repo, [old], unsaid, storage.ports.ids)
     assert told() == {two: "kept"}
 

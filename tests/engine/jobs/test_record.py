@@ -10,9 +10,9 @@ from graveler.block.adapter import CREATE
 from graveler.engine.commits import log as history
 from graveler.engine.imports import run
 from graveler.engine.imports import sources as import_sources
-from graveler.engine.imports.run import ImportPath, ImportRequest, Resumed
+from graveler.engine.imports.run import ImportPath, ImportRequest, ImportState
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Claim, Ending, NewJob, Pulse, Stopped, Why
+from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, Why
 from graveler.engine.repositories import repository
 from graveler.errors import Code, Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import JobId
@@ -59,8 +59,8 @@ def end(lake: Lake, by: bytes = b"") -> bool:
     return record.finish(lake.opened, JOB, Ending(JobState.DONE, by=by))
 
 
-def pulse(lake: Lake, owner: bytes, until: float = 1e9) -> Pulse:
-    return Pulse(lake.opened, JOB, owner, until)
+def pulse(lake: Lake, owner: bytes, until: float = 1e9) -> Heartbeat:
+    return Heartbeat(lake.opened, JOB, owner, until)
 
 
 def never_swaps(kv: Store) -> Store:
@@ -266,9 +266,9 @@ def sources(lake: Lake, count: int) -> None:
         lake.ports.blocks.put(f"{SOURCE}{number:03}", [b"x" * number], CREATE)
 
 
-def work(lake: Lake, request: ImportRequest, beats: Pulse, spill: int = 4) -> None:
+def work(lake: Lake, request: ImportRequest, beats: Heartbeat, spill: int = 4) -> None:
     order = record.ordered(lake.opened, JOB)
-    resumed = Resumed(record.once(JOB, order), spill_count=spill)
+    resumed = ImportState(record.once(JOB, order), spill_count=spill)
     run.work(lake.opened, "main", request, beats, resumed)
 
 
