@@ -31,7 +31,6 @@ Source: the published design of lakeFS, with corrections (docs/explanation/proto
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -167,12 +166,16 @@ def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
     If the second fails, its error is raised, and the first stays.
     """
     repo, request, sealed = call.repo, call.request, first.branch.sealed
-    oldest = call._replace(wanted=sealed[-1])
+    bounded = call._replace(wanted=sealed[-1])  # without the rows of the open token
     if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
-        return fold(oldest, first)
+        return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
-    with suppress(NoChanges, Conflict):  # the second fold finds out what happened to the tokens
-        entry = fold(oldest._replace(request=_without_mark(request)), first)
+    try:
+        entry = fold(bounded._replace(request=_without_mark(request)), first)
+    except Contended:
+        raise  # the tokens may still be there: another one would exceed the limit
+    except (NoChanges, Conflict):
+        pass  # the second fold finds out what happened to the tokens
     now = fresh(repo, call.branch)
     try:
         rest = call._replace(wanted=now.branch.staging, since=now.branch.commit)

@@ -5,13 +5,15 @@ import pytest
 from graveler import limits
 from graveler.engine.bulk import job
 from graveler.engine.bulk.job import Mode, NewBulk
-from graveler.engine.commits import log, reset
+from graveler.engine.commits import log, records, reset
 from graveler.engine.commits.seal import Once
-from graveler.errors import Conflict, NoChanges, Unavailable
-from graveler.ids import CommitId
+from graveler.errors import Conflict, Contended, NoChanges, Unavailable
+from graveler.ids import BranchId, CommitId
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+
+MAIN = BranchId("main")
 
 
 def _messages(lake: Lake) -> list[str]:
@@ -108,6 +110,27 @@ def test_at_the_bound_nothing_new_is_no_changes(lake: Lake) -> None:
     with pytest.raises(NoChanges):
         lake.commit()
     assert lake.record().sealed == ()
+
+
+def test_at_the_bound_a_commit_that_loses_every_try_seals_nothing(lake: Lake) -> None:
+    _fill(lake)
+    lake.put("b", "1")
+
+    swaps: list[str] = []
+
+    def plan(_: int, request: str) -> Fault:
+        swaps.extend([request] if request == "set_if" else [])
+        if request == "set_if" and len(swaps) <= limits.commit_round_count_max:
+            # Another client replaces the record first.
+            seen = records.fresh(lake.opened, MAIN)
+            other = seen.branch._replace(rev=seen.branch.rev + 1)
+            assert records.swap(lake.opened, MAIN, seen, other) is not None
+        return Fault.NONE
+
+    with pytest.raises(Contended):
+        lake.with_kv(lambda kv: FaultyStore(kv, plan)).commit()
+    assert len(lake.record().sealed) == limits.sealed_token_count_max
+    assert lake.commit("mine").id == lake.head() and lake.tree()["b"] == "1"
 
 
 def test_at_the_bound_a_reset_between_the_folds_leaves_nothing(
