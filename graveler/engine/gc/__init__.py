@@ -7,7 +7,7 @@ listing         the files of a namespace, listed once for all attempts of a job
 candidates      files that may be deleted; a file leaves the set when a use of it is found
 mark            finds uses: refs, staged rows, commits, running operations
 content         files that the content of commits uses
-known           ranges of metaranges and names in ranges, kept between attempts of a job
+readings        ranges of metaranges and names in ranges, kept between attempts of a job
 lists           the condemned files of a run, as files in the namespace
 roots           metaranges whose content must stay, for a collection on a cluster
 root_pages      those roots, and other uses, in pages

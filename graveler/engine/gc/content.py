@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
 from graveler.engine.gc.candidates import FILES, Candidates, is_ours, used_name
-from graveler.engine.gc.known import KnownMetaranges, KnownUses, Uses
+from graveler.engine.gc.readings import KnownMetaranges, KnownUses, Uses
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Corrupt, NotFound
