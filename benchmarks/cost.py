@@ -129,7 +129,7 @@ def goals(counted: Mapping[str, Spent]) -> list[Goal]:
             parts("stat, committed", 1),
             {"branch record and staged row": parts("stat, committed", 1)},
         ),
-        Goal("a month of doing nothing", IDLE_GOAL, sum(idle.values()), idle),
+        Goal("an idle month", IDLE_GOAL, sum(idle.values()), idle),
     ]
 
 
@@ -205,7 +205,7 @@ def deployed() -> dict[str, int]:
     return {
         "secrets": text.count("Type: AWS::SecretsManager::Secret"),
         "alarms": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Properties", text)),
-        "told": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Condition", text)),
+        "conditional_alarms": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Condition", text)),
         "dashboards": text.count("Type: AWS::CloudWatch::Dashboard"),
         "metrics": len(set(re.findall(r"add_metric\(\s*\"(\w+)\"", janitor))),
         "polled": len(re.findall(r"Type: SQS\n", text)),
@@ -338,7 +338,7 @@ def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> 
         goals(counted), {n: ranges_that_fit(counted, n) for n in (100, 1000)}
     )
     yield from cost_text.price_list(prices.values(), bulk(counted))
-    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed()["told"])
+    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed()["conditional_alarms"])
     each = (PRICES["secret_read"].dollars, PRICES["kms"].dollars, PRICES["s3_store"].dollars)
     yield from cost_text.besides(*each)
     yield from cost_text.servers(break_even(prices))

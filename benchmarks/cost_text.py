@@ -9,10 +9,13 @@ from graveler import limits
 
 HEAD = f"""# What it costs on AWS
 
-Written by `python -m benchmarks.cost --write-docs`; a test fails when it is out of date.  Requests
-are counted by running the verbs on metered memory drivers, in DynamoDB's units (a strongly
-consistent read of 4 KB, a write of 1 KB; twice that in a transaction; each row of a batch counts).
-Prices: us-east-1, on demand, {AS_OF}, as listed at the end; nothing is fetched.
+`python -m benchmarks.cost --write-docs` writes this page.
+A test fails if the page is out of date.
+Requests are counted: the verbs run on metered memory drivers.
+A read unit is a strongly consistent read of 4 KB; a write unit is a write of 1 KB.
+A transaction counts twice, and each row of a batch counts.
+Prices are for us-east-1, on demand, {AS_OF}.
+The last section lists them; the command fetches nothing.
 """
 
 
@@ -68,14 +71,14 @@ class TeamLine(Protocol):
     def writes_per_second(self) -> float: ...
 
 
-def _said(spent: Spent) -> str:
-    said = ", ".join(f"{count} {name}" for name, count in spent.requests.items() if count)
+def _shown(spent: Spent) -> str:
+    rows = ", ".join(f"{count} {name}" for name, count in spent.requests.items() if count)
     stored = [
         f"{count:g} {what}"
         for count, what in ((spent.s3_writes, "PUT"), (spent.s3_reads, "GET or HEAD"))
         if count
     ]
-    return "; ".join([said, *stored])
+    return "; ".join([rows, *stored])
 
 
 def _requests(spent: Spent) -> float:
@@ -95,15 +98,17 @@ def _per_million(spent: Spent) -> float:
 def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     """Requests per operation, beside lakeFS."""
     yield "## Requests per operation\n"
-    yield "One shard, warm caches: credentials and the repository record are kept for seconds,"
-    yield "commits and tables for ever.  lakeFS as of July 2026, counted at a proxy before a local"
-    yield "engine.  Dollars per million operations, DynamoDB and S3 requests alone.\n"
+    yield "The branch has one shard, and the caches are warm."
+    yield "Caches keep credentials and the repository record for seconds."
+    yield "They keep commits and tables forever."
+    yield "The requests of lakeFS (July 2026) were counted at a proxy in front of a local engine."
+    yield "Dollars are for a million operations and include only DynamoDB and S3 requests.\n"
     yield "| operation | Graveler | requests | read, write units | $ | lakeFS | requests | $ |"
     yield "|---|---|---:|---:|---:|---|---:|---:|"
     for name, peer in LAKEFS.items():
         spent = counted[name]
         yield (
-            f"| {name} | {_said(spent)} | {_requests(spent):g} "
+            f"| {name} | {_shown(spent)} | {_requests(spent):g} "
             f"| {spent.reads:g}, {spent.writes:g} | {_per_million(spent):.2f} "
             f"| {peer.requests} | {peer.dynamodb + peer.s3:g} | {peer.dollars:.2f} |"
         )
@@ -119,45 +124,57 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     ):
         spent = counted[name]
         yield (
-            f"| {name} | {_said(spent)} | {_requests(spent):g} "
+            f"| {name} | {_shown(spent)} | {_requests(spent):g} "
             f"| {spent.reads:g}, {spent.writes:g} | {_per_million(spent):.2f} | | | |"
         )
     both = _per_million(counted["commit of 100"])
     both += _per_million(counted["clean-up after a commit of 100"])
     yield ""
-    yield "A commit deletes nothing; the janitor deletes the rows an hour later, in batches of 25."
-    yield "A delete is a write unit whoever sends it, so commit and clean-up of 100 together are"
-    yield f"${both:.1f} per million, beside ${LAKEFS['commit of 100'].dollars} of lakeFS's, whose"
-    yield "writers pay two more reads each.  Commits are counted where they rewrite one range; each"
-    yield "further range that they touch is one PUT more, and a list page is one Query more for"
-    yield "each further shard, of which a branch has one until a commit of it folds in more than"
+    yield "A commit deletes nothing."
+    yield "The janitor deletes the rows an hour later, in batches of 25."
+    yield "Each deleted row costs one write unit, in Graveler and in lakeFS."
+    yield f"So a commit of 100 and its clean-up cost ${both:.1f} per million together."
+    yield f"The same commit costs ${LAKEFS['commit of 100'].dollars} in lakeFS,"
+    yield "but each write in lakeFS needs two more reads."
+    yield ""
+    yield "The counted commits rewrite one range; each further range costs one more PUT."
+    yield "A list page costs one more Query for each further shard of the branch."
+    yield "A branch has one shard until one of its commits folds in more than"
     yield f"{limits.staging_shard_rows_count:,} rows.\n"
 
 
 def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str]:
     """The cost goals."""
-    yield "## What was promised\n"
-    yield "| of | at most | found | holds | parts |"
+    yield "## Cost goals\n"
+    yield "| goal | at most | measured | holds | parts |"
     yield "|---|---:|---:|---|---|"
     for goal in found:
         parts = " + ".join(f"{what} {amount:.3f}" for what, amount in goal.parts.items())
         holds = "yes" if goal.found <= goal.limit else "**no**"
         yield f"| {goal.what} | ${goal.limit:.2f} | ${goal.found:.2f} | {holds} | {parts} |"
     yield ""
-    yield "DynamoDB and S3 requests alone; the object's own PUT ($5 per million) apart.  Writes are"
-    yield "rows of up to 1 KB, in commits that rewrite one range.  The limit leaves room for"
-    yield f"{fitting[100]} range in a commit of 100 and for {fitting[1000]} in one of 1,000: small"
-    yield "commits that touch many ranges cost more than promised, by the PUT of each range.\n"
+    yield "The first two goals count only DynamoDB and S3 requests,"
+    yield "without the PUT of the object itself ($5 per million)."
+    yield "A write is a row of up to 1 KB, in a commit that rewrites one range."
+    yield f"The first limit leaves room for {fitting[100]} rewritten range in a commit of 100,"
+    yield f"and for {fitting[1000]} in a commit of 1,000."
+    yield "A small commit that touches many ranges exceeds the limit by the PUT of each further"
+    yield "range.\n"
 
 
 def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Iterator[str]:
     """The price list: dollars per million operations."""
     yield "## Dollars per million\n"
-    yield "Assumed: a function on arm64 with 1 GB (commit of 1,000: 2 GB) works 8 ms, and 5 ms for"
-    yield "each DynamoDB request and 30 ms for each S3 request that it waits for, one after the"
-    yield "other; commits, diffs and merges 50 ms to 1.5 s more; 700 bytes of log, 1 KB of answer."
-    yield "*Rest* is gateway, logs, answer.  A function URL saves the gateway's $1.00.  Events come"
-    yield "100 to a delivery, each 4 ms of it; their rest is 1.2 requests to the queue each.\n"
+    yield "Assumptions:\n"
+    yield "- A function runs on arm64 with 1 GB of memory, or 2 GB for a commit of 1,000."
+    yield "- It computes for 8 ms, and waits 5 ms for each DynamoDB request and 30 ms for each S3"
+    yield "  request, one after the other."
+    yield "- Commits, diffs and merges compute for another 50 ms to 1.5 s."
+    yield "- Each call writes 700 bytes of log and returns 1 KB; a list page returns 30 KB."
+    yield "- A delivery has 100 events and takes 4 ms for each event.\n"
+    yield "*Rest* is the gateway, the logs and the bytes of the answer."
+    yield "A function URL saves the $1.00 of the gateway."
+    yield "The *rest* of an event is 1.2 requests to the queue and its share of the log.\n"
     yield "| operation | DynamoDB | S3 | Lambda | rest | total |"
     yield "|---|---:|---:|---:|---:|---:|"
     for line in lines:
@@ -169,19 +186,22 @@ def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Itera
         each_one = (line.dynamodb, line.s3, line.compute, line.total)
         yield f"| {what} | " + " | ".join(f"${each:.4f}" for each in each_one) + " |"
     yield ""
-    yield "Imports and collections list 1,000 objects a request; nothing is staged, nothing copied."
-    yield "An import of a million takes two minutes of a worker with 2 GB, a collection four, which"
-    yield "also reads each range once.\n"
+    yield "Imports and collections list 1,000 objects with each request."
+    yield "They stage nothing and copy nothing."
+    yield "A worker with 2 GB needs two minutes to import a million objects."
+    yield "It needs four minutes to collect them, and reads each range once.\n"
 
 
-def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, told: int) -> Iterator[str]:
+def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, more_alarms: int) -> Iterator[str]:
     """The idle month."""
     lines = list(lines)
-    yield "## A month of doing nothing\n"
-    yield f"Lambda asks each queue with {pollers} pollers, each for {seconds} s at a time, as long"
-    yield "as a function listens.  *By the list* is without any allowance; *charged* is after what"
-    yield "every account has free each month, if nothing else uses it up.  Ten repositories.\n"
-    yield "| line | amount | by the list | charged |"
+    yield "## An idle month\n"
+    yield f"Lambda polls each queue with {pollers} pollers while a function listens;"
+    yield f"each poll waits up to {seconds} s."
+    yield "*List price* ignores all free allowances."
+    yield "*Charged* subtracts what every account has free each month, if nothing else uses it."
+    yield "The store has ten repositories.\n"
+    yield "| item | amount | list price | charged |"
     yield "|---|---:|---:|---:|"
     for line in lines:
         mark = " †" if line.counted else ""
@@ -189,48 +209,56 @@ def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, told: int) -> It
     listed, charged = sum(each.listed for each in lines), sum(each.charged for each in lines)
     yield f"| **all** | | **${listed:.2f}** | **${charged:.2f}** |"
     yield ""
-    yield "† counted by the promise, without allowances.  Alarms, custom metrics and the dashboard"
-    yield "are free as long as the account has no more than 10, 10 and 3 of them; a second"
-    yield "deployment in one account pays for its own.  Where a topic is told of alarms there are"
-    yield f"{told} more.  Storage comes on top: a million objects are 0.25 GB of ranges, half a"
-    yield "cent a month.\n"
+    yield "† counts towards the cost goal, at list price."
+    yield "Alarms, custom metrics and the dashboard are free while the account has no more than 10,"
+    yield "10 and 3 of them."
+    yield "A second deployment in one account pays for its own."
+    yield f"If a topic receives the alarms, the stack has {more_alarms} more."
+    yield "Storage is not in the sum: a million objects have 0.25 GB of ranges, half a cent a"
+    yield "month.\n"
 
 
 def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
     """Costs that belong to no operation."""
-    yield "## What comes beside\n"
-    yield "- **Cold starts** read the secret twice, its present version and the one before:"
+    yield "## Other costs\n"
+    yield "- **Cold starts** read two versions of the secret, the current and the previous one:"
     yield f"  ${2 * secret_read:.2f} for a million cold starts."
-    yield "- **KMS**, where a bucket is encrypted by a key of yours: S3 asks KMS for each object"
-    yield f"  that is read or written, at ${kms:.2f} a million, unless the bucket has a *bucket"
-    yield "  key* (then about a hundredth).  The key itself is $1 a month.  The stack's own bucket"
-    yield "  uses keys of S3, which cost nothing."
-    yield "- **Noncurrent versions** of what was overwritten or deleted without a version stay for"
-    yield f"  30 days, at ${stored:.3f} a GB and month.  Collection deletes by version: that is"
-    yield "  gone at once.  Delete markers with nothing behind them, and what uploads left that"
-    yield "  were not finished for 7 days, are removed by the bucket's own rules, for nothing.\n"
+    yield "- **KMS** costs money if your own key encrypts a bucket."
+    yield "  S3 asks KMS for each object that is read or written, at"
+    yield f"  ${kms:.2f} a million; with a *bucket key* it costs about a hundredth of that."
+    yield "  The key itself costs $1 a month."
+    yield "  The stack's own bucket uses keys of S3, which cost nothing."
+    yield "- **Noncurrent versions** remain for 30 days after an object is overwritten, or deleted"
+    yield f"  without a version, at ${stored:.3f} a GB and month."
+    yield "  A collection deletes by version, so these bytes disappear at once."
+    yield "  The bucket's own rules remove delete markers without versions behind them, and the"
+    yield "  parts of uploads that are not finished after 7 days, at no cost.\n"
 
 
 def servers(lines: Iterable[tuple[str, float, float, float]]) -> Iterator[str]:
     """Break-even with a fixed server."""
-    yield "## Against a fixed server\n"
-    yield "Nine reads to a write; million requests a month (and a second) from which the server is"
-    yield "cheaper.  Its operation, its upgrades and its idle standby are not reckoned.\n"
+    yield "## Compared with a fixed server\n"
+    yield "The load has nine reads for each write."
+    yield "The columns give the number of requests from which the server is cheaper: millions a"
+    yield "month, and requests a second."
+    yield "The costs of its operation, its upgrades and its idle standby are not included.\n"
     yield "| server | $ a month | through the HTTP API | through a function URL |"
     yield "|---|---:|---:|---:|"
     for what, price, gateway, url in lines:
         shown = [f"{each / 1e6:.0f} M ({each / 2_628_000:.0f}/s)" for each in (gateway, url)]
         yield f"| {what} | {price:.2f} | {shown[0]} | {shown[1]} |"
     yield ""
-    yield "So: serverless for little and for spiky use; the embedded service on one machine where"
-    yield "tens of requests come every second of the month.\n"
+    yield "Use serverless for low or spiky load."
+    yield "Use the embedded service on one machine for tens of requests in every second of the"
+    yield "month.\n"
 
 
 def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
     """Monthly costs of teams, and the limit that each meets first."""
     yield "## Teams\n"
     yield "A member makes 200,000 reads, 20,000 list pages, 30,000 writes, 300 commits of 100,"
-    yield "50 merges, 50 branches and 10,000 events a month; the rates are of the busiest second.\n"
+    yield "50 merges, 50 branches and 10,000 events a month."
+    yield "The second table has the rates of the busiest second.\n"
     yield "| dollars a month | DynamoDB | S3 | Lambda | gateway, logs | clean-up | idle | total |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     lines = list(lines)
@@ -249,13 +277,14 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
         growing = "" if quota.can_grow else " (fixed)"
         yield f"| {quota.what}, {quota.unit}{growing} | {shown} |"
     yield ""
-    yield "Everything on one branch with one shard is assumed; bold is above the limit.  At the"
-    yield "last rate the account's gateway quota is met first (ask for more, or use a function"
-    yield "URL), then the record of the one branch: spread readers over four branches or more, in"
-    yield "repositories of their own, or let them name a commit id, which needs no record at all;"
-    yield "then the one shard of staging: a branch of large commits has [more](scale.md).  A"
-    yield "new table must be warmed for such a rate (`WarmThroughput`).  The objects' own PUTs are"
-    yield "not in the sums.\n"
+    yield "All load is on one branch with one shard; bold figures exceed the limit."
+    yield "The load of the last column meets these limits, in this order:\n"
+    yield "1. the gateway quota of the account: request a higher one, or use a function URL;"
+    yield "2. the record of the branch: spread the readers over at least four branches in separate"
+    yield "   repositories, or let readers name a commit id, which needs no branch record;"
+    yield "3. the one shard of staging: a branch of large commits has [more](scale.md).\n"
+    yield "Such a rate needs a warmed table (`WarmThroughput`)."
+    yield "The PUTs of the objects are not in the sums.\n"
 
 
 def _load(team: TeamLine, quota: str) -> float:

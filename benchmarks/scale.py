@@ -93,17 +93,17 @@ def _ref(at: int, per_range: float) -> RangeRef:
 class Run(NamedTuple):
     """A line of a table: one simulated load."""
 
-    who: str
+    kind: str
     shards: int
     clients: int
     outcome: Outcome
 
 
 def _runs(
-    who: str, shards: int, counts: tuple[int, ...], run: Callable[[int], Outcome]
+    kind: str, shards: int, counts: tuple[int, ...], run: Callable[[int], Outcome]
 ) -> Iterator[Run]:
     for count in counts:
-        yield Run(who, shards, count, run(count))
+        yield Run(kind, shards, count, run(count))
 
 
 def document() -> str:
@@ -119,7 +119,7 @@ def document() -> str:
         )
     ]
     grown, lost = growth(100, 5, 10.0)
-    assert not lost, f"acknowledged and not committed: {lost=}"
+    assert not lost, f"acknowledged but not committed: {lost=}"
     read = list(_runs("readers", 1, (100, 1_000), lambda count: readers(count, 5)))
     hot = list(
         _runs(
@@ -144,7 +144,7 @@ def document() -> str:
 
 def main() -> None:
     """Print or write the document."""
-    show_or_write("how far one branch goes", DOCUMENT, document)
+    show_or_write("how far one branch scales", DOCUMENT, document)
 
 
 if __name__ == "__main__":

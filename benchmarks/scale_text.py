@@ -7,39 +7,43 @@ from typing import Protocol
 from benchmarks.scale_runs import Grown, Outcome
 from graveler import limits
 
-HEAD = """# How far it goes
+HEAD = """# How far it scales
 
-Written by `python -m benchmarks.scale --write-docs`.  Sizes are those of files that the real writer
-made; rates are simulated: the real verbs of many clients, each with a cache of its own and the
-retries of production, run in virtual time against a store that bears what DynamoDB bears.
+`python -m benchmarks.scale --write-docs` writes this page.
+Sizes are those of files that the real writer wrote.
+Rates are simulated: many clients run the real verbs in virtual time.
+Each client has its own cache and the retries of production.
+The simulated store accepts as many requests as DynamoDB does.
 """
 
 LIMITS = """## The limits
 
-| what | bears | can grow |
+| what | limit | can grow |
 |---|---:|---|
 | a partition key of DynamoDB | 1,000 write units/s, 3,000 read units/s | no |
 | a table of an account | 40,000 write units/s, 40,000 read units/s | on request |
 | a new table, at once | 4,000 write units/s, 12,000 read units/s | by warming it |
-| a prefix of S3 | 3,500 writes/s, 5,500 reads/s | by itself, within the hour |
+| a prefix of S3 | 3,500 writes/s, 5,500 reads/s | automatically, within the hour |
 | Lambda, an account | 1,000 functions at once | on request |
 | API Gateway, an account | 10,000 requests/s | on request |
 
-Who meets them:
+The partition keys of the records:
 
-| records | partition key | rate that they bear |
+| records | partition keys | limit |
 |---|---|---|
-| all records of one repository but these | one | 3,000 fresh looks at branches/s |
-| staged rows of one branch | one a shard, 1 to 64 | 1,000 rows/s a shard |
-| events that a rule took in | 64 a rule | 32,000 events/s a rule |
-| ranges and metaranges | none: S3 | immutable, cached for ever |
+| all other records of one repository | one | 3,000 consistent reads of branch records/s |
+| staged rows of one branch | one for each shard, 1 to 64 | 1,000 rows/s for each shard |
+| events that a rule has taken in | 64 for each rule | 32,000 events/s for each rule |
+| ranges and metaranges | none: S3 | immutable, cached forever |
 
-Every read of a branch by name, and every write, looks at the branch's record once, afresh: that is
-what makes them see each other.  So **one branch bears 3,000 reads and writes a second together**,
-whatever the number of shards.  Branches of one repository share that figure until DynamoDB splits
-the partition between them, which it does after minutes of load; a single record is never split.
-Reads that name a commit look at no record and have no such limit.  An event is one transaction of
-two rows, 4 write units; its look at the branch is shared by the 100 of a delivery.
+Each write, and each read of a branch by name, reads the branch record once, consistently.
+So each request sees all earlier writes, and **one branch serves 3,000 reads and writes a second
+together**, with any number of shards.
+The branches of one repository share this limit until DynamoDB splits their partition.
+DynamoDB splits a partition after minutes of load, but never splits a single record.
+Reads that name a commit need no branch record and do not have this limit.
+An event is one transaction of two rows, 4 write units.
+The 100 events of a delivery share one read of the branch record.
 """
 
 
@@ -66,7 +70,7 @@ class RunLine(Protocol):
     """One simulated load."""
 
     @property
-    def who(self) -> str: ...
+    def kind(self) -> str: ...
     @property
     def shards(self) -> int: ...
     @property
@@ -77,10 +81,11 @@ class RunLine(Protocol):
 
 def _objects(found: SizeLine) -> Iterator[str]:
     yield "## A billion objects\n"
-    yield f"With paths of 80 bytes and full entries a record is {found.record_bytes:.0f} bytes"
-    yield f"to the rule that ends ranges and {found.stored_bytes:.0f} bytes in a file. With the"
-    yield f"default raggedness a range has {found.records_per_range:,.0f} records on the average"
-    yield f"and {found.range_bytes / 1e6:.1f} MB in S3.\n"
+    yield "The sizes are for paths of 80 bytes, full entries and the default raggedness."
+    yield f"A record counts as {found.record_bytes:.0f} bytes for the rule that ends ranges, and"
+    yield f"needs {found.stored_bytes:.0f} bytes in a file."
+    yield f"A range has {found.records_per_range:,.0f} records on average and"
+    yield f"{found.range_bytes / 1e6:.1f} MB in S3.\n"
     total = found.objects * found.stored_bytes
     size = found.metarange_bytes / 1e6
     yield "| a repository of 1,000,000,000 objects | |"
@@ -104,82 +109,99 @@ def _objects(found: SizeLine) -> Iterator[str]:
     )
     yield "| a cold stat reads | 2 × (end of a file and one block), 4 GET, 256 KiB |"
     yield ""
-    yield "**Met first:** the time of a worker. The metarange is written whole by every commit,"
-    yield f"but {size:.1f} MB are no burden; a cold read of one object does not even need all."
-    yield "What counts is how many ranges the changes touch: each is read, merged and written,"
-    yield "some 25 a second and core, so what touches more than 20,000 ranges does not end"
-    yield "within a worker's 14 minutes. That is for Spark or an import, which write ranges in"
-    yield "parallel and land as one commit. A garbage collection lists a thousand files a"
-    yield "request: a million requests, $5, and half a day; what has more than some 15 million"
-    yield "objects is for Spark, too.\n"
+    yield "**The first limit** is the time of a worker."
+    yield f"Every commit writes the whole metarange, but {size:.1f} MB cost little."
+    yield "A cold read of one object reads only a part of the metarange."
+    yield ""
+    yield "The number of ranges that the changes touch decides the time of a commit."
+    yield "The worker reads, merges and writes each of them: about 25 a second on each core."
+    yield "So a commit that touches more than 20,000 ranges does not end within the worker's 14"
+    yield "minutes. Use Spark or an import for such changes: they write ranges in parallel and land"
+    yield "as one commit."
+    yield ""
+    yield "A garbage collection lists a thousand files with each request. A billion objects need a"
+    yield "million requests, $5 and half a day. Use Spark, too, for more than about 15 million"
+    yield "objects.\n"
 
 
 def _branches() -> Iterator[str]:
     yield "## Ten thousand branches\n"
-    yield "A branch is one row of 300 bytes; making one takes 3 requests and copies nothing."
-    yield "Ten thousand are 3 MB: three pages of a Query, ten pages of the API. **Met first:**"
-    yield "the 1,000 write units a second of the repository's partition, shared by everything"
-    yield "that makes or moves branches: 750 new branches a second, or about 200 commits (5"
-    yield "units each) a second over all branches of one repository, until DynamoDB splits the"
-    yield "partition. Beyond that: 503 with Retry-After, and nothing half done (750: a new name"
-    yield "is looked for in four rows). Repositories share nothing.\n"
+    yield "A branch is one row of 300 bytes. Creating it takes 3 requests and copies nothing. Ten"
+    yield "thousand branches are 3 MB: three pages of a Query, ten pages of the API."
+    yield ""
+    yield "**The first limit** is the repository's partition: 1,000 write units and 3,000 read"
+    yield "units a second. Everything that creates or moves branches shares them, until DynamoDB"
+    yield "splits the partition. They are enough for 750 new branches a second, because the service"
+    yield "looks for a new name in four rows. They are enough for about 200 commits a second over"
+    yield "all branches of the repository, because each commit needs 5 write units. Beyond the"
+    yield "limit"
+    yield "the service answers 503 with Retry-After and leaves nothing half done. Repositories"
+    yield "share"
+    yield "nothing.\n"
 
 
 def _load(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "## A thousand functions on one branch\n"
-    yield "Each stages (or reads) one path after the other, as fast as it is answered, for 5 s;"
-    yield "one more commits every 5 s. The number of shards is fixed here. 503: answers for each"
-    yield "1,000 calls, after six attempts; the client comes again after one to two seconds."
-    yield "Lost: acknowledged changes that the"
-    yield "last commit does not have.\n"
+    yield "Each client stages (or reads) one path after another for 5 s, without pauses. One more"
+    yield "client commits every 5 s. The number of shards is fixed in this run. *503* counts the"
+    yield "answers for each 1,000 calls, after six tries; the client repeats the call after one to"
+    yield "two seconds. *Lost* counts acknowledged changes that the last commit does not have.\n"
     yield "| clients | shards | answered/s | p50 ms | p99 ms | 503 of 1,000 | throttled | lost |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     for line in lines:
         found = line.outcome
         yield (
-            f"| {line.clients:,} {line.who} | {line.shards} | {found.per_second:,.0f} "
+            f"| {line.clients:,} {line.kind} | {line.shards} | {found.per_second:,.0f} "
             f"| {found.p50_ms:.0f} | {found.p99_ms:.0f} | {found.answers_503:.0f} "
             f"| {100 * found.throttled:.0f} % | {found.lost} |"
         )
     failed = sum(line.outcome.failed for line in lines)
     commits = sum(line.outcome.commits for line in lines)
     yield ""
-    yield "**Met first:** with one shard, the shard (1,000 rows a second, and what the token of"
-    yield "a fresh commit adds in its first second); with 8, the branch's record. More shards"
-    yield "than 8 do nothing for single writes and cost a Query each in every page and commit;"
-    yield "they are for events and bulk deletes, which look at the record once for many rows."
-    yield "Past the limit the throughput stays where the limit is: what is refused is tried"
-    yield "six times, then told 503, and no acknowledged change is lost. A thousand functions"
-    yield f"that never rest are thirty times what a branch bears; of {commits} commits among"
-    yield f"them {failed} were told 503 and had to be sent again. Give such a crowd branches"
-    yield "(better: repositories) of their own and merge, or hand their changes over as events.\n"
+    yield "**The first limit** with one shard is the shard: 1,000 rows a second. The token of a"
+    yield "fresh commit adds some rows in its first second. With 8 shards, the branch record is the"
+    yield "first limit. More than 8 shards do not help single writes, and each shard costs a Query"
+    yield "for every page and commit. They help events and bulk deletes, which read the branch"
+    yield "record once for many rows."
+    yield ""
+    yield "Beyond the limit, the throughput stays at the limit. The store refuses requests, the"
+    yield "service tries them six times and then answers 503, and no acknowledged change is lost."
+    yield "A thousand functions without pauses ask for thirty times what a branch can serve."
+    yield f"Of the {commits} commits beside them, {failed} got 503 and were sent again."
+    yield "Give so many functions their own branches (better: repositories) and merge, or pass"
+    yield "their changes on"
+    yield "as events.\n"
 
 
 def _growth(lines: Sequence[Grown]) -> Iterator[str]:
     yield "## A branch that grows\n"
-    yield "A branch notes how many rows its commits fold in; a smaller commit leaves half of it. A"
-    yield f"token that begins gets a shard for each {limits.staging_shard_rows_count:,} of them: as"
-    yield "many as the repository was made with at least (1, unless its maker says otherwise), and"
-    yield f"{limits.staging_shard_count_max} at most. So a branch of small commits stays at one"
-    yield "shard and its costs. A hundred writers without rest, and a commit every ten seconds:\n"
+    yield "The branch record keeps a row count of recent commits. A smaller commit reduces the"
+    yield "count, at most to half. A new token gets one shard for each"
+    yield f"{limits.staging_shard_rows_count:,} counted rows."
+    yield "It gets at least the number of shards that the repository was created with (1 by"
+    yield f"default), and at most {limits.staging_shard_count_max}."
+    yield "So a branch of small commits keeps one shard and its low costs. In this run a"
+    yield "hundred writers stage without pauses, and one client commits every"
+    yield "ten seconds:\n"
     yield "| until commit | shards of the open token | rows | rows/s |"
     yield "|---:|---:|---:|---:|"
     for number, line in enumerate(lines, 1):
         yield f"| {number} | {line.shards} | {line.rows:,} | {line.per_second:,.0f} |"
     yield ""
-    yield "A commit puts the next token in place before it counts, so what it counted shows after"
-    yield "the commit behind it. Rows are counted, not time: who fills a partition and commits more"
-    yield "often than every eight seconds stays at one shard. Such a repository is made with more"
-    yield "of them (`NewRepository.staging_shards`; the HTTP API is lakeFS's, and has no field"
-    yield "for it).\n"
+    yield "A commit opens the next token before it counts its own rows. So its count takes effect"
+    yield "one commit later."
+    yield ""
+    yield "The record counts rows, not time. So a branch that fills a partition and commits more"
+    yield "often than every eight seconds keeps one shard. Create such a repository with more"
+    yield "shards (`NewRepository.staging_shards`). The HTTP API has no field for the number,"
+    yield "because it is the API of lakeFS.\n"
 
 
 def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "## The hot record\n"
-    yield "Committers that never rest, on one branch, beside 50 writers, 8 shards, for 4 s.\n"
-    yield (
-        "| committers | commits/s | told 503 or 423 | writes/s | write p99 ms | throttled | lost |"
-    )
+    yield "Committers commit to one branch without pauses for 4 s, beside 50 writers, on 8"
+    yield "shards.\n"
+    yield ("| committers | commits/s | 503 or 423 | writes/s | write p99 ms | throttled | lost |")
     yield "|---:|---:|---:|---:|---:|---:|---:|"
     for line in lines:
         found = line.outcome
@@ -190,15 +212,15 @@ def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
             f"| {found.lost} |"
         )
     yield ""
-    yield "Committers that lose the race for the record find their changes in the winner's"
-    yield "commit and answer with it, so the record is swapped a few times for each of them,"
-    yield "not for each pair of them.\n"
+    yield "A committer that loses the race for the branch record finds its changes in the winner's"
+    yield "commit and returns that commit. So the number of swaps grows with the number of"
+    yield "committers, not with its square.\n"
 
 
 def _events(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "## A hundred thousand events a second\n"
-    yield "Functions that take in one delivery of 100 events after the other, 16 rows at once"
-    yield "each, for 4 s, on one branch by one rule.\n"
+    yield "Each function takes in one delivery of 100 events after another for 4 s, on one branch"
+    yield "by one rule. It writes 16 rows at the same time.\n"
     yield (
         "| functions at once | shards | events/s | delivery p50 ms | 503 of "
         "1,000 | throttled | lost |"
@@ -211,38 +233,46 @@ def _events(lines: Sequence[RunLine]) -> Iterator[str]:
             f"| {found.answers_503:.0f} | {100 * found.throttled:.0f} % | {found.lost} |"
         )
     yield ""
-    yield "A shard bears 500 events a second (2 of its 1,000 units each), so 8 shards 4,000 and"
-    yield "64 shards 32,000; the account's 40,000 write units bear **10,000, which is met"
-    yield "first** where there are enough shards; crowds that meet it reach half of it, because"
-    yield "a delivery with one refused row is delivered again. A hundred thousand a second need"
-    yield "400,000 units: ask for that quota, warm the table, and spread the load over four"
-    yield "branches of 64 shards or more. What is beyond waits in the queue, for four days, in"
-    yield "any order: events may come late. Too many functions on few shards do worse than few"
-    yield "(their rows refuse one another's deliveries), which is why the template lets 16 run"
-    yield "at once; sixteen functions of 1 GB have processor time for some 4,600 events a"
-    yield "second (2 ms of one each), so raise that number with the shards. A backlog that is"
-    yield "already in a bucket is cheaper to import: a request for each 1,000 objects, one"
-    yield "commit, no staging.\n"
+    yield "A shard accepts 500 events a second, because each event needs 2 of its 1,000 units. So 8"
+    yield "shards accept 4,000 and 64 shards accept 32,000. **The first limit** with enough shards"
+    yield "is the account's 40,000 write units: **10,000 events a second**. Many"
+    yield "functions at this limit reach half of it, because the queue delivers a whole delivery"
+    yield "again if one of its rows was refused."
+    yield ""
+    yield "A hundred thousand events a second need 400,000 units. Request that quota, warm the"
+    yield "table, and spread the load over at least four branches of 64 shards. The queue keeps the"
+    yield "other events for up to four days and delivers them in any order, so events may be late."
+    yield ""
+    yield "Many functions on few shards are slower than few functions, because the rows of one"
+    yield "delivery cause refusals in another. So the template runs 16 functions at once. Sixteen"
+    yield "functions of 1 GB have processor time for about 4,600 events a second (2 ms of one"
+    yield "function for each event), so raise their number with the number of shards."
+    yield ""
+    yield "For objects that are already in a bucket, an import is cheaper: one request for each"
+    yield "1,000 objects, one commit, no staging.\n"
 
 
 def _done() -> Iterator[str]:
     yield "## What the design does at a limit\n"
-    yield "- A throttled request was not applied. It is tried six times within about 1.5 s, with"
-    yield "  pauses that double and are drawn, so that who was refused together does not come"
-    yield "  again together; then the answer is 503 with Retry-After, or *outcome unknown* if an"
-    yield "  earlier step may show."
-    yield "- Staging is sharded by the hash of the path, in as many shards as the branch took in"
-    yield "  rows for lately. A token keeps the number that it began with, so nobody who writes or"
-    yield "  reads must know what the branch has come to."
-    yield "- Batches share what can be shared: one look at the record for 1,000 deletions or"
-    yield "  100 events, one Query for a page, one BatchGet for all sealed tokens."
-    yield "- Nobody waits for a lock. A commit that loses its swap goes on from the new head."
-    yield "- Deletion is the janitor's, an hour later, and competes with nobody's partition but"
-    yield "  that of tokens which are closed."
+    yield "- DynamoDB does not apply a throttled request. The service tries it six times within"
+    yield "  about 1.5 s. The pauses double and are random, so that clients that were refused at"
+    yield "  the same time do not retry at the same time. Then the service answers 503 with"
+    yield "  Retry-After, or *outcome unknown* if an earlier step may take effect."
+    yield "- The hash of the path selects the shard of a staged row. The number of shards depends"
+    yield "  on the rows of recent commits. A token keeps its number of shards, so readers and"
+    yield "  writers"
+    yield "  do not need the present count of the branch."
+    yield "- Batches share requests: one read of the branch record for 1,000 deletions or 100"
+    yield "  events, one Query for a page, one BatchGet for all sealed tokens."
+    yield "- No client waits for a lock. A commit that loses its swap continues from the new head."
+    yield "- The janitor deletes rows an hour later. It competes only for the partitions of closed"
+    yield "  tokens."
     yield ""
-    yield "Left out of the simulation: bursts longer than a second and the splitting of hot"
-    yield "partitions (both help), cold starts, conflicts of transactions, the processor time"
-    yield "of functions. A table that was not warmed bears a tenth of the writes at first."
+    yield "The simulation omits two effects that help: bursts longer than a second, and the"
+    yield "splitting of hot partitions. It also omits cold starts, conflicts of transactions and"
+    yield "the processor time of functions. A table that is not warmed accepts a tenth of the"
+    yield "writes at"
+    yield "first."
 
 
 def sections(
