@@ -94,14 +94,17 @@ def report(found: dict[str, Any]) -> str:
         [
             "# Benchmarks",
             "",
-            "Made by `make bench`.  Medians.  lakeFS (July 2026, embedded store) was measured",
-            "where a SHA-256 over 64 bytes took 0.44 µs and a synced write of 4 KiB 0.22 ms; its",
-            "figures are scaled to this machine: lines bound by the processor by the first, lines",
-            "bound by writes by the second.  The floor is half of its speed, five times its speed",
-            "for look-ups, half of its memory.",
+            "`make bench` writes this part of the page; its figures are medians.",
+            "lakeFS (July 2026, embedded store) was measured on a machine on which a SHA-256 over",
+            "64 bytes took 0.44 µs and a synced write of 4 KiB took 0.22 ms.",
+            "Its figures are scaled to this machine: the first time scales the lines bound by the",
+            "processor, the second time the lines bound by writes.",
+            "The floor is half of lakeFS's speed, five times its speed for look-ups, and half of",
+            "its memory.",
             "",
             f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
-            f"{about['python']}; here {calibration['sha256_64_bytes_us']:.2f} µs and "
+            f"{about['python']}.",
+            f"The two times here: {calibration['sha256_64_bytes_us']:.2f} µs and "
             f"{calibration['synced_4_kib_ms']:.2f} ms.",
             "",
             "| what | Graveler | unit | lakeFS, scaled | floor | p50 / p99 ms |",

@@ -63,7 +63,7 @@ seen = {}; last = time.process_time()
 def step(name):
     global last
     now = time.process_time(); seen[name] = now - last; last = now
-import asyncio, ssl, logging, urllib.request; step("import of what Python brings along")
+import asyncio, ssl, logging, urllib.request; step("import the standard library")
 import aws_lambda_powertools, aws_lambda_powertools.metrics, aws_lambda_powertools.logging.utils
 step("import powertools")
 import mangum; step("import mangum")
@@ -80,9 +80,9 @@ import graveler.aws, graveler.assembly.secret, graveler.settings
 deployment = graveler.settings.deployment(graveler.settings.environment())
 session = graveler.aws.AwsSession(graveler.aws.AwsSettings(endpoint_url=deployment.endpoint_url))
 graveler.assembly.secret.read_secret(session, deployment.secret)
-step("the session and the secret")
-session.client("dynamodb"); step("a client of DynamoDB")
-from handler import handle as handler; step("the handler: all of this again, but loaded")
+step("open the session and read the secret")
+session.client("dynamodb"); step("create a client of DynamoDB")
+from handler import handle as handler; step("the handler: the same steps, modules loaded")
 """
 
 
@@ -137,8 +137,9 @@ def report(found: dict[str, Any]) -> str:
     lines = [
         "# Cold start of the API function",
         "",
-        "Made by `make bench-cold`. CPU time of a fresh process, medians of "
-        f"{found['runs']} runs in turn; {platform.processor() or platform.machine()}, {OURS}.",
+        "`make bench-cold` writes this page.",
+        f"Times are CPU time of a fresh process, medians of {found['runs']} alternating runs on "
+        f"{platform.processor() or platform.machine()}, {OURS}.",
         "",
         "| | import and open | first request | **cold start** | second request |",
         "|---|---|---|---|---|",
@@ -148,12 +149,12 @@ def report(found: dict[str, Any]) -> str:
         f"| **{empty[0]:.0f} ms** | {empty[3]:.1f} ms |",
         f"| ratio | | | **{found['ratio']:.2f}** (goal: at most {RATIO_MAX}) | |",
         "",
-        "The first request is an authenticated stat of one object. Requests of one cold start and "
-        "a second, warm request, over TLS: "
+        "The first request is an authenticated stat of one object.",
+        "A cold start and a second, warm request send these requests over TLS: "
         + ", ".join(f"{count:g} {name}" for name, count in sorted(found["asked"].items()))
         + ".",
         "",
-        "Where the time goes (one process, step by step):",
+        "The steps of one process:",
         "",
         "| step | ms |",
         "|---|---|",

@@ -49,13 +49,13 @@ FULL = (
     Plan(3, 2, 2_000_000, 3),
 )
 STEPS = {
-    "import_buckets_s": "import: the plan by which rows find their tasks, and 100,000 rows by it",
-    "import_join_s": "import: the ranges of all tasks put together",
-    "import_metarange_s": "import: the metarange written",
-    "read_metarange_s": "read, diff: a metarange read",
-    "read_plan_s": "read: tasks made of all its ranges",
-    "read_plan_of_one_prefix_s": "read: the same for a prefix that one range holds",
-    "diff_plan_s": "diff: tasks made of two metaranges that differ in a tenth of their ranges",
+    "import_buckets_s": "import: the plan that assigns rows to tasks, applied to 100,000 rows",
+    "import_join_s": "import: join the ranges of all tasks",
+    "import_metarange_s": "import: write the metarange",
+    "read_metarange_s": "read, diff: read a metarange",
+    "read_plan_s": "read: create tasks for all its ranges",
+    "read_plan_of_one_prefix_s": "read: create tasks for a prefix within one range",
+    "diff_plan_s": "diff: create tasks for two metaranges that differ in a tenth of their ranges",
 }
 Line = dict[str, Any]
 
@@ -91,12 +91,18 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
     ]
     return "\n".join(
         [
-            "Made by `make bench-spark`.  Rows per second, medians of alternating rounds in a warm",
-            "session: an import through the API into a fresh repository, beside sorting the same",
-            "rows by their path and writing them as Parquet (Snappy).  Then all entries read,",
-            "their paths and sizes alone, and the diff of two commits that differ in 1 % of the",
-            "rows, spread over all ranges.  Rows are as an inventory has them; those marked * have",
-            "a content type and two pairs of metadata each.",
+            "`make bench-spark` writes this section.",
+            "Figures are rows per second, medians of alternating rounds in a warm session:",
+            "",
+            "- *import*: an import through the API into a fresh repository;",
+            "- *Parquet*: the same rows sorted by path and written as Parquet (Snappy);",
+            "- *read*: a read of all entries;",
+            "- *path, size*: a read of only their paths and sizes;",
+            "- *diff*: seconds for the diff of two commits that differ in 1 % of the rows, spread",
+            "  over all ranges.",
+            "",
+            "The rows have the columns of an inventory.",
+            "Each row of a line marked * also has a content type and two pairs of metadata.",
             "",
             f"{about['processor']}, {about['cores']} cores, {about['system']}.{note}",
             "",
@@ -105,9 +111,10 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
             "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             *rows,
             "",
-            "What the driver does grows with the ranges: seconds at "
-            f"{ranges['ranges']:,} of them, which",
-            f"{ranges['records']:,} entries make.  All else is done by tasks.",
+            "The work of the driver grows with the number of ranges.",
+            f"It takes seconds for {ranges['ranges']:,} ranges, which {ranges['records']:,} "
+            "entries make.",
+            "Tasks do all other work.",
             "",
             "| step of the driver | s |",
             "|---|---:|",
@@ -121,7 +128,7 @@ def main() -> int:
     """Measure all lines, write the section, print the JSON line."""
     parser = argparse.ArgumentParser(description="imports, reads and diffs on Spark")
     parser.add_argument("--environments", type=Path, default=ROOT, metavar="DIR")
-    parser.add_argument("--note", default="", help="of the circumstances, for the document")
+    parser.add_argument("--note", default="", help="circumstances of the run, for the document")
     parser.add_argument("--write-docs", action="store_true", help="also when QUICK is set")
     said = parser.parse_args()
     quick = os.environ.get("QUICK", "") not in ("", "0")
