@@ -119,10 +119,10 @@ def _next_steps(store: Path, url: str) -> str:
     curl = 'curl -su "$GRAVELER_AUTH"'
     lake = f'import lakefs; r = lakefs.repository("{REPOSITORY}")'
     return f"""
-  URL          {url} (API: {url}/api/v1, its description: {url}/openapi.json)
+  URL          {url} (API: {url}/api/v1, OpenAPI: {url}/openapi.json)
   credentials  {file} (mode 0600; new ones: graveler credentials reset)
 
-Try next, in a shell that has read the credentials ( . {dot} ):
+Load the credentials into a shell ( . {dot} ), then try:
 
   {curl} "{refs}/main/commits?amount=5"
   {curl} "{refs}/main/objects?path=airports/IS.csv"

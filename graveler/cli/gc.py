@@ -1,8 +1,8 @@
 """`graveler gc` and `graveler retention`: their arguments, and what they do.
 
-`gc` collects the garbage of a store that no service has open; with `--server` it has a server
-collect, waits, and prints the result.  An interruption ends only the waiting.  Without `--delete`
-nothing changes: stdout lists the files that would be deleted or condemned.
+`gc` collects the garbage of a store that no service has open.  With `--server` a server collects,
+and the command waits and prints the result; an interruption ends only the waiting.  Without
+`--delete` nothing changes: stdout lists the files that would be deleted or condemned.
 
 main.py imports this module for its arguments, so slow modules are imported where they are used.
 """
@@ -73,11 +73,11 @@ def add(commands: Commands) -> None:
 def _add_gc(commands: Commands) -> None:
     parser = commands.add_parser(
         "gc",
-        help="find files that nothing needs, and delete them one run later",
-        description="List the files that nothing needs, in a store that is not being served.  "
-        "--delete condemns these files, and deletes the files that a run condemned at least a day "
-        "ago; until then, --undo takes that run back.  --server runs the collection on a server, "
-        "for one repository, and waits for it; credentials as for `graveler events rules`.",
+        help="find unused files, and delete them one run later",
+        description="List unused files in a store that no service has open.  --delete condemns "
+        "these files, and deletes the files that a run condemned at least a day ago; --undo undoes "
+        "a run before that.  --server runs the collection of one repository on a server and waits "
+        "for it; credentials as for `graveler events rules`.",
     )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
@@ -94,9 +94,11 @@ def _add_gc(commands: Commands) -> None:
     actions.add_argument(
         "--delete",
         action="store_true",
-        help="condemn and delete (default: only list what it would do)",
+        help="condemn and delete (default: only list the files)",
     )
-    actions.add_argument("--undo", default="", metavar="RUN", help="take back what a run condemned")
+    actions.add_argument(
+        "--undo", default="", metavar="RUN", help="release the files that a run condemned"
+    )
     parser.set_defaults(run=_run_gc)
 
 
@@ -114,7 +116,7 @@ def _add_retention(commands: Commands) -> None:
         type=int,
         default=UNCHANGED,
         metavar="N",
-        help="for branches without days of their own",
+        help="for branches without their own days",
     )
     parser.add_argument(
         "--branch",
@@ -128,7 +130,7 @@ def _add_retention(commands: Commands) -> None:
         type=int,
         default=UNCHANGED,
         metavar="N",
-        help="for commits that no branch and no tag reaches",
+        help="for commits that no branch or tag reaches",
     )
     parser.set_defaults(run=_run_retention)
 
@@ -182,9 +184,9 @@ def gc(options: GcOptions) -> int:
                     raise
                 print(f"repository={repo.id}: {error}")
                 continue
-            _tell(repo, collected, dry=not options.delete)
+            _print_result(repo, collected, dry=not options.delete)
     if not options.delete:
-        print("nothing was changed (--delete does it)")
+        print("nothing was changed; use --delete to condemn and delete")
     return 0
 
 
@@ -198,7 +200,7 @@ def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
     yield from repository.every(ports)
 
 
-def _tell(repo: "OpenRepository", collected: "CollectionResult", *, dry: bool) -> None:
+def _print_result(repo: "OpenRepository", collected: "CollectionResult", *, dry: bool) -> None:
     where = f"repository={repo.id}"
     if dry:
         for word, file in [("delete", file) for file in collected.deleted] + [
@@ -211,7 +213,7 @@ def _tell(repo: "OpenRepository", collected: "CollectionResult", *, dry: bool) -
         f"{would}deleted: {_sum(collected.deleted)}; {would}condemned: {_sum(collected.condemned)}"
     )
     if collected.run:
-        print(f"{where}: to take it back within a day: graveler gc --undo {collected.run}")
+        print(f"{where}: to undo this run within a day: graveler gc --undo {collected.run}")
 
 
 def _sum(doomed: "Sequence[GarbageFile]") -> str:
@@ -259,9 +261,9 @@ def order(options: OrderOptions) -> int:
         print(f"listed in {collection.candidates}")
     if collection.run:
         command = f"graveler gc --server --repository {options.repository} --undo {collection.run}"
-        print(f"to take it back within a day: {command}")
+        print(f"to undo this run within a day: {command}")
     if collection.dry_run:
-        print("nothing was changed (--delete does it)")
+        print("nothing was changed; use --delete to condemn and delete")
     return 0
 
 
@@ -301,7 +303,7 @@ def retention(options: RetentionOptions) -> int:
     print(f"default: {_days(new.default_days)}")
     for branch, days in sorted(new.branches.items()):
         print(f"branch {branch}: {_days(days)}")
-    print(f"commits that no branch and no tag leads to: kept for {new.unreachable_days} days")
+    print(f"commits that no branch or tag reaches: kept for {_count(new.unreachable_days)}")
     return 0
 
 
@@ -326,4 +328,8 @@ def _changed(rule: "Retention", options: RetentionOptions) -> "Retention":
 def _days(days: int) -> str:
     from graveler.refs.gc.retention import FOREVER
 
-    return "kept for ever" if days == FOREVER else f"kept for {days} days after the next commit"
+    return "kept forever" if days == FOREVER else f"kept for {_count(days)} after the next commit"
+
+
+def _count(days: int) -> str:
+    return "1 day" if days == 1 else f"{days} days"

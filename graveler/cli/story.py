@@ -26,7 +26,7 @@ SPOILED_PREFIX = "S"  # the bad change affects the countries that begin with it
 
 @dataclass(slots=True)
 class Narrator:
-    """Prints each step and the seconds that it took."""
+    """Prints each step and its duration in seconds."""
 
     say: Callable[[str], None]
     clock: SystemClock
@@ -73,7 +73,7 @@ def _begin(narrator: Narrator, client: Client) -> lakefs.Repository:
         if any(branch.id == INGEST for branch in repository.branches()):
             repository.branch(INGEST).delete()
         repository.branch(INGEST).create(MAIN)
-        words.append(f"created repository {REPOSITORY}, and branch {INGEST} off {MAIN}")
+        words.append(f"created repository {REPOSITORY}, and branch {INGEST} from {MAIN}")
     return repository
 
 
@@ -86,7 +86,7 @@ def _load(narrator: Narrator, ingest: lakefs.Branch, airports: Sample) -> None:
             size += len(body)
         words.append(
             f"uploaded {len(airports.countries)} CSV files ({size / 1e6:.1f} MB) to {INGEST}; "
-            f"nobody on {MAIN} sees them"
+            f"readers of {MAIN} do not see them"
         )
     with narrator.step() as words:
         commit = ingest.commit(
@@ -122,7 +122,7 @@ def _roll_back(narrator: Narrator, repository: lakefs.Repository) -> None:
     with narrator.step() as words:
         undone = ingest.revert(INGEST)
         differences = list(repository.ref(f"{INGEST}~2").diff(INGEST))
-        assert not differences, "the revert must bring back what the first commit said"
+        assert not differences, "the revert must restore the content of the first commit"
         words.append(
             f"reverted it as {undone.id[:12]}: the files are again those of the first commit"
         )
@@ -133,7 +133,7 @@ def _publish(narrator: Narrator, repository: lakefs.Repository, airports: Sample
         merged = repository.branch(INGEST).merge_into(MAIN, message="Publish the airports")
         count = sum(1 for _ in repository.branch(MAIN).objects(prefix="airports/"))
         assert count == len(airports.countries)
-        words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {count} files at once")
+        words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {count} files appear at once")
     with narrator.step() as words:
         tag = repository.tag(f"airports-{airports.version}").create(MAIN)
         words.append(f"tagged it {tag.id}")

@@ -94,13 +94,13 @@ def test_disk_is_reclaimed_and_nothing_is_damaged(
     gc = ("gc", "--store", str(folder))
     rule = ("retention", "--store", str(folder), "--repository", "lake", "--days", "1")
     assert main((*rule, "--unreachable-days", "1", "--branch", "other=30")) == 0
-    assert "default: kept for 1 days" in capsys.readouterr().out
+    assert "default: kept for 1 day after the next commit" in capsys.readouterr().out
     days.pass_by(3)
     before = _stored(folder)
     assert main(gc) == 0
     said = capsys.readouterr().out
     assert "would condemn: repository=lake data/" in said and "expired" in said
-    assert said.splitlines()[-1] == "nothing was changed (--delete does it)"
+    assert said.splitlines()[-1] == "nothing was changed; use --delete to condemn and delete"
     assert main((*gc, "--delete")) == 0
     assert "deleted: 0 files" in capsys.readouterr().out
     days.pass_by(1.1)
@@ -187,7 +187,7 @@ def test_a_collection_is_ordered_on_a_server(
         counts, lists, said = capsys.readouterr().out.splitlines()
         assert "1 of 1 commits kept; would be deleted: 0 files, 0 bytes" in counts
         assert lists.startswith("listed in local://lake/_graveler/gc/dry-")
-        assert said == "nothing was changed (--delete does it)"
+        assert said == "nothing was changed; use --delete to condemn and delete"
         assert main((*gc, "lake", "--delete")) == 0
         assert capsys.readouterr().out.endswith(
             "kept; deleted: 0 files, 0 bytes; condemned: 0 files, 0 bytes\n"
