@@ -5,7 +5,7 @@ SHELL  := /bin/sh
 VENV   := .venv
 READY  := $(VENV)/.ready
 BIN    := $(VENV)/bin
-# Programs that are only called, never imported: local AWS engines, SAM, linters.
+# Programs that are called, never imported: local AWS engines, SAM, linters.
 TOOLS  := .venv-tools
 TOOLED := $(TOOLS)/.ready
 # The generator of the site.
@@ -51,13 +51,13 @@ endif
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
 
-help: ## says what each target does
+help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  PYTHON=python3.12  the Python to set up with    PORT=8000  where run listens"
+	@echo "  PYTHON=python3.12  the Python of the setup       PORT=8000  the port of run"
 	@echo "  ARGS='...'         more options for the command  JOBS=n     test processes (cores)"
 
-setup: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## makes the environments from the locks (a second call does nothing)
+setup: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## creates the environments from the locks (a second call does nothing)
 	@echo "ready: $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
@@ -77,48 +77,48 @@ $(LAYERS): requirements/layer.txt layers/build.py $(READY)
 	@sh scripts/layers.sh $(BIN)/python
 	@touch $@
 
-run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once ends after the story
+run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
-check: $(READY) ## ruff, mypy, layers and units, on the memory drivers: under a minute
+check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types units
 
-test: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## ruff, mypy, the site, then every test
+test: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types site all
 
-test-spark: $(READY) $(TOOLED) $(SPARKS) ## the tests on PySpark 3.5 and 4 alone
+test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark
 
-lint: $(READY) ## ruff and mypy only
+lint: $(READY) ## runs ruff and mypy
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
 
-soak: $(READY) $(TOOLED) ## everything at once for MINUTES=n: schedules, fuzzing, kills, load; one JSON line
+soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for MINUTES=n; prints one JSON line
 	@$(BIN)/python -m simulator.soak.run --minutes $(MINUTES) $(ARGS)
 
-coverage: $(READY) $(TOOLED) $(LAYERS) ## branch coverage per folder; fails under the bounds
+coverage: $(READY) $(TOOLED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
 	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
-bench: $(READY) ## measures, writes docs/measured/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
+bench: $(READY) ## measures speed and memory, writes docs/measured/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-bench-cold: $(READY) $(LAYERS) ## cold start of the API function against an empty application
+bench-cold: $(READY) $(LAYERS) ## measures the cold start of the API function and of an empty application
 	@$(BIN)/python -m benchmarks.cold $(ARGS)
 
-bench-spark: $(READY) $(SPARKS) ## imports beside Parquet, reads, diffs on both versions; QUICK=1 takes 4 minutes
+bench-spark: $(READY) $(SPARKS) ## measures imports, Parquet, reads and diffs on both versions of PySpark; QUICK=1 takes 4 minutes
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
-docs: $(PAGED) ## builds the site from docs/ in build/site; a dead link or an unlisted page fails
+docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link or an unlisted page
 	@sh scripts/checks.sh $(BIN) $(JOBS) site
 	@echo "open $(SITE)/index.html"
 
-deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys into AWS; LOCAL=1: into an engine here, until interrupted
+deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
 	@sh scripts/deploy.sh $(BIN)/python
 
 proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 	@$(BIN)/python scripts/proto.py graveler
 	@echo "wrote graveler/wire_pb2.py and graveler/wire_pb2.pyi"
 
-lock: ## resolves the requirements anew (reads the network)
+lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh
 
 clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler

@@ -17,35 +17,35 @@ check() {
     }
 }
 
-# Everything but the tests on Spark.
+# All tests except the tests on Spark.
 tests() {
     check "tests (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
         "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
 }
 
-# Starts the tests on both versions of PySpark; what they print goes into files.
-spark_begins() {
-    said=$(mktemp -d)
-    nice .venv-spark3/bin/python -m pytest -q tests/spark >"$said/3" 2>&1 &
+# Starts the tests on both versions of PySpark; their output goes into files.
+start_spark() {
+    output=$(mktemp -d)
+    nice .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
     spark3=$!
-    nice .venv-spark4/bin/python -m pytest -q tests/spark >"$said/4" 2>&1 &
+    nice .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
     spark4=$!
-    trap 'kill "$spark3" "$spark4" 2>/dev/null; rm -rf "$said"' EXIT
+    trap 'kill "$spark3" "$spark4" 2>/dev/null; rm -rf "$output"' EXIT
     trap 'exit 130' INT TERM
 }
 
-# Waits for both, and prints what they said.
-spark_ends() {
+# Waits for both, and prints their output.
+finish_spark() {
     remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
-    check "tests on PySpark 4" "$remedy" ended "$spark4" "$said/4"
-    check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" ended "$spark3" "$said/3"
+    check "tests on PySpark 4" "$remedy" wait_for "$spark4" "$output/4"
+    check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" wait_for "$spark3" "$output/3"
     trap - EXIT INT TERM
-    rm -rf "$said"
+    rm -rf "$output"
 }
 
 # Waits for process $1 and prints its output from file $2.
-ended() {
+wait_for() {
     wait "$1"
     code=$?
     cat "$2"
@@ -55,9 +55,9 @@ ended() {
 for group in "$@"; do
     case $group in
     lint)
-        check "style (ruff check)" "$bin/ruff check --fix . repairs what can be repaired by itself" \
+        check "style (ruff check)" "run $bin/ruff check --fix . (it repairs some of them)" \
             "$bin/ruff" check -q .
-        check "format (ruff format)" "$bin/ruff format ." \
+        check "format (ruff format)" "run $bin/ruff format ." \
             "$bin/ruff" format -q --check .
         ;;
     types)
@@ -69,7 +69,7 @@ for group in "$@"; do
             .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
             docs "${SITE:-build/site}"
         ;;
-    units) # no driver, no process: what one runs after every edit
+    units) # no drivers and no processes: for a run after every edit
         check "units (pytest, $jobs processes)" \
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
             "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
@@ -79,13 +79,13 @@ for group in "$@"; do
         tests
         ;;
     spark)
-        spark_begins
-        spark_ends
+        start_spark
+        finish_spark
         ;;
-    all) # the tests on Spark use what the other tests leave of the cores
-        spark_begins
+    all) # the tests on Spark use the cores that the other tests leave idle
+        start_spark
         tests
-        spark_ends
+        finish_spark
         ;;
     *)
         echo "unknown group of checks: $group" >&2

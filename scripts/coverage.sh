@@ -43,5 +43,5 @@ search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 head -n 60 "$folder/report.txt"
 "$bin/python" "$here/coverage_totals.py" "$folder/coverage.json"
 totals=$?
-[ "$tests" -eq 0 ] || echo "tests failed: the totals are of what ran" >&2
+[ "$tests" -eq 0 ] || echo "tests failed: the totals count only the code that ran" >&2
 [ "$tests" -eq 0 ] && [ "$totals" -eq 0 ]

@@ -9,7 +9,7 @@
 set -eu
 python=${1:-.venv/bin/python}
 [ -x "$python" ] || {
-    echo "deploy: $python is not there; run make setup" >&2
+    echo "deploy: $python is missing; run make setup" >&2
     exit 1
 }
 set -- --stack "${STACK:-graveler}"

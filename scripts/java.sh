@@ -22,8 +22,8 @@ if [ -z "$java" ]; then
 fi
 [ -n "$java" ] && is_17 "$java" || {
     rm -f "$venv/.ready" # the environment is incomplete
-    echo "make setup: no Java 17 was found, which the tests of Spark run on" >&2
-    echo "  remedy: install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or name it with JAVA_HOME=" >&2
+    echo "make setup: no Java 17 found; the tests on Spark need it" >&2
+    echo "  remedy: install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME=" >&2
     exit 1
 }
 
@@ -52,7 +52,7 @@ rm -f "$folder"/*.jsa
         -XX:SharedArchiveFile="$folder/jdk.jsa" \
         -XX:ArchiveClassesAtExit="$folder/spark.jsa" >/dev/null 2>&1
 [ -f "$folder/spark.jsa" ] || {
-    echo "make setup: no archive of Spark's classes could be made; sessions start more slowly"
+    echo "make setup: Java could not write the archive of Spark's classes; sessions start more slowly"
     exit 0
 }
 shim "'-XX:SharedArchiveFile=$folder/jdk.jsa:$folder/spark.jsa' -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -5,8 +5,8 @@ python=$1
 version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 for architecture in x86_64 arm64; do
     "$python" layers/build.py --runtime "$version" --architecture "$architecture" warm || {
-        printf 'make setup: the layer for %s could not be built\n' "$architecture" >&2
-        printf '  remedy: see the message above; a package index must be reachable\n' >&2
+        printf 'make setup: could not build the layer for %s\n' "$architecture" >&2
+        printf '  remedy: see the message above; the build needs a package index\n' >&2
         exit 1
     }
 done

@@ -7,7 +7,7 @@ set -eu
 python=${PYTHON:-python3.11}
 tool=build/lock
 "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || {
-    echo "make lock: $python is not Python 3.11; name it with PYTHON=" >&2
+    echo "make lock: $python is not Python 3.11; set PYTHON= to a Python 3.11" >&2
     exit 1
 }
 export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL=

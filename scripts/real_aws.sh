@@ -20,9 +20,9 @@ run() {
     [ -n "${DRY_RUN:-}" ] || "$@"
 }
 
-[ -x "$python" ] || { echo "real_aws: $python is not there; run make setup" >&2; exit 1; }
+[ -x "$python" ] || { echo "real_aws: $python is missing; run make setup" >&2; exit 1; }
 if [ -n "${AWS_ENDPOINT_URL:-}" ]; then
-    echo "real_aws: AWS_ENDPOINT_URL is set, so this would not be AWS; unset it" >&2
+    echo "real_aws: AWS_ENDPOINT_URL is set, but this step needs AWS itself; unset it" >&2
     exit 1
 fi
 
@@ -35,11 +35,11 @@ remove() {
         run "$python" -m scripts.real_aws remove "$stack" || status=1
     fi
     if [ -n "$deployed" ]; then
-        echo "real_aws: kept is SAM's own bucket, which all deployments of this account and region"
-        echo "real_aws: share; if nobody else deploys here, empty it and delete its stack:"
+        echo "real_aws: SAM's own bucket stays, because all deployments of this account and region"
+        echo "real_aws: share it; if no other deployment uses it, empty it and delete its stack:"
         echo "real_aws: aws cloudformation delete-stack --stack-name aws-sam-cli-managed-default"
     fi
-    [ "$status" = 0 ] && echo "real_aws: all passed, and everything else is removed"
+    [ "$status" = 0 ] && echo "real_aws: all passed; everything else is removed"
     exit "$status"
 }
 trap remove EXIT

@@ -22,7 +22,7 @@ sys.exit(not (3, 11) <= sys.version_info[:2] <= newest)' "$newest" 2>/dev/null
 
 if [ -n "${PYTHON:-}" ] && { fits "$PYTHON" || [ "$newest" = 3.99 ]; }; then
     fits "$PYTHON" || fail "PYTHON=$PYTHON is not a Python 3.11 or newer" \
-        "name another one, for example: make setup PYTHON=python3.12"
+        "set another one, for example: make setup PYTHON=python3.12"
     python=$PYTHON
 else
     python=
@@ -34,36 +34,36 @@ else
     done
     [ -n "$python" ] || [ "$newest" = 3.99 ] || fail "$venv needs a Python from 3.11 to $newest" \
         "install one (Debian, Ubuntu: apt-get install python3.11 python3.11-venv)"
-    [ -n "$python" ] || fail "no Python 3.11 or newer was found" \
-        "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it with PYTHON="
+    [ -n "$python" ] || fail "no Python 3.11 or newer found" \
+        "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or set PYTHON="
 fi
 
 "$python" -c 'import venv, ensurepip' 2>/dev/null || fail "$python has no venv module" \
-    "install it (Debian, Ubuntu: apt-get install python3-venv), or name another Python with PYTHON="
+    "install it (Debian, Ubuntu: apt-get install python3-venv), or set PYTHON= to another Python"
 
 space_kib=$(df -Pk . | awk 'NR == 2 { print $4 }')
 [ "$space_kib" -ge "$space_needed_kib" ] || fail \
-    "the disk has $((space_kib / 1024)) MiB left and the environment needs $((space_needed_kib / 1024))" \
+    "the disk has $((space_kib / 1024)) MiB free, but the environment needs $((space_needed_kib / 1024)) MiB" \
     "free some space, or move the checkout to another disk"
 
 started=$(date +%s)
 if [ -z "${PYTHON:-}" ] && [ "$(cat "$venv/.ready" 2>/dev/null)" = "$(pwd)" ] && fits "$venv/bin/python"; then
-    echo "make setup: bringing $venv up to date"
+    echo "make setup: updating $venv"
 else
-    echo "make setup: making $venv with $("$python" --version) (about a minute, once)"
+    echo "make setup: creating $venv with $("$python" --version) (about a minute, once)"
     rm -rf "$venv"
-    "$python" -m venv "$venv" || fail "$python could not make $venv" \
+    "$python" -m venv "$venv" || fail "$python could not create $venv" \
         "see the message above; is this folder writable?"
 fi
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/python" -m pip install -q --require-hashes --no-deps -r "$lock" || fail \
-    "the locked packages could not be installed" \
-    "see the message above; a package index must be reachable (behind a proxy, set HTTPS_PROXY)"
+    "pip could not install the locked packages" \
+    "see the message above; pip needs a package index (behind a proxy, set HTTPS_PROXY)"
 if [ -n "$package" ]; then
     "$venv/bin/python" -m pip install -q --no-deps --no-build-isolation -e "$package" || fail \
-        "the package itself could not be installed" "see the message above; did pyproject.toml change?"
+        "pip could not install the package itself" "see the message above; did pyproject.toml change?"
 fi
 
 pwd >"$venv/.ready"
-echo "make setup: $venv done in $(($(date +%s) - started)) s"
+echo "make setup: $venv is ready after $(($(date +%s) - started)) s"
