@@ -28,6 +28,12 @@ def defined(path: str) -> set[str]:
     return names
 
 
+def listed() -> set[str]:
+    """The words of the section on banned words."""
+    section = GLOSSARY.read_text(encoding="utf-8").partition("\n## Banned words\n")[2]
+    return set(re.findall(r"`([a-z]+)`", section))
+
+
 def words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)]
 
@@ -47,6 +53,10 @@ def test_every_name_beside_a_module_is_defined_there() -> None:
 def test_no_term_and_meaning_stand_twice() -> None:
     terms = [row.split("|")[1].strip() for row in rows()]
     assert sorted(terms) == sorted(set(terms))
+
+
+def test_the_glossary_lists_the_banned_words() -> None:
+    assert listed() == BANNED
 
 
 def test_no_module_and_no_class_bears_a_banned_word() -> None:
