@@ -1,4 +1,7 @@
-"""Endpoints that create commits: commit and merge.  Long ones are handed to the worker."""
+"""Endpoints of commit and merge.  Long ones are handed to the worker.
+
+The endpoints of revert and cherry-pick are in `commits.py`; they always run in the request.
+"""
 
 from graveler.api import answers, shapes
 from graveler.api.answers import Answer

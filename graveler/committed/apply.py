@@ -51,8 +51,9 @@ def apply(
 
     `replace`: a change of equal identity but other bytes is effective too; imports need this.
     Without any effective change the result is `base_id` itself.  Raises `Invalid` if keys are out
-    of order.  Cost: ranges with effective changes are read and written; in a range with at most 64
-    changes, these are looked up first; one put for the metarange.
+    of order.  Cost: a range with more than 64 changes is read; in a range with fewer, the changes
+    are looked up first, and the range is read if one of them is effective.  A range with effective
+    changes is written.  One put for the metarange.
     """
     refs = space.metarange(base_id).ranges
     assembler = Assembler(space)

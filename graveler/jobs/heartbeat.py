@@ -2,8 +2,8 @@
 
 The function stops the work by raising.  Only scans, batches, tables, and lists, copies and
 deletions of files call it.  Every flow that can take long makes such requests again and again.
-The compare-and-swaps that decide an outcome, and the requests that settle them, never call it, so
-they are not delayed.  Used by this package.
+The compare-and-swaps that decide an outcome never call it, so they are not delayed.  The search
+after a swap without an answer does: it scans fold records.  Used by this package.
 """
 
 from collections.abc import Mapping, Sequence

@@ -117,8 +117,8 @@ def merge_base(
 
     A common ancestor of the greatest generation is not an ancestor of another common ancestor, so
     it is a best one as git defines it.  Cost: O(log n) calls where both sides are free of merges;
-    elsewhere at most one call for each commit above the base's generation.  Raises `Unsupported`
-    after `limits.graph_visit_count_max` commits.
+    elsewhere at most one call for each commit above the base's generation and for each parent of
+    such a commit.  Raises `Unsupported` after `limits.graph_visit_count_max` commits.
     """
     if left == right:
         return left
@@ -152,9 +152,9 @@ class _Step(NamedTuple):
 class _Frontier:
     """The commits that the search must still visit, greatest generation first.
 
-    Always: each common ancestor that was not popped is, from each side, in the frontier or an
-    ancestor of a commit in it.  No commit in the frontier has a greater generation than a popped
-    commit, so the sides of popped commits are final.
+    Invariant: for each common ancestor that was not popped, and for each side, the frontier holds
+    the ancestor or a descendant of it that was reached from this side.  Commits are popped by
+    falling generation, so no descendant of a popped commit comes later, and its sides are final.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -254,8 +254,12 @@ def _pair_step(
 
 
 def all_merge_bases(lookup: Lookup, left: CommitId, right: CommitId) -> frozenset[CommitId]:
-    """Every best common ancestor, as git defines it.  At most two calls for each visited commit;
-    the search goes down to the last best common ancestor."""
+    """Every best common ancestor, as git defines it.
+
+    Cost: at most two calls for each commit that the search reaches.  It ends when every waiting
+    commit is an ancestor of a found one.  So it may go far below the bases: if one side has merged
+    a branch that began at the root, the search goes down to the root.
+    """
     if left == right:
         return frozenset((left,))
     flags_of = {left: _LEFT, right: _RIGHT}

@@ -52,7 +52,8 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
 
     Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges`, `Conflict` (the branch was reset, or
     another commit took part of the rows: call again), `OutcomeUnknown`.  After any error but
-    `OutcomeUnknown`, nothing has landed and all rows stay staged.
+    `OutcomeUnknown`, this call has landed nothing.  All rows stay staged; after `Conflict`, only
+    those that neither the reset dropped nor the other commit contains.
     """
     where, chosen = parse_target(branch), terms or JobTerms()
     if where.prefix:
