@@ -9,8 +9,9 @@ The id of a job is a hash of the request and a counter.  So equal requests join 
 it runs.  Once the job has ended and a client has received the result, the next equal request
 starts a new job.
 
-Work that was begun in the request is stopped only before its swap is sent.  After that the outcome
-is unknown, and the request is not handed over, because it may already have landed.
+Work that was begun in the request is stopped before a slow request (heartbeat.py), never in its
+swap.  If no swap was sent, the request is handed over.  If a swap got no confirmation and a later
+try is stopped, the outcome is unknown, and the request is not handed over: it may have landed.
 
 Used by the service.
 """
@@ -22,7 +23,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import errors
-from graveler.engine.bulk import handover
+from graveler.engine.bulk import handover as bulk_handover
 from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import HandedCommit, NewJob
@@ -101,7 +102,8 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
 
     Errors: those of `direct` or of the job; `OutcomeUnknown`: the job still runs; `HandedOver`: a
     cluster must do the work, and the same request, sent again later, returns the result.  Cost
-    beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.
+    beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.  After a
+    hand-over: 2 more KV requests and a message, and 1 or more KV requests for each poll.
     """
     has_bound = request.kind == COMMIT and desk.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
@@ -110,7 +112,7 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     if known is not ABSENT and not known.ended:
         known, waits_for = commit.standing(desk.repo, known)
         if not known.ended and not waits_for:
-            return _joined(desk, known, request, due.answer, direct)
+            return _join(desk, known, request, due.answer, direct)
     try:
         return direct(_until(desk.repo, due.hand_over))
     except HandedOver as handed:
@@ -120,9 +122,9 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     except NoChanges:
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
-        return _told(desk, known)  # no client has received this result yet
+        return _deliver(desk, known)  # no client has received this result yet
     except _TimeUp:
-        return _waited(desk, submit(desk, request, known), due.answer)
+        return _wait_for(desk, submit(desk, request, known), due.answer)
 
 
 def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOver) -> None:
@@ -146,17 +148,19 @@ def _until(repo: OpenRepository, end: float) -> OpenRepository:
     return beating(repo, check)
 
 
-def _joined(
+def _join(
     desk: Desk, known: Job, request: JobRequest, answer: float, direct: Direct
 ) -> CommitEntry:
-    """The result of a job that already ran; it must contain what this request would have
-    contained.
+    """Wait for a job of the same request that still runs, and return its result.
+
+    If the result may lack something that this request must contain, do the work of the request
+    then, and return its commit.
     """
     tokens: Sequence[StagingToken] = ()
     if known.kind == COMMIT:
         tokens = commit.staged(desk.repo, known.branch).tokens
     revive(desk, known)
-    entry = _waited(desk, known, answer)
+    entry = _wait_for(desk, known, answer)
     if known.kind == COMMIT:
         rest = _record(desk, known).tokens_newest_first
         whole = not any(token in rest for token in tokens)
@@ -174,22 +178,22 @@ def _record(desk: Desk, job: Job) -> Branch:
     return fresh(desk.repo, job.branch).branch
 
 
-def _waited(desk: Desk, job: Job, answer: float) -> CommitEntry:
+def _wait_for(desk: Desk, job: Job, answer: float) -> CommitEntry:
     clock = desk.repo.clock
     while clock.steady_seconds() < answer:
         now = record.status(desk.repo, job.id)
         now, waits_for = commit.standing(desk.repo, now)
         if now.ended:
-            return _told(desk, now)
+            return _deliver(desk, now)
         if waits_for:
-            handover.check(desk.repo, job.branch, _record(desk, job))
+            bulk_handover.check(desk.repo, job.branch, _record(desk, job))
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
     )
 
 
-def _told(desk: Desk, job: Job) -> CommitEntry:
+def _deliver(desk: Desk, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
     record.note_told(desk.repo, job.id)
     if job.state is not JobState.DONE:
