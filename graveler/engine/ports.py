@@ -33,8 +33,9 @@ class EngineSettings:
     - `signing_key`: 32 secret bytes that sign upload addresses.
     - `signing_key_before`: the key before the last rotation; empty if there is none.  Addresses
       that it signed are still accepted.
-    - `staging_shards_max`: the largest number of shards that the staging token of a busy branch
-      gets.  It is 1 for a store whose partitions have no limit of their own.
+    - `staging_shards_max`: the largest number of shards that a staging token gets because of the
+      load on its branch.  A repository that was created with more shards keeps more.  It is 1 for a
+      store whose partitions have no limit of their own.
     - `commit_rows_max`: the largest number of staged rows that one process commits.  A bulk job
       commits more (`bulk/handover.py`).
     """
@@ -141,8 +142,8 @@ def given_or_now(ports: Ports, given_ns: int | Literal[Absent.ABSENT]) -> int:
 class Deadline:
     """The time at which an operation must stop.
 
-    Clean-up deletes rows and files after a grace period.  That is safe because no operation
-    continues after its deadline.
+    Clean-up deletes rows and files after a grace period.  That is safe because an operation starts
+    no step after its deadline.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -165,24 +166,25 @@ class Deadline:
 class UnconfirmedWrite:
     """A context for an operation whose decisive write may be applied without a confirmation.
 
-    After `note`, the caller must not conclude that nothing was applied.  Any `Unavailable` that
-    then leaves the block is raised as `OutcomeUnknown`; other errors pass unchanged.
+    The block calls `mark_unconfirmed` when a decisive write got no confirmation.  From then on, the
+    caller must not conclude that nothing was applied: an `Unavailable` that leaves the block is
+    raised as `OutcomeUnknown`.  Other errors pass unchanged.
     """
 
     def __init__(self, action: str) -> None:
         self._what = action
-        self._noted = False
+        self._is_unconfirmed = False
 
-    def note(self) -> None:
-        """Record that a decisive write was sent."""
-        self._noted = True
+    def mark_unconfirmed(self) -> None:
+        """Record that a decisive write may be applied, now or later, without a confirmation."""
+        self._is_unconfirmed = True
 
     def __enter__(self) -> "UnconfirmedWrite":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         surely_not = isinstance(error, Unavailable) and not isinstance(error, OutcomeUnknown)
-        if self._noted and surely_not:
+        if self._is_unconfirmed and surely_not:
             raise OutcomeUnknown(f"{self._what} not confirmed; outcome unknown") from error
 
 

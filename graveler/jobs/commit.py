@@ -15,7 +15,7 @@ from graveler import limits
 from graveler.engine.bulk import handover
 from graveler.engine.commits import commit
 from graveler.engine.commits.records import fresh
-from graveler.engine.commits.seal import made_once
+from graveler.engine.commits.seal import find_by_key
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
@@ -68,7 +68,7 @@ def find_landed(
     Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since.
     """
     head = fresh(repo, job.branch).branch.commit
-    entry = made_once(repo, jobs.once(job.id, order), head)
+    entry = find_by_key(repo, jobs.once(job.id, order), head)
     return entry if entry is not ABSENT else _landed(repo, job, order)
 
 

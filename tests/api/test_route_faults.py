@@ -91,7 +91,7 @@ def test_each_call_fails_in_each_way(case: Case, template: Callable[[Case], Worl
 def test_a_verb_that_forgets_what_it_sent_is_found_out(
     template: Callable[[Case], World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(UnconfirmedWrite, "note", lambda _sent: None)
+    monkeypatch.setattr(UnconfirmedWrite, "mark_unconfirmed", lambda _unconfirmed: None)
     case = next(case for case in CASES if case.operation == "deleteBranch")
     assert any("the world after" in found for found in _problems(case, template(case)))
 

@@ -107,7 +107,7 @@ ARRIVAL_MUTANTS = (
         "B1a",
         "whether the batch was committed is asked of the first head only",
         ("arrivals", "clean"),
-        (Edit(COMMIT, "_rounds", "made_once(...)", "ABSENT"),),
+        (Edit(COMMIT, "_tries", "find_by_key(...)", "ABSENT"),),
     ),
     Mutant(
         "B1b",

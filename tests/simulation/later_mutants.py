@@ -22,7 +22,7 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_settled",
+                "_find_result",
                 "any(... in __note__.tokens for __note__ in __notes__)",
                 """
                 any(
@@ -40,9 +40,9 @@ LATER_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_settled",
-                "history_until(*__lake__, attempt.since)",
-                "history_until(*__lake__, drafts[-1].base if drafts else attempt.since)",
+                "_find_result",
+                "history_until(*__lake__, call.since)",
+                "history_until(*__lake__, drafts[-1].base if drafts else call.since)",
             ),
         ),
     ),
@@ -50,7 +50,7 @@ LATER_MUTANTS = (
         "R2a",
         "a merge does not note which tokens it took off",
         ("merge", "clean"),
-        (Edit(LANDING, "_move", "trim_notes(*__arguments__)", "trim_notes(*__arguments__)[1:]"),),
+        (Edit(LANDING, "_move", "trim_writes(*__arguments__)", "trim_writes(*__arguments__)[1:]"),),
     ),
     Mutant(
         "R2b",
@@ -60,8 +60,8 @@ LATER_MUTANTS = (
             Edit(
                 COMMIT,
                 "_build",
-                "trim_notes(*__arguments__)",
-                "trim_notes(*__arguments__)[entry is None :]",
+                "trim_writes(*__arguments__)",
+                "trim_writes(*__arguments__)[entry is None :]",
             ),
         ),
     ),
@@ -73,11 +73,11 @@ LATER_MUTANTS = (
             Edit(
                 COMMIT,
                 "_build",
-                "__made__ = _claimed(..., __commit__)",
+                "__made__ = _store_unique(..., __commit__)",
                 """
                 commit_ = __commit__
                 __made__ = CommitEntry(commit_id(commit_), commit_)
-                notes.append(commits.write_of(repo.record, __made__.id, commit_, repo.ids.stamp()))
+                writes.append(commits.write_of(repo.record, __made__.id, commit_, repo.ids.stamp()))
                 """,
             ),
         ),
@@ -86,7 +86,7 @@ LATER_MUTANTS = (
         "R3b",
         "a commit with allow_empty is answered with somebody else's",
         ("empty", "clean"),
-        (Edit(COMMIT, "_settled", "__request__.allow_empty or __staged__", "__staged__"),),
+        (Edit(COMMIT, "_find_result", "__request__.allow_empty or __staged__", "__staged__"),),
     ),
     Mutant(
         "R4a",
@@ -200,13 +200,13 @@ LATER_MUTANTS = (
         "a commit notes the clean-up after its swap",
         ("commits", "crash"),
         (
-            Edit(COMMIT, "_build", "__notes__ += trim_notes(...)", ""),
+            Edit(COMMIT, "_build", "__writes__ += trim_writes(...)", ""),
             Edit(
                 COMMIT,
-                "_rounds",
+                "_tries",
                 "return _answer(__draft__)",
                 """
-                repo.kv.set_many(trim_notes(repo, branch, __draft__.head, __draft__.tokens))
+                repo.kv.set_many(trim_writes(repo, branch, __draft__.head, __draft__.tokens))
                 __old__
                 """,
             ),
@@ -224,7 +224,7 @@ LATER_MUTANTS = (
         ("core", "clean"),
         (
             NO_WAIT,
-            Edit(SEALING, "trim_notes", "__now_ns__ + __grace_ns__", "__now_ns__"),
+            Edit(SEALING, "trim_writes", "__now_ns__ + __grace_ns__", "__now_ns__"),
         ),
     ),
     Mutant(
@@ -269,8 +269,8 @@ LATER_MUTANTS = (
                     *__columns__,
                     staging=StagingToken(
                         __record__.staging.rpartition(".")[0] + ".%d" % max(
-                            attempt.repo.record.staging_shards,
-                            min(draft.rows, attempt.repo.settings.staging_shards_max),
+                            call.repo.record.staging_shards,
+                            min(draft.rows, call.repo.settings.staging_shards_max),
                         )
                     ),
                 )

@@ -35,7 +35,7 @@ class Mutant(NamedTuple):
 
 _REBUILD = Edit(
     COMMIT,
-    "_rounds",
+    "_tries",
     """
     if not drafts or ... != (base, tokens):
         __build__
@@ -51,15 +51,15 @@ _REBUILD = Edit(
 _REPARENT = (
     Edit(
         COMMIT,
-        "_rounds",
+        "_tries",
         "_build(__attempt__, __base__, __folding__._replace(*__tokens__))",
         "_build(__attempt__, __base__, __folding__)._replace(*__tokens__)",
     ),
-    Edit(COMMIT, "_build", "commit_of(*__lake__, base_id)", "commit_of(*__lake__, attempt.since)"),
+    Edit(COMMIT, "_build", "commit_of(*__lake__, base_id)", "commit_of(*__lake__, call.since)"),
 )
 DROP_NOW = Edit(
     COMMIT,
-    "_rounds",
+    "_tries",
     "return _answer(__draft__)",
     """
     from graveler.staging import area
@@ -113,7 +113,7 @@ MUTANTS = (
                 "_advance",
                 "assert ..., ...",
                 """
-                seen = fresh(attempt.repo, attempt.branch)
+                seen = fresh(call.repo, call.branch)
                 record = seen.branch
                 draft = draft._replace(tokens=record.sealed)
                 """,
@@ -175,11 +175,11 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_taken",
+                "_find_or_raise",
                 "raise Conflict(...)",
                 """
                 head = seen.branch.commit
-                return CommitEntry(head, commit_of(attempt.repo, head))
+                return CommitEntry(head, commit_of(call.repo, head))
                 """,
             ),
         ),
@@ -191,7 +191,7 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_rounds",
+                "_tries",
                 "_advance(*__arguments__)",
                 "drafts[-1].made is None or _advance(*__arguments__)",
             ),
@@ -359,7 +359,7 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_rounds",
+                "_tries",
                 "__seen__ = fresh(...)",
                 """
                 if drafts[-1].made is not None:

@@ -80,8 +80,8 @@ def holder(
     if token in record.tokens_newest_first:
         return ABSENT
     for entry in history_until(repo, record.commit, since):
-        notes = commits.folds_of(repo.kv, repo.record, branch, entry.id)
-        if any(token in note.tokens for note in notes):
+        folds = commits.folds_of(repo.kv, repo.record, branch, entry.id)
+        if any(token in fold.tokens for fold in folds):
             if entry.id == since:
                 raise NoChanges(NO_CHANGES)
             return entry

@@ -32,7 +32,7 @@ from graveler.engine.bulk.job import (
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import commit_of, fresh
-from graveler.engine.commits.seal import Once, made_once
+from graveler.engine.commits.seal import Once, find_by_key
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import (
@@ -109,7 +109,7 @@ def find_landed(
     if job.state is JobState.DONE:
         return CommitEntry(job.commit, commit_of(repo, job.commit))
     head = fresh(repo, job.branch).branch.commit
-    landed = made_once(repo, bulk.once, head)
+    landed = find_by_key(repo, bulk.once, head)
     if landed is not ABSENT:
         note_done(repo, job.id, landed)
     return landed
@@ -139,7 +139,7 @@ def _known(
         check_same(job, order.request_id)
         if is_expired(repo, bulk):
             head = fresh(repo, job.branch).branch.commit
-            landed = made_once(repo, once, head)
+            landed = find_by_key(repo, once, head)
             if landed is not ABSENT:
                 return landed
     check_alive(repo, bulk)
@@ -212,13 +212,13 @@ def _committed(work: _Work) -> CommitEntry:
     request = commit.CommitRequest(
         work.asked.message, work.asked.committer, work.metadata, once=work.once
     )
-    attempt = commit.Attempt(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
+    call = commit.Attempt(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
     now = fresh(repo, name)
-    earlier = made_once(repo, work.once, now.branch.commit)
+    earlier = find_by_key(repo, work.once, now.branch.commit)
     if earlier is not ABSENT:
         return earlier
     try:
-        return commit.fold_written(attempt, now, commit.Folding(scanned, content))
+        return commit.fold_written(call, now, commit.Folding(scanned, content))
     except NoChanges as error:
         ending = record.Ending(JobState.FAILED, str(error))
         record.finish(repo, bulk.job.id, ending)

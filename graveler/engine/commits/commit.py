@@ -6,12 +6,15 @@
              1 read          2 seal                        7 advance
 
     1 read    the branch record; if nothing is staged, raise `NoChanges` (but see `allow_empty`)
-    2 seal    put a new staging token in place; no acknowledged write enters t1 t2 t3 any more
+    2 seal    put a new staging token in place; a row that reaches t1 t2 t3 later is not
+              acknowledged there: its writer writes it again, into the open token
     3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
               many rows for one process, hand over to a bulk job (bulk/handover.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
-    5/6 note  in one batch: the commit, what it folded in, and the clean-up records (with
-              `allow_empty` the commit is stored before, alone: `_claimed`)
+    5 equal   if nothing differs from the base: store what was folded in and the clean-up records,
+              swap the tokens off the record, and raise `NoChanges`
+    6 note    else, in one batch: the commit, what it folded in, and the clean-up records (with
+              `allow_empty` the commit is stored before, alone: `_store_unique`)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
     8 settle  if the swap failed: find out what happened, and continue from there
 
@@ -23,7 +26,7 @@ built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
   parent as head.
 - A failed swap means *unknown*.  The committer then reads the record and its history to decide.
 - The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
-  orphaned ranges and commits.
+  orphaned ranges and metaranges.  Commit records are never deleted.
 - A crash before step 7 leaves sealed tokens.  Readers still see their rows, and the next commit
   folds them in.
 
@@ -42,7 +45,13 @@ from graveler.engine.commits.scan import Folding as Folding
 from graveler.engine.commits.scan import Overlaid as Overlaid
 from graveler.engine.commits.scan import scan
 from graveler.engine.commits.seal import Once as Once
-from graveler.engine.commits.seal import history_until, made_once, nothing_staged, seal, trim_notes
+from graveler.engine.commits.seal import (
+    find_by_key,
+    history_until,
+    nothing_staged,
+    seal,
+    trim_writes,
+)
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
@@ -83,12 +92,13 @@ class CommitRequest(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """The arguments of one call of `commit`; they stay the same in all its tries.
+    """The arguments of one call; they stay the same in all tries of `fold` or `fold_written`.
 
-    `wanted` is the newest token that the call must commit: the one that was open when the call
-    began, or, in `_folded_first`, the newest one that was sealed then.  `since` was the head at
-    that time.  Tokens are folded oldest first, so a later commit that folded in `wanted` contains
-    everything that this call must commit.
+    - `wanted`: a commit that folds in this token holds everything that the call must commit,
+      because tokens are folded oldest first.  It is the open token of the record read first; in
+      the first fold of `_folded_first`, the newest sealed token; of a bulk job, the newest token
+      that it scanned.
+    - `since`: the head in the same record; of a bulk job, its base.
     """
 
     repo: OpenRepository
@@ -106,16 +116,17 @@ def commit(
     that commit.
 
     If another committer folds in all of them first, its commit is returned, and `message`,
-    `committer` and `metadata` of this call are dropped.  If it folds in a part of them,
-    `NoChanges` is raised if the rest changes nothing.  With `allow_empty`, the call always makes
-    its own commit.
+    `committer` and `metadata` of this call are dropped.  If it folds in a part of them, this call
+    commits the rest.  If the rest changes nothing, the call raises `NoChanges`.  With
+    `allow_empty`, the call always makes its own commit.
 
     Errors:
 
     - `Invalid`, `NotFound`, `Refused`.
     - `NoChanges`: no staged row differs from the head.
     - `Conflict`: the branch was reset.
-    - `Contended`: all tries lost; this call made no commit, and the rows stay staged.
+    - `Contended`: all tries lost, or, with `allow_empty`, too many equal commits were made within
+      a minute.  This call made no commit.  Rows that no other commit folded in stay staged.
     - `HandedOver`, an `Unavailable`: there are more than `commit_rows_max` rows, and the bulk job
       that it names waits for a cluster.  The rows stay staged.
     - `OutcomeUnknown`, an `Unavailable`: the commit may have landed, or may still land.  No row is
@@ -136,7 +147,7 @@ def commit(
         return _commit_metarange(repo, name, request)
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
     first = fresh(repo, name)
-    earlier = made_once(repo, request.once, first.branch.commit)
+    earlier = find_by_key(repo, request.once, first.branch.commit)
     if earlier is not ABSENT:
         return earlier
     handover.check(repo, name, first.branch)
@@ -213,112 +224,113 @@ class Draft(NamedTuple):
         return self.base if self.made is None else self.made.id
 
 
-def fold(attempt: Attempt, sealed: Versioned) -> CommitEntry:
-    """Run steps 3 to 8 for all sealed tokens of the record `sealed`."""
-    with UnconfirmedWrite("commit") as sent:
-        return _rounds(attempt, sealed, _scanned(attempt, sealed.branch), sent)
+def fold(call: Attempt, seen: Versioned) -> CommitEntry:
+    """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
+    with UnconfirmedWrite("commit") as unconfirmed:
+        return _tries(call, seen, _scan_sealed(call, seen.branch), unconfirmed)
 
 
-def fold_written(attempt: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
+def fold_written(call: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run steps 4 to 8 for the oldest tokens of the branch, which a bulk job sealed and scanned."""
-    with UnconfirmedWrite("commit") as sent:
+    with UnconfirmedWrite("commit") as unconfirmed:
         unfolded = [token for token in folding.tokens if token in seen.branch.sealed]
-        return _rounds(attempt, seen, folding._replace(tokens=tuple(unfolded)), sent)
+        return _tries(call, seen, folding._replace(tokens=tuple(unfolded)), unconfirmed)
 
 
-def _scanned(attempt: Attempt, record: Branch) -> Folding:
+def _scan_sealed(call: Attempt, record: Branch) -> Folding:
     """Step 3."""
-    repo, request = attempt.repo, attempt.request
+    repo, request = call.repo, call.request
     folding = scan(repo, record.sealed)
     if folding is ABSENT:
         description = request.message, request.metadata
-        raise handover.hand_over(repo, attempt.branch, record, description)
+        raise handover.hand_over(repo, call.branch, record, description)
     return folding
 
 
-def _rounds(
-    attempt: Attempt, sealed: Versioned, folding: Folding, sent: UnconfirmedWrite
+def _tries(
+    call: Attempt, seen: Versioned, folding: Folding, unconfirmed: UnconfirmedWrite
 ) -> CommitEntry:
-    repo, branch = attempt.repo, attempt.branch
-    seen, tokens = sealed, folding.tokens
+    repo, branch, tokens = call.repo, call.branch, folding.tokens
     drafts: list[Draft] = []
     last = b""
     for _ in range(limits.commit_round_count_max):
-        attempt.deadline.check("commit")
-        if not tokens and not attempt.request.allow_empty:
-            return _taken(attempt, seen, drafts)
+        call.deadline.check("commit")
+        if not tokens and not call.request.allow_empty:
+            return _find_or_raise(call, seen, drafts)
         base = seen.branch.commit
         if not drafts or (drafts[-1].base, drafts[-1].tokens) != (base, tokens):
-            earlier = made_once(repo, attempt.request.once, base)
+            earlier = find_by_key(repo, call.request.once, base)
             if earlier is not ABSENT:
                 return earlier
-            drafts.append(_build(attempt, base, folding._replace(tokens=tokens)))
-            attempt.deadline.check("commit")  # garbage collection may condemn older files
+            drafts.append(_build(call, base, folding._replace(tokens=tokens)))
+            # Stop if the build took too long: garbage collection may condemn files that are older
+            # than a day.
+            call.deadline.check("commit")
         last = seen.version
-        if _advance(attempt, seen, drafts[-1]):
+        if _advance(call, seen, drafts[-1]):
             return _answer(drafts[-1])
-        sent.note()
+        unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
-        settled = _settled(attempt, seen, drafts)
-        if settled is not None:
-            return settled
+        result = _find_result(call, seen, drafts)
+        if result is not None:
+            return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
     raise given_up(repo, branch, last, "commit")
 
 
-def _build(attempt: Attempt, base_id: CommitId, folding: Folding) -> Draft:
+def _build(call: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     """Step 4, then the writes of steps 5 and 6, which must be durable before the swap."""
-    repo, request = attempt.repo, attempt.request
+    repo, request = call.repo, call.request
     base, tokens = commit_of(repo, base_id), folding.tokens
     overlaid = folding.content(base.metarange, tokens)
     entry: CommitEntry | None = None
-    notes: list[Write] = []
+    writes: list[Write] = []
     if request.allow_empty:
-        entry = _claimed(attempt, _drawn(attempt, base_id, overlaid.metarange))
+        entry = _store_unique(call, _draft_commit(call, base_id, overlaid.metarange))
     elif overlaid.differs:
-        commit_ = _drawn(attempt, base_id, overlaid.metarange)
+        commit_ = _draft_commit(call, base_id, overlaid.metarange)
         entry = CommitEntry(commit_id(commit_), commit_)
-        notes.append(commits.write_of(repo.record, entry.id, commit_, repo.ids.stamp()))
+        writes.append(commits.write_of(repo.record, entry.id, commit_, repo.ids.stamp()))
     draft = Draft(base_id, tokens, overlaid.rows, entry)
-    notes += trim_notes(repo, attempt.branch, draft.head, tokens)
-    if notes:
-        repo.kv.set_many(notes)
+    writes += trim_writes(repo, call.branch, draft.head, tokens)
+    if writes:
+        repo.kv.set_many(writes)
     if entry is not None:
         repo.cache.put_commit(repo.record, entry.id, entry.commit)
     return draft
 
 
-def _drawn(attempt: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:
-    request = attempt.request
-    drawn = Commit(
+def _draft_commit(call: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:
+    request = call.request
+    commit_ = Commit(
         committer=request.committer,
         message=request.message,
-        created_ns=given_or_now(attempt.repo, request.created_ns),
+        created_ns=given_or_now(call.repo, request.created_ns),
         metarange=metarange,
         metadata=request.metadata,
         parents=(base_id,),
     )
-    return graph.positioned(lookup(attempt.repo), drawn)
+    return graph.positioned(lookup(call.repo), commit_)
 
 
-def _claimed(attempt: Attempt, drawn: Commit) -> CommitEntry:
+def _store_unique(call: Attempt, commit_: Commit) -> CommitEntry:
     """Store the record of a commit that no other caller makes.
 
     Two equal commits within one second have the same id, so two callers with `allow_empty` would
     share one commit.  The caller that stores the record second moves its time by one second.
     """
     for _ in range(limits.equal_commit_count_max):
-        entry = CommitEntry(commit_id(drawn), drawn)
-        write = commits.write_of(attempt.repo.record, entry.id, drawn, attempt.repo.ids.stamp())
-        if attempt.repo.kv.set_if(*write, ABSENT) is WRITTEN:
+        entry = CommitEntry(commit_id(commit_), commit_)
+        write = commits.write_of(call.repo.record, entry.id, commit_, call.repo.ids.stamp())
+        if call.repo.kv.set_if(*write, ABSENT) is WRITTEN:
             return entry
-        drawn = drawn._replace(created_ns=drawn.created_ns + limits.SECOND_NS)
+        commit_ = commit_._replace(created_ns=commit_.created_ns + limits.SECOND_NS)
     raise Contended(
-        f"too many equal commits within a minute; try again later: branch={attempt.branch}"
+        f"too many equal commits within a minute; try again later: branch={call.branch}"
     )
 
 
-def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
+def _advance(call: Attempt, seen: Versioned, draft: Draft) -> bool:
     """Step 7.
 
     `recent_rows` decides the number of shards of later tokens.  After a smaller fold it falls by
@@ -330,10 +342,10 @@ def _advance(attempt: Attempt, seen: Versioned, draft: Draft) -> bool:
         rev=record.rev + 1,
         commit=draft.head,
         sealed=record.sealed[len(draft.tokens) :],
-        changed_ns=attempt.repo.clock.now_ns(),
+        changed_ns=call.repo.clock.now_ns(),
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
-    return swap(attempt.repo, attempt.branch, seen, new) is not None
+    return swap(call.repo, call.branch, seen, new) is not None
 
 
 def _answer(draft: Draft) -> CommitEntry:
@@ -342,7 +354,7 @@ def _answer(draft: Draft) -> CommitEntry:
     return draft.made
 
 
-def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
+def _find_result(call: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
     """The walk of step 8 (docs/explanation/protocol.md): find the commit that contains what this
     call must commit, if such a commit exists now.
 
@@ -353,35 +365,35 @@ def _settled(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Comm
     Raises `NoChanges` if that fold record belongs to `since`, the head when the call began: the
     token changed nothing on it.  Errors: `HistoryTooLong`.
     """
-    repo, branch = attempt.repo, attempt.branch
-    gone = attempt.wanted not in seen.branch.tokens_newest_first
+    repo, branch = call.repo, call.branch
+    gone = call.wanted not in seen.branch.tokens_newest_first
     own_ids = {draft.made.id for draft in drafts if draft.made is not None}
-    for entry in history_until(repo, seen.branch.commit, attempt.since):
+    for entry in history_until(repo, seen.branch.commit, call.since):
         if entry.id in own_ids:
             return entry
-        if attempt.request.allow_empty or not gone:
+        if call.request.allow_empty or not gone:
             continue
-        notes = commits.folds_of(repo.kv, repo.record, branch, entry.id)
-        if any(attempt.wanted in note.tokens for note in notes):
-            if entry.id == attempt.since:  # the token changed nothing on the head of that time
+        folds = commits.folds_of(repo.kv, repo.record, branch, entry.id)
+        if any(call.wanted in fold_.tokens for fold_ in folds):
+            if entry.id == call.since:  # the token changed nothing on the head of that time
                 raise NoChanges(NO_CHANGES)
             return entry
     return None
 
 
-def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
+def _find_or_raise(call: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
     """Step 8 if none of our tokens is sealed any more: a commit has them, or a reset dropped them.
 
     Raises `NoChanges` if the last draft changed nothing, else `Conflict`.  Not for `allow_empty`:
     such a call then makes an empty commit on the present head.
     """
-    settled = _settled(attempt, seen, drafts)
-    if settled is not None:
-        return settled
+    result = _find_result(call, seen, drafts)
+    if result is not None:
+        return result
     if drafts and drafts[-1].made is None:  # the rows equal the base, so nothing was dropped
         raise NoChanges(NO_CHANGES)
     raise Conflict(
-        f"commit lost its changes: the branch was reset during the commit: branch={attempt.branch}"
+        f"commit lost its changes: the branch was reset during the commit: branch={call.branch}"
     )
 
 
@@ -391,7 +403,7 @@ def _taken(attempt: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Commit
 def _commit_metarange(
     repo: OpenRepository, branch: BranchId, request: CommitRequest
 ) -> CommitEntry:
-    def drawn(head: CommitEntry, metarange: MetarangeId) -> Commit:
+    def draft_commit(head: CommitEntry, metarange: MetarangeId) -> Commit:
         if metarange == head.commit.metarange and not request.allow_empty:
             raise NoChanges(NO_CHANGES)
         return Commit(
@@ -404,4 +416,4 @@ def _commit_metarange(
         )
 
     source = request.source_metarange
-    return adopt.land_metarange(repo, branch, source, drawn, request.once)
+    return adopt.land_metarange(repo, branch, source, draft_commit, request.once)

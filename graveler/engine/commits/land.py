@@ -23,11 +23,11 @@ from graveler.committed import reader
 from graveler.engine.commits.records import attempt, commit_of, fresh, given_up, lookup
 from graveler.engine.commits.seal import (
     Once,
+    find_by_key,
     history_until,
-    made_once,
     nothing_staged,
     seal,
-    trim_notes,
+    trim_writes,
 )
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
@@ -137,7 +137,7 @@ def _move(
 ) -> CommitEntry:
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
     tried: list[EarlierRound] = []
-    with UnconfirmedWrite("landing a commit") as sent:
+    with UnconfirmedWrite("landing a commit") as unconfirmed:
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
             seen = fresh(repo, branch)
@@ -161,7 +161,7 @@ def _move(
             if landing.at not in (b"", seen.version):
                 continue
             deadline.check("landing a commit")
-            _note(repo, landing, trim_notes(repo, branch, landing.entry.id, tokens))
+            _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
             new = seen.branch._replace(
                 rev=seen.branch.rev + 1,
                 commit=landing.entry.id,
@@ -174,7 +174,7 @@ def _move(
                 if not is_refused:
                     return landing.entry
             tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused))
-            sent.note()
+            unconfirmed.mark_unconfirmed()
         landed = _landed(repo, fresh(repo, branch), tried)
         if landed is not None:
             return landed
@@ -233,12 +233,12 @@ def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterato
         cursor.advance()
 
 
-def _note(repo: OpenRepository, landing: Landing, notes: list[Write]) -> None:
+def _store(repo: OpenRepository, landing: Landing, writes: list[Write]) -> None:
     if landing.is_new:
         entry = landing.entry
-        notes = [commits.write_of(repo.record, entry.id, entry.commit, repo.ids.stamp()), *notes]
-    if notes:
-        repo.kv.set_many(notes)
+        writes = [commits.write_of(repo.record, entry.id, entry.commit, repo.ids.stamp()), *writes]
+    if writes:
+        repo.kv.set_many(writes)
     if landing.is_new:
         repo.cache.put_commit(repo.record, landing.entry.id, landing.entry.commit)
 
@@ -254,7 +254,7 @@ def _landed(
 
     Raises `OutcomeUnknown` if the history does not show whether an earlier swap landed.
     """
-    marked = made_once(repo, once, seen.branch.commit)
+    marked = find_by_key(repo, once, seen.branch.commit)
     if marked is not ABSENT:
         return marked
     if not tried:

@@ -59,7 +59,7 @@ def swap(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -
 def given_up(
     repo: OpenRepository, branch: BranchId, last: bytes, action: str
 ) -> Contended | OutcomeUnknown:
-    """The error of a verb whose rounds are over.  `last`: the version of the record that its last
+    """The error of a verb whose tries are over.  `last`: the version of the record that its last
     swap named.
 
     `Contended`: another client has replaced that record, so no swap of the verb can land any more.

@@ -69,7 +69,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     check_writable(repo.record, force)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     seen = fresh(repo, name)
-    with UnconfirmedWrite("reset") as sent:
+    with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             record = seen.branch
             token = new_token(repo, record.recent_rows)
@@ -85,7 +85,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
             last = seen.version
             if swap(repo, name, seen, new) is not None:
                 return
-            sent.note()
+            unconfirmed.mark_unconfirmed()
             seen = fresh(repo, name)
             if token in seen.branch.tokens_newest_first:
                 return
@@ -119,7 +119,7 @@ def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool 
 def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: bool) -> None:
     check_writable(repo.record, force)
     deadline = operation_deadline(repo)
-    with UnconfirmedWrite("reset") as sent:
+    with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
             seen = fresh(repo, branch)
@@ -147,7 +147,7 @@ def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: boo
             last = seen.version
             if swap(repo, branch, seen, new) is not None:
                 return
-            sent.note()
+            unconfirmed.mark_unconfirmed()
             if token in fresh(repo, branch).branch.tokens_newest_first:
                 return
         raise given_up(repo, branch, last, "reset")

@@ -3,12 +3,12 @@
     staging ──seal──► sealed (readers still look here) ──trim──► clean-up record
                                                                        └──grace──► rows gone
 
-To *seal* is to put a fresh token in place, so that no write that is acknowledged later enters the
-old one.  To *trim* is to take sealed tokens off the branch record, because a commit contains all
-their rows.  The fold record (which tokens that commit took in) and the clean-up records are stored
-before the trim.  This module deletes no rows: readers and slow writers that hold an old branch
-record may still use them.  Used by commit.py, land.py, bulk jobs, and verbs that search the
-history for a commit.
+To *seal* is to put a fresh token in place.  A row that reaches the old one later is not
+acknowledged there: its writer writes it again, into the open token.  To *trim* is to take sealed
+tokens off the branch record, because a commit contains all their rows.  The fold record (which
+tokens that commit took in) and the clean-up records are stored before the trim.  This module
+deletes no rows: readers and slow writers that hold an old branch record may still use them.
+Used by commit.py, land.py, bulk jobs, and verbs that search the history for a commit.
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def seal(
     raise Contended(f"commit kept losing while sealing; try again: branch={branch}")
 
 
-def trim_notes(
+def trim_writes(
     repo: OpenRepository, branch: BranchId, head: CommitId, tokens: tuple[StagingToken, ...]
 ) -> list[Write]:
     """The writes that must be stored before `tokens` leave the branch record.
@@ -81,10 +81,10 @@ def trim_notes(
         return []
     now_ns = repo.clock.now_ns()
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
-    note = Fold(tokens, now_ns)
+    fold = Fold(tokens, now_ns)
     stamp = repo.ids.stamp()
     return [
-        commits.fold_write(repo.record, branch, head, tokens[-1], note, stamp),
+        commits.fold_write(repo.record, branch, head, tokens[-1], fold, stamp),
         *cleanups.cleanup_writes(repo.record, branch, tokens, now_ns + grace_ns, repo.ids),
     ]
 
@@ -124,7 +124,7 @@ class Once(NamedTuple):
     since: CommitId
 
 
-def made_once(
+def find_by_key(
     repo: OpenRepository, once: Once | Literal[Absent.ABSENT], head: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit with the idempotency key in the history of `head`, or ABSENT.

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 from graveler import limits
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.commits.records import fresh
-from graveler.engine.commits.seal import Once, made_once
+from graveler.engine.commits.seal import Once, find_by_key
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
     Conflict,
@@ -166,7 +166,7 @@ def _is_landed(repo: OpenRepository, rule: EventRule, closing: ClosingBatch) -> 
     once = Once(BATCH_KEY, closing.batch, closing.since)
     try:
         head = fresh(repo, rule.branch).branch.commit
-        return made_once(repo, once, head) is not ABSENT
+        return find_by_key(repo, once, head) is not ABSENT
     except (HistoryTooLong, NotFound):
         return True
 

@@ -12,7 +12,7 @@ another worker takes the job over, the old worker notices with its next heartbea
 The lease avoids duplicate work.  Correctness does not depend on it: a worker may be suspended
 right before it swaps a branch, and continue an hour later.  A second attempt is harmless because
 the job id is an idempotency key: every commit that the job lands carries it in its metadata, and
-such a commit is made once (`seal.made_once`).
+such a commit is made once (`seal.find_by_key`).
 
 A job ends once; a second end changes nothing.  Used by imports and by the delivery layer.
 """

@@ -65,8 +65,8 @@ def create_branch(
     )
     created = branches.swap(repo.kv, repo.record, branch, seen, record, repo.ids.stamp())
     if created is ABSENT:
-        with UnconfirmedWrite("branch creation") as sent:
-            sent.note()
+        with UnconfirmedWrite("branch creation") as unconfirmed:
+            unconfirmed.mark_unconfirmed()
             _check_made(repo, branch, token, rev)
         return commit_id
     repo.cache.put_branch(repo.record, branch, created)
@@ -129,7 +129,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
         )
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     tried, last = False, b""
-    with UnconfirmedWrite("branch deletion") as sent:
+    with UnconfirmedWrite("branch deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             seen = branches.find(repo.kv, repo.record, branch)
             if seen is ABSENT or not seen.branch.live:
@@ -147,7 +147,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             repo.cache.forget_branch(repo.record, branch)
             if done is not None:
                 return
-            sent.note()
+            unconfirmed.mark_unconfirmed()
         raise given_up(repo, branch, last, "branch deletion")
 
 

@@ -61,12 +61,16 @@ def write(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue
     Errors: `NotFound` (no such branch; nothing happened), `OutcomeUnknown` (the value may or may
     not become visible).  Cost: 2 KV requests with a cached record, else 3.
     """
-    with UnconfirmedWrite("write") as rows:
-        _write(repo, branch, key, value, rows)
+    with UnconfirmedWrite("write") as unconfirmed:
+        _write(repo, branch, key, value, unconfirmed)
 
 
 def _write(
-    repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue, rows: UnconfirmedWrite
+    repo: OpenRepository,
+    branch: BranchId,
+    key: bytes,
+    value: StagedValue,
+    unconfirmed: UnconfirmedWrite,
 ) -> None:
     seen = cached(repo, branch)
     wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
@@ -77,7 +81,7 @@ def _write(
         seen = _second_read(repo, branch, ABSENT if attempt else before)
         if written and seen.branch.staging == before:
             return
-        rows.note()
+        unconfirmed.mark_unconfirmed()
         if repo.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
             break
     raise OutcomeUnknown(f"write kept losing to commits; outcome unknown: branch={branch}")
@@ -179,7 +183,7 @@ def write_if(
     attempts = WriteState(wid, own_address, [])
     deadline = operation_deadline(repo)
     seen = fresh(repo, branch)
-    with UnconfirmedWrite("conditional write") as rows:
+    with UnconfirmedWrite("conditional write") as unconfirmed:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("conditional write")
             look = _look(repo, seen, key, attempts)
@@ -197,7 +201,7 @@ def write_if(
             if _put_over(repo, key, value, look, guard, attempts):
                 return
             if attempts.sent:
-                rows.note()
+                unconfirmed.mark_unconfirmed()
             seen = fresh(repo, branch)
     if attempts.sent:
         raise OutcomeUnknown(f"conditional write not confirmed; outcome unknown: branch={branch}")

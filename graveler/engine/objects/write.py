@@ -209,8 +209,8 @@ def delete_many(
             todo[path] = parse_path(path)
         except Invalid as error:
             failed.append(PathError(path, error))
-    with UnconfirmedWrite("deletion of paths") as rows:
-        _delete_all(repo, name, todo, failed, rows)
+    with UnconfirmedWrite("deletion of paths") as unconfirmed:
+        _delete_all(repo, name, todo, failed, unconfirmed)
     return failed
 
 
@@ -219,7 +219,7 @@ def _delete_all(
     branch: BranchId,
     todo: dict[str, bytes],
     failed: list[PathError],
-    rows: UnconfirmedWrite,
+    unconfirmed: UnconfirmedWrite,
 ) -> None:
     seen = fresh(repo, branch)
     wid = repo.ids.stamp()
@@ -232,7 +232,7 @@ def _delete_all(
         def put(path: str, token: StagingToken = token) -> tuple[int, bool]:
             return put_newer(repo, token, todo[path], TOMBSTONE, wid, orders[path])
 
-        rows.note()  # if one write fails, others may have landed
+        unconfirmed.mark_unconfirmed()  # if one write fails, others may have landed
         results = repo.fanout.map(put, todo)
         written = []
         for path, (order, done) in zip(todo, results, strict=True):

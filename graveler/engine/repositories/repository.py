@@ -323,7 +323,7 @@ def delete(repo: OpenRepository, *, force: bool = False) -> None:
     """
     check_writable(repo.record, force)
     tried, last = False, b""
-    with UnconfirmedWrite("repository deletion") as sent:
+    with UnconfirmedWrite("repository deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             repo.cache.forget_repository(repo.id)
             seen = repositories.find(repo.kv, repo.id)
@@ -342,7 +342,7 @@ def delete(repo: OpenRepository, *, force: bool = False) -> None:
             repo.cache.forget_repository(repo.id)
             if done is not ABSENT:
                 return
-            sent.note()
+            unconfirmed.mark_unconfirmed()
         now = repositories.find(repo.kv, repo.id)
         if now is not ABSENT and now.version == last:  # the last swap may land later
             raise OutcomeUnknown(f"repository deletion not confirmed: repository={repo.id}")
