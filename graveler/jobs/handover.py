@@ -79,8 +79,8 @@ AT_ONCE: Final = Patience()
 
 
 class _TimeUp(Unavailable):
-    """Work that was begun in the request must be handed over.  If a swap was already sent, the
-    outcome becomes unknown instead.
+    """Work that was begun in the request must be handed over.  If an earlier swap of it got no
+    confirmation, the outcome becomes unknown instead.
     """
 
 
