@@ -70,10 +70,14 @@ for group in "$@"; do
             docs "${SITE:-build/site}"
         ;;
     units) # no drivers and no processes: for a run after every edit
+        folders=$("$bin/python" -m tests.units) && [ -n "$folders" ] || {
+            echo "python -m tests.units names no folder; its message is above" >&2
+            exit 1
+        }
         check "units (pytest, $jobs processes)" \
             "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
             "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
-            $("$bin/python" -m tests.units)
+            $folders
         ;;
     tests)
         tests

@@ -40,11 +40,13 @@ def create_app(service: Service) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         for repo in repository.every(service.ports):
             revive_all(Desk(repo, service.queue))
-        with _never_waiting(service.ports.kv):
-            yield
-        for repo in repository.every(service.ports):
-            record.free_all(repo)  # their workers stop at the next heartbeat
-        service.pools.close()
+        try:
+            with _never_waiting(service.ports.kv):
+                yield
+            for repo in repository.every(service.ports):
+                record.free_all(repo)  # their workers stop at the next heartbeat
+        finally:
+            service.pools.close()
 
     return _Application(
         bare_app(service),

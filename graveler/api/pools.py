@@ -13,7 +13,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from graveler.errors import Unavailable
+from graveler.errors import Internal, Unavailable
 from graveler.kv.wait import WouldWait
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ class BoundedPool:
     """A thread pool for the event loop.  Called only from the thread of the loop.
 
     A result goes directly from its thread to the loop.  `loop.run_in_executor` would pass it
-    through two futures, which takes longer.  Threads start when they are first needed.
+    through two futures, which takes longer.  Threads start when they are first needed.  They do not
+    keep a process alive: what they acknowledged is durable, and `close` waits for the rest.
     """
 
     def __init__(self, threads: int, waiting_max: int, name: str) -> None:
@@ -41,6 +42,7 @@ class BoundedPool:
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()  # None ends a thread
         self._unfinished = 0
         self._unfinished_max = threads + waiting_max
+        self._closed = False
 
     def start(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
         """Run `function` in a thread.  Raises `Unavailable` if too many requests wait."""
@@ -50,18 +52,19 @@ class BoundedPool:
 
     def proceed(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
         """Run the next step of a request that was already accepted.  Never refuses."""
+        if self._closed:
+            raise Unavailable("the service is stopping; try again")
         if len(self._threads) < min(self._unfinished + 1, self._threads_max):
-            name = f"{self._name}_{len(self._threads)}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._start_thread()
         self._unfinished += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(self._count_down)
         self._queue.put(_Work(future, function, arguments))
         return future
 
     def close(self) -> None:
         """Wait for running work and drop waiting work."""
+        self._closed = True
         with suppress(Empty):
             while (work := self._queue.get_nowait()) is not None:
                 _call(work.future, work.future.cancel)
@@ -70,13 +73,28 @@ class BoundedPool:
         for thread in self._threads:
             thread.join()
 
+    def _start_thread(self) -> None:
+        """Raises `Unavailable` if the system starts no thread and the pool has none."""
+        name = f"{self._name}_{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise Unavailable("the system starts no thread; try again") from error
+            return  # the others do the work
+        self._threads.append(thread)
+
     def _run(self) -> None:
         """Work until the pool is closed."""
         while (work := self._queue.get()) is not None:
-            result, error = None, None
+            result: Any = None
+            error: BaseException | None = None
             if not work.future.cancelled():
                 try:
                     result = work.function(*work.arguments)
+                except StopIteration as caught:  # a future cannot hold it
+                    error = Internal(f"work ended with {caught!r}")
                 except BaseException as caught:
                     error = caught
             _call(work.future, self._finish, work.future, result, error)
@@ -84,13 +102,15 @@ class BoundedPool:
 
     def _finish(self, future: "asyncio.Future[T]", result: T, error: BaseException | None) -> None:
         """Give the result to the waiting request.  Runs on the loop."""
-        self._unfinished -= 1
         if future.cancelled():
             return
         if error is None:
             future.set_result(result)
         else:
             future.set_exception(error)
+
+    def _count_down(self, _future: "asyncio.Future[Any]") -> None:
+        self._unfinished -= 1
 
 
 def _call(future: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: object) -> None:

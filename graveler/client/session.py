@@ -160,16 +160,20 @@ NOT_GRAVELER: Final = (
 
 
 def paged(session: Session, path: str, amount: int) -> Iterator[dict[str, Any]]:
-    """All results of a list that comes in pages.  Cost: one request for each `amount`."""
+    """All results of a list that comes in pages.  Cost: one request for each `amount`.
+
+    Raises `Internal` if a page does not lead to the next one.
+    """
     after, more = "", True
     while more:
         query = urlencode({"amount": amount, "after": after})
         answer = session.ask("GET", f"{path}?{query}")
         yield from results_of(answer)
         page = answer["pagination"]
-        following: str = page["next_offset"]
-        more = page["has_more"] and following != after
-        after = following
+        more = page["has_more"]
+        if more and page["next_offset"] == after:
+            raise Internal(f"the server repeats a page: {path=} {after=}")
+        after = page["next_offset"]
 
 
 def results_of(answer: Any) -> list[dict[str, Any]]:

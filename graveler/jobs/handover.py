@@ -16,6 +16,7 @@ try is stopped, the outcome is unknown, and the request is not handed over: it m
 Used by the service.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -213,7 +214,9 @@ def failure(desk: Desk, job: Job) -> GravelerError:
         kind = errors.Internal
     error: GravelerError = kind(job.error)
     with suppress(ValueError):  # no code, or one that only a newer version knows
-        error.code, error.fields = Code(order.error_code), order.error_fields
+        error.code = Code(order.error_code)
+        fields = json.loads(order.error_fields)
+        error.fields = fields if isinstance(fields, dict) else {}
     return error
 
 

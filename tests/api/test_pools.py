@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from graveler.api.pools import BoundedPool
-from graveler.errors import Unavailable
+from graveler.errors import Internal, Unavailable
 
 
 class Gate:
@@ -91,6 +91,63 @@ def test_closing_waits_for_running_work_and_drops_waiting_work() -> None:
         await closing
         assert await running == "passed"
         assert not calls
+
+    asyncio.run(whole())
+
+
+def test_a_cancelled_request_makes_room_at_once() -> None:
+    pool, gate = BoundedPool(1, 1, "test"), Gate()
+
+    async def whole() -> None:
+        running, waiting = pool.start(gate.pass_through), pool.start(gate.pass_through)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        behind = pool.start(gate.pass_through)
+        gate.open.set()
+        assert await asyncio.gather(running, behind) == ["passed"] * 2
+        pool.close()
+
+    asyncio.run(whole())
+
+
+def test_a_closed_pool_refuses_work() -> None:
+    pool = BoundedPool(1, 1, "test")
+
+    async def whole() -> None:
+        assert await pool.start(len, "abc") == 3
+        pool.close()
+        with pytest.raises(Unavailable, match="stopping"):
+            pool.start(len, "abc")
+
+    asyncio.run(whole())
+
+
+def test_a_system_without_threads_refuses_and_the_pool_recovers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = BoundedPool(1, 1, "test")
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def whole() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            with pytest.raises(Unavailable, match="no thread"):
+                pool.start(len, "abc")
+        assert await pool.start(len, "abc") == 3
+        pool.close()
+
+    asyncio.run(whole())
+
+
+def test_a_result_that_a_future_cannot_hold_is_an_error() -> None:
+    pool = BoundedPool(1, 1, "test")
+
+    async def whole() -> None:
+        with pytest.raises(Internal):
+            await pool.start(next, iter(()))
+        pool.close()
 
     asyncio.run(whole())
 

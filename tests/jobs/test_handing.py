@@ -208,7 +208,7 @@ def test_a_code_of_a_newer_version_leaves_the_code_of_the_kind() -> None:
     lake, job = world.lake, JobId("failed")
     record.begin(lake.opened, NewJob(job, MERGE, "main"))
     record.fail(lake.opened, job, NotFound("none", Code.REF_NOT_FOUND), b"")
-    newer = {"error_code": "of_a_newer_version"}
+    newer = {"error_code": "of_a_newer_version", "error_fields": "not JSON"}
     records.amend(lake.ports.kv, lake.repo, job, newer, lake.ports.ids)
     found = handover.failure(world.desk, record.status(lake.opened, job))
     assert (type(found), found.code) == (NotFound, Code.NOT_FOUND)

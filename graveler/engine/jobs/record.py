@@ -18,9 +18,9 @@ A job ends once; a second end changes nothing.  Used by imports and by the deliv
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Final, Literal, NamedTuple
@@ -112,10 +112,10 @@ class JobOrder:
     """The stored order of a job, and what was added to it later.
 
     `error_kind`: the name of the error type that ended the job.  `error_code`, `error_fields`: its
-    code and its fields, empty if it has the default code of its kind.  `told`: whether a client has
-    received the result.  `result`: the result, if it is not a commit.  `handed`: the bulk job that
-    makes the commit.  `runs`: consecutive attempts that did not get beyond the progress `furthest`.
-    `intent`: how the result must be staged (intents.py).
+    code and its fields as JSON, empty if it has the default code of its kind and no field.  `told`:
+    whether a client has received the result.  `result`: the result, if it is not a commit.
+    `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
+    beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
     """
 
     body: str
@@ -128,7 +128,7 @@ class JobOrder:
     furthest: int = 0
     intent: str = ""
     error_code: str = ""
-    error_fields: Mapping[str, str] = field(default_factory=dict)
+    error_fields: str = ""
 
 
 # ---- begin, status, cancel -----------------------------------------------------------------------
@@ -189,7 +189,7 @@ def ordered(repo: OpenRepository, job_id: JobId) -> JobOrder:
         furthest,
         fields.get(_INTENT, ""),
         fields.get(_CODE, ""),
-        json.loads(fields.get(_FIELDS, "{}")),
+        fields.get(_FIELDS, ""),
     )
 
 
@@ -444,7 +444,7 @@ def end(repo: OpenRepository, job_id: JobId, ending: Ending) -> None:
 def fail(repo: OpenRepository, job_id: JobId, error: GravelerError, by: bytes) -> None:
     """End a job as failed, and keep the kind and the code of its error.  `by`: as in `Ending`."""
     more = {_KIND: type(error).__name__}
-    if error.code is not type(error).code:
+    if error.code is not type(error).code or error.fields:
         more |= {_CODE: error.code.value, _FIELDS: json.dumps(dict(error.fields))}
     _patiently(repo, lambda: record.amend(repo.kv, repo.record, job_id, more, repo.ids))
     end(repo, job_id, Ending(JobState.FAILED, str(error), by=by))

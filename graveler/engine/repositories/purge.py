@@ -75,7 +75,7 @@ def note_older(ports: Ports) -> list[RepositoryId]:
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:
-    """Deletion repositories whose undo period is over, by name, behind `after`.
+    """Deleted repositories whose undo period is over, by name, behind `after`.
 
     Cost: 1 KV request for each 1,000 deletion records.
     """
