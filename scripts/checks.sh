@@ -31,8 +31,16 @@ start_spark() {
     spark3=$!
     nice .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
     spark4=$!
-    trap 'kill "$spark3" "$spark4" 2>/dev/null; rm -rf "$output"' EXIT
-    trap 'exit 130' INT TERM
+    trap stop_spark EXIT
+    trap 'exit 130' HUP INT TERM
+}
+
+# Stops both after another check has failed, and prints how far they came.
+stop_spark() {
+    kill "$spark3" "$spark4" 2>/dev/null
+    wait "$spark3" "$spark4" 2>/dev/null
+    tail -n 3 "$output/3" "$output/4"
+    rm -rf "$output"
 }
 
 # Waits for both, and prints their output.
@@ -40,7 +48,7 @@ finish_spark() {
     remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
     check "tests on PySpark 4" "$remedy" wait_for "$spark4" "$output/4"
     check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" wait_for "$spark3" "$output/3"
-    trap - EXIT INT TERM
+    trap - EXIT HUP INT TERM
     rm -rf "$output"
 }
 
