@@ -120,16 +120,9 @@ class Overlay:
         self._fronts = [self._fronts[place] for place in open_places]
 
 
-class ListingLine(NamedTuple):
-    """One line of a listing: an object with its framed value, or a common prefix with an empty
-    value."""
-
-    key: bytes
-    value: bytes
-
-    @property
-    def is_prefix(self) -> bool:
-        return not self.value
+ListingLine = tuple[bytes, bytes]
+"""One line of a listing: a key with its framed value, or a common prefix with an empty value.  No
+framed value is empty."""
 
 
 class Page(NamedTuple):
@@ -162,11 +155,11 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
             return Page(tuple(lines), True)
         cut = key.find(delimiter, len(prefix))
         if cut < 0:
-            lines.append(ListingLine(key, value))
+            lines.append((key, value))
             cursor.advance()
         else:
             stem = key[: cut + len(delimiter)]
-            lines.append(ListingLine(stem, b""))
+            lines.append((stem, b""))
             beyond = successor(stem)
             if not beyond:
                 return Page(tuple(lines), False)
@@ -180,7 +173,7 @@ def _flat_page(cursor: Cursor, end: bytes, amount: int) -> Page:
         items = cursor.take(amount + 1 - len(lines), end)
         if not items:
             return Page(tuple(lines), False)
-        lines += [ListingLine(key, value) for key, value in items if value is not TOMBSTONE]
+        lines += [(key, value) for key, value in items if value is not TOMBSTONE]
     return Page(tuple(lines[:amount]), True)
 
 

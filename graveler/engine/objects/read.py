@@ -4,6 +4,7 @@ A read asks the branch record, then its staging tokens, newest first, then the m
 head.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -55,7 +56,7 @@ class ObjectList(NamedTuple):
     """Lines in byte order; a line with `ABSENT` is a common prefix.  `more`: further lines follow
     on the next page."""
 
-    lines: tuple[tuple[str, Entry | Absent], ...]
+    lines: Sequence[tuple[str, Entry | Absent]]
     more: bool
 
 
@@ -129,10 +130,7 @@ def list_objects(repo: OpenRepository, ref: str, query: ListQuery) -> ObjectList
     cursor = view(repo, where, first=query.amount + 1, jumps=jumps)
     page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
     deadline.check("list")
-    lines = tuple(
-        (line.key.decode(), ABSENT if line.is_prefix else recent_entry(line.value))
-        for line in page.lines
-    )
+    lines = [(key.decode(), recent_entry(value) if value else ABSENT) for key, value in page.lines]
     return ObjectList(lines, page.more)
 
 
