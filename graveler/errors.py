@@ -82,6 +82,7 @@ class Code(StrEnum):
     STRATEGY_INVALID = "strategy_invalid"
     PARENT_NUMBER_MISSING = "parent_number_missing"
     NO_PARENT = "no_parent"
+    NOT_BARE = "not_bare"
     # Refused
     READ_ONLY_REPOSITORY = "read_only_repository"
     DEFAULT_BRANCH = "default_branch"

@@ -54,6 +54,9 @@ commit_seconds_max = 14 * 60
 commit_rows_max = 1_000_000  # staged rows that one process scans; a cluster commits more
 import_seconds_max = 11 * 3600
 dump_seconds_max = 11 * 3600
+restore_records_max = 500_000  # of one kind; a worker keeps them all in memory
+restore_bytes_max = 256 * 1024 * 1024  # of one kind: files, and again the records in them
+commit_parents_max = 1_000  # of a restored commit
 job_run_count_max = 12  # attempts in a row of a collection or dump that add no checkpoint
 # Attempts in a row of a commit, merge, landing, import, copy or batch that make no progress.
 job_restart_count_max = 4

@@ -144,7 +144,7 @@ def encode_range(ref: RangeRef) -> tuple[bytes, bytes]:
 def decode_range(value: bytes) -> RangeRef:
     """The range that a metarange record describes.  Raises `Corrupt`."""
     identity, body = unframe(value)
-    m = _parse(pb.RangeData, body, "range description")
+    m = parse(pb.RangeData, body, "range description")
     try:
         name = RangeId(identity.decode("ascii"))
     except UnicodeDecodeError as error:
@@ -155,7 +155,8 @@ def decode_range(value: bytes) -> RangeRef:
 # ---- KV records ----------------------------------------------------------------------------------
 
 
-def _parse(kind: type[M], raw: bytes, subject: str) -> M:
+def parse(kind: type[M], raw: bytes, subject: str) -> M:
+    """A message of `wire.proto`.  Raises `Corrupt`; `subject` names it in the text."""
     try:
         return kind.FromString(raw)
     except DecodeError as error:
@@ -165,7 +166,7 @@ def _parse(kind: type[M], raw: bytes, subject: str) -> M:
 def _record(kind: type[M], raw: bytes, subject: str) -> M:
     if raw[:1] != FORMAT:
         raise Corrupt(f"{subject} has an unknown format: format={raw[:1].hex() or 'none'}")
-    return _parse(kind, raw[1:], subject)
+    return parse(kind, raw[1:], subject)
 
 
 def _bytes(message: Message, rest: bytes = b"") -> bytes:

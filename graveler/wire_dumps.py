@@ -1,4 +1,4 @@
-"""Encodes branches, tags and commits in the format in which lakeFS dumps and restores refs.
+"""Branches, tags and commits in the format in which lakeFS dumps and restores refs.
 
     key: id of the branch, tag or commit        identity: the commit's id, in ASCII
     body: one message of wire.proto             framed like every value of a range
@@ -10,14 +10,17 @@ may import this.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from graveler import wire
 from graveler import wire_pb2 as pb
-from graveler.framing import frame
-from graveler.ids import BranchId, CommitId, TagId
-from graveler.records import Commit, Record
+from graveler.errors import Corrupt
+from graveler.framing import frame, unframe
+from graveler.ids import BranchId, CommitId, MetarangeId, TagId, is_hex64
+from graveler.records import Commit, CommitEntry, Record
 
 _SECOND_NS = 1_000_000_000
+_TIME_NS_MAX = (1 << 63) - 1
 _PACKAGE: Final = "io.treeverse.lakefs.graveler"
 _ENTRY: Final = f".{_PACKAGE}.CommitData.MetadataEntry"
 
@@ -52,6 +55,61 @@ def commit_record(id: CommitId, commit: Commit) -> Record:
 def _record(key: str, commit: CommitId, message: Any) -> Record:
     body: bytes = message.SerializeToString(deterministic=True)
     return key.encode(), frame(commit.encode("ascii"), body)
+
+
+# ---- what a dump holds ---------------------------------------------------------------------------
+
+
+class DumpedRef(NamedTuple):
+    """A branch or a tag of a dump.  Its name is not checked."""
+
+    id: str
+    commit: CommitId
+    hidden: bool = False
+
+
+def branch_of(record: Record) -> DumpedRef:
+    """The branch that a record of a dump holds; its staging tokens are ignored.  Raises
+    `Corrupt`."""
+    body = wire.parse(pb.BranchData, unframe(record[1])[1], "dumped branch")
+    return DumpedRef(body.id, _checked(record, body.id, body.commit_id), body.hidden)
+
+
+def tag_of(record: Record) -> DumpedRef:
+    """The tag that a record of a dump holds.  Raises `Corrupt`."""
+    body = wire.parse(pb.TagData, unframe(record[1])[1], "dumped tag")
+    return DumpedRef(body.id, _checked(record, body.id, body.commit_id))
+
+
+def commit_of(record: Record) -> CommitEntry:
+    """The commit that a record of a dump holds, without its place in the graph except the
+    generation.  Its id is not compared with its hash.  Raises `Corrupt`."""
+    body = wire.parse(pb.CommitData, unframe(record[1])[1], "dumped commit")
+    id = _checked(record, body.id, body.id)
+    created_ns = body.creation_date.seconds * _SECOND_NS + body.creation_date.nanos
+    names = [*body.parents, *([body.meta_range_id] if body.meta_range_id else [])]
+    if not 0 <= created_ns <= _TIME_NS_MAX or not all(map(is_hex64, names)):
+        raise Corrupt(f"commit of a dump is invalid: commit={id}")
+    commit = Commit(
+        committer=body.committer,
+        message=body.message,
+        created_ns=created_ns,
+        metarange=MetarangeId(body.meta_range_id),
+        metadata=dict(body.metadata),
+        parents=tuple(map(CommitId, body.parents)),
+        generation=body.generation,
+        version=body.version,
+    )
+    return CommitEntry(id, commit)
+
+
+def _checked(record: Record, name: str, commit: str) -> CommitId:
+    """The commit of a record whose key, identity and body agree.  Raises `Corrupt`."""
+    key, value = record
+    same = (key, unframe(value)[0]) == (name.encode(), commit.encode())
+    if not same or not is_hex64(commit):
+        raise Corrupt(f"record of a dump contradicts itself: key={key[:80]!r}")
+    return CommitId(commit)
 
 
 # ---- properties ----------------------------------------------------------------------------------

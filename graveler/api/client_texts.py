@@ -55,6 +55,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     "in use",
     ("createRepository", Code.BUCKET_NOT_ALLOWED): "failed to create repository: failed to access "
     "storage",
+    (ANY, Code.NOT_BARE): "can only restore into a bare repository",
     # branches and tags
     (ANY, Code.BRANCH_NOT_FOUND): "branch '{error[branch]}' not found",
     (ANY, Code.BRANCH_EXISTS): "branch already exists: not unique",

@@ -120,4 +120,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "dumpSubmit": dumps.dump_submit,
     "dumpStatus": dumps.dump_status,
     "dumpRefs": dumps.dump_refs,
+    "restoreSubmit": dumps.restore_submit,
+    "restoreStatus": dumps.restore_status,
+    "restoreRefs": dumps.restore_refs,
 }

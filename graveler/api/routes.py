@@ -380,6 +380,16 @@ _UPKEEP = (
           answers={200: "RepositoryDumpStatus"}, **_POOL),
     Route("dumpRefs", "PUT", REPO + "/refs/dump", "refs", "Dump refs and commits now",
           "fs:DumpRefs", _REPOSITORY, answers={201: "RefsDump"}, **_POOL),
+    Route("restoreSubmit", "POST", REPO + "/restore", "repositories",
+          "Begin to restore refs and commits from a dump, into a bare repository",
+          "fs:RestoreRefs", _REPOSITORY, body="RefsRestore", answers={202: "TaskCreation"},
+          **_POOL),
+    Route("restoreStatus", "GET", REPO + "/restore", "repositories", "The status of a restore",
+          "fs:RestoreRefs", _REPOSITORY, (Parameter("task_id", TEXT, required=True),),
+          answers={200: "RepositoryRestoreStatus"}, **_POOL),
+    Route("restoreRefs", "PUT", REPO + "/refs/restore", "refs",
+          "Restore refs and commits from a dump now, into a bare repository", "fs:RestoreRefs",
+          _REPOSITORY, body="RefsRestore", answers={200: ""}, **_POOL),
 )
 # fmt: on
 

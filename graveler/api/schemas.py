@@ -113,6 +113,9 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         generation={"type": "integer", "format": "int64", "minimum": 1, "maximum": 1 << 62},
         force=FLAG,
     ),
+    "RefsRestore": record(
+        "commits_meta_range_id tags_meta_range_id branches_meta_range_id", force=FLAG
+    ),
     "Merge": record(
         "",
         "strategy",
@@ -353,6 +356,12 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         done=BOOLEAN,
         update_time={"type": "string", "format": "date-time"},
         refs=of("RefsDump"),
+    ),
+    "RepositoryRestoreStatus": record(
+        "id done update_time",
+        "error",
+        done=BOOLEAN,
+        update_time={"type": "string", "format": "date-time"},
     ),
     "ImportCreationResponse": record("id"),
     "ImportStatus": record(

@@ -5,13 +5,13 @@ so a table of a dump is never confused with a table of entries.  These tables ar
 rarely read, so they bypass all caches of files and go straight to block storage.  For the engine.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graveler import wire
+from graveler import limits, wire
 from graveler.block.adapter import BlockStore
-from graveler.committed import hash, splice, writer
+from graveler.committed import hash, reader, splice, writer
 from graveler.committed.ranges import (
     METARANGE_PROPERTIES,
     RANGE_PROPERTIES,
@@ -22,7 +22,9 @@ from graveler.committed.ranges import (
     ref_of,
 )
 from graveler.committed.sstable import SstRangeStore
+from graveler.committed.table import SortedTable
 from graveler.committed.tiers import StoredFiles
+from graveler.errors import Corrupt, Unsupported
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import BreakParameters, RangeRef, Record
 
@@ -104,3 +106,58 @@ def write(
             begun.told(ref)
     metarange = tables.write_metarange(namespace, assembler.finish())
     return StoredTable(metarange, (*(ref.id for ref in begun.ranges), *tables.files))
+
+
+def read(
+    blocks: BlockStore, namespace: str, metarange: MetarangeId, marks: Mapping[str, str]
+) -> Iterator[Record]:
+    """All records of a table that another process or lakeFS wrote, in key order; verified.
+
+    The files are looked up in `namespace` only.  Every id is computed again from the records, and
+    the tables must have the properties `marks`.
+
+    Errors: `Gone` if a file is not there; `Corrupt`; `Unsupported` beyond
+    `limits.restore_records_max` or `limits.restore_bytes_max`.  Cost: 1 or 2 requests for each
+    file.  Memory: one range.
+    """
+    tables = DumpTables(blocks, marks)
+    space = Keyspace(tables, namespace, BreakParameters())
+    budget = _Budget()
+    if metarange:
+        budget.spend(0, _opened(space, metarange, marks).length)
+    for ref in space.metarange(metarange).ranges:
+        budget.spend(0, _opened(space, ref.id, marks).length)
+        records: list[Record] = []
+        for columns in reader.range_columns(space, ref):
+            budget.spend(len(columns.keys), columns.size)
+            records += columns.records
+        if hash.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
+            raise Corrupt(f"range does not hash to its id: range={ref.id}")
+        yield from records
+
+
+def _opened(space: Keyspace, name: str, marks: Mapping[str, str]) -> SortedTable:
+    """An open file of a dump.  Raises `Gone`; `Corrupt` if it has other properties."""
+    table = space.open(RangeRef(RangeId(name), b"", b"", 0, 0))
+    assert isinstance(table, SortedTable), "the tables of a dump are files"
+    if table.marks != marks:
+        raise Corrupt(f"table of a dump holds records of another kind: table={name}")
+    return table
+
+
+class _Budget:
+    """Bounds what one table of a dump may hold, whatever its files claim."""
+
+    def __init__(self) -> None:
+        self._records = 0
+        self._bytes = 0
+
+    def spend(self, records: int, size: int) -> None:
+        """Count what was read.  Raises `Unsupported` if it is too much."""
+        self._records += records
+        self._bytes += size
+        if self._records > limits.restore_records_max or self._bytes > limits.restore_bytes_max:
+            raise Unsupported(
+                f"dump too large to restore: at most {limits.restore_records_max} records and "
+                f"{limits.restore_bytes_max} bytes in the table of one kind"
+            )

@@ -34,7 +34,7 @@ from graveler.committed.ranges import (
 from graveler.committed.table import TAIL_LENGTH, BlockCache, SortedTable, StoredChunk
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, StorageFull, Unavailable
-from graveler.ids import MetarangeId, RangeId
+from graveler.ids import MetarangeId, RangeId, is_hex64
 from graveler.records import ABSENT, Absent, RangeRef, Record
 
 _SPLICED_SHARE = 2  # if at least 1/2 of a range's records are in stored blocks, reuse the blocks
@@ -159,6 +159,8 @@ def _first_from(table: SortedTable, key: bytes) -> RangeRef | Absent:
 
 def _decoded_ref(record: Record) -> RangeRef:
     ref = wire.decode_range(record[1])
+    if not is_hex64(ref.id):  # it names a file: no other text may reach an address
+        raise Corrupt("metarange names a range by something that is not an id")
     if ref.max_key != record[0] or ref.min_key > ref.max_key:
         raise Corrupt(f"metarange names a range by a wrong key: range={ref.id}")
     return ref

@@ -10,13 +10,14 @@ from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.records import commit_of
+from graveler.engine.dumps import restore
 from graveler.engine.imports import run
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NoChanges, NotFound
 from graveler.jobs import commit, copy, orders, stepwise
-from graveler.records import ABSENT, Absent, CommitEntry, Job
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
 Landed = CommitEntry | Literal[Absent.ABSENT]
 
@@ -75,6 +76,15 @@ def _dump(task: Task) -> Landed:
     return ABSENT
 
 
+def _restore(task: Task) -> Landed:
+    dump, force = orders.restore_order(task.order)
+    begun = task.job.state is JobState.LANDING
+    task.pulse.land(task.job.progress)
+    attempt = restore.Attempt(task.job.progress, begun, task.pulse.beat)
+    restore.restore(task.repo, dump, attempt, force=force)
+    return ABSENT
+
+
 STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed at their end
 
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
@@ -85,6 +95,7 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.DUMP: _dump,
     orders.LAND: _land,
     orders.COPY: _copy,
+    orders.RESTORE: _restore,
 }
 
 
@@ -126,10 +137,16 @@ def _find_copy(task: Task) -> Landed | None:
     return ABSENT if is_staged else None
 
 
+def _find_restore(task: Task) -> Landed | None:
+    dump, _ = orders.restore_order(task.order)
+    return ABSENT if restore.is_complete(task.repo, dump) else None
+
+
 _FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
     orders.COMMIT: _find_commit,
     orders.MERGE: _find_commit,
     orders.IMPORT: _find_commit,
     orders.LAND: _find_land,
     orders.COPY: _find_copy,
+    orders.RESTORE: _find_restore,
 }

@@ -15,6 +15,7 @@ from graveler.engine.imports.run import KIND as IMPORT
 from graveler.engine.jobs.record import MARK_KEY, JobOrder, once
 from graveler.engine.objects.write import Source
 from graveler.records import ABSENT, Entry, Job
+from graveler.refs.names.restores import DumpIds
 from graveler.wire import decode_entry, encode_entry
 
 COMMIT: Final = "commit"
@@ -23,9 +24,10 @@ COLLECT: Final = "gc"
 COPY: Final = "copy"
 DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
+RESTORE: Final = "restore"
 _STEM_LENGTH = 32
 
-__all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "JobRequest"]
+__all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "RESTORE", "JobRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,18 @@ def is_dry_run(order: JobOrder) -> bool:
     """Whether a collection must not change anything.  Pure."""
     dry_run: bool = json.loads(order.body)["dry_run"]
     return dry_run
+
+
+def restore_asked(dump: DumpIds, *, force: bool) -> JobRequest:
+    """The request to restore a dump of refs.  Pure."""
+    return JobRequest(RESTORE, fields={**dump._asdict(), "force": force})
+
+
+def restore_order(order: JobOrder) -> tuple[DumpIds, bool]:
+    """The dump that a job must restore, and whether it is forced.  Pure."""
+    fields = json.loads(order.body)
+    force: bool = fields.pop("force")
+    return DumpIds(**fields), force
 
 
 def commit_request(job: Job, order: JobOrder) -> tuple[CommitRequest, bool]:

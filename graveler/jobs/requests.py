@@ -1,14 +1,19 @@
-"""Commits, merges and dumps whose client does not wait for the result.  Used by the service."""
+"""Commits, merges, dumps and restores whose client does not wait for the result.
+
+Used by the service.
+"""
 
 from dataclasses import replace
 
 from graveler.engine.commits.merge import message, parse_strategy
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import fresh, head_of
+from graveler.engine.dumps import restore
 from graveler.engine.ports import check_writable
 from graveler.jobs.handover import Desk, begin, newest, submit
-from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest
+from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest, restore_asked
 from graveler.records import ABSENT, Job, JobState
+from graveler.refs.names.restores import DumpIds
 from graveler.staging import area
 
 
@@ -45,6 +50,19 @@ def ask_dump(desk: Desk) -> Job:
     known = newest(desk, request)
     if known is not ABSENT and known.state is JobState.LANDING:
         return begin(desk, request, known)
+    return submit(desk, request, known)
+
+
+def ask_restore(desk: Desk, dump: DumpIds, *, force: bool) -> Job:
+    """Record a restore of refs and enqueue it; if the same restore still runs, return that one.
+
+    Errors: those of `restore.check_bare`.  Cost: that of `restore.check_bare`, 3 KV requests and a
+    message.
+    """
+    request = restore_asked(dump, force=force)
+    known = newest(desk, request)
+    if known is ABSENT or known.ended:
+        restore.check_bare(desk.repo, dump, force=force)
     return submit(desk, request, known)
 
 

@@ -19,7 +19,13 @@ _FORM = (
     f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="content"; filename="n"\r\n'
     f"Content-Type: text/plain\r\n\r\nin a form\r\n--{_BOUNDARY}--\r\n"
 ).encode()
-_IN_PARTS = ("setRepositoryMetadata", "deleteRepositoryMetadata", "deleteObjects")
+_IN_PARTS = (
+    "setRepositoryMetadata",
+    "deleteRepositoryMetadata",
+    "deleteObjects",
+    "restoreRefs",
+    "restoreSubmit",
+)
 _ONCE_MORE = ("mergeIntoBranch-squashed", "importStart")
 _CLAIM_SECONDS = 4 * limits.operation_seconds_max + 1  # a namespace claimed for nothing is free
 NONE_THERE = {"If-None-Match": "*"}
@@ -60,6 +66,7 @@ class Case(NamedTuple):
             "mergeIntoBranchAsync",
             "orderCollection",
             "dumpSubmit",
+            "restoreSubmit",
         )
 
     @property
@@ -266,6 +273,7 @@ _EVENTS = (
          204, (404,)),
 )
 _RULE = {"default_retention_days": 7, "branches": [{"branch_id": "dev", "retention_days": 1}]}
+_DUMP = {f"{kind}_meta_range_id": f"{{{kind}}}" for kind in ("commits", "tags", "branches")}
 _UPKEEP = (
     _get("getGCRules", LAKE + "/settings/gc_rules"),
     _json("setGCRules", "PUT", LAKE + "/settings/gc_rules", _RULE, (204,)),
@@ -285,6 +293,9 @@ _UPKEEP = (
     _bare("dumpSubmit", "POST", LAKE + "/dump", (202,)),
     _get("dumpStatus", "/repositories/spare/dump?task_id={dump}"),
     _bare("dumpRefs", "PUT", LAKE + "/refs/dump", (201,)),
+    _json("restoreSubmit", "POST", "/repositories/bare/restore", _DUMP, (202, 400)),
+    _get("restoreStatus", "/repositories/waiting/restore?task_id={restore}"),
+    _json("restoreRefs", "PUT", "/repositories/bare/refs/restore", _DUMP, (200, 400)),
 )
 # fmt: on
 

@@ -4,6 +4,7 @@
     dev     d on top of the first commit
     clean   e on top of the first commit; nothing uncommitted
     tag     v1, the first commit
+    bare    a repository that a dump of the lake can be restored into
     jobs    an import, a commit and a merge that were begun and not run; a bulk job
 
 Names that requests need (ids of commits, an upload address) are kept with the world.
@@ -80,6 +81,7 @@ def lake(around: Surroundings) -> World:
     ordered = Ask.json("POST", "/repositories/spare/gc/runs", {})
     world.names["collection"] = _done(door, ordered)["id"]
     world.names["dump"] = _done(door, Ask("POST", "/repositories/spare/dump"))["id"]
+    _dump_to_restore(door, world)
     running.later.waiting.clear()
     begun = _done(door, Ask.json("POST", CLEAN + "/bulk", {"mode": "replace"}))
     world.names["bulk job"] = begun["id"]
@@ -90,6 +92,20 @@ def lake(around: Surroundings) -> World:
     world.names["run"] = _condemned(world)
     _done(door, Ask.json("POST", LAKE + "/gc/turns", {"id": "01TURN"}))
     return world
+
+
+def _dump_to_restore(door: Door, world: World) -> None:
+    """A dump of the lake, bare repositories on copies of its files, and a restore that waits."""
+    refs = _done(door, Ask("PUT", LAKE + "/refs/dump"))
+    world.names |= {name.removesuffix("_meta_range_id"): id for name, id in refs.items()}
+    for name in ("bare", "waiting"):
+        for line in world.blocks.list("mem://lake/x/", "", 1_000).lines:
+            if not line.address.endswith("/dummy"):
+                world.blocks.copy(line.address, line.address.replace("lake/x", f"{name}/x", 1))
+        body = {"name": name, "storage_namespace": f"mem://{name}/x"}
+        _done(door, Ask.json("POST", "/repositories?bare=true", body))
+    task = _done(door, Ask.json("POST", "/repositories/waiting/restore", refs))
+    world.names["restore"] = task["id"]
 
 
 def _condemned(world: World) -> str:

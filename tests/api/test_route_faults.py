@@ -37,6 +37,7 @@ _STATUS = {
     "importStart": CLEAN + "/import?id={id}",
     "commitAsync": MAIN + "/commits/async/{id}/status",
     "dumpSubmit": LAKE + "/dump?task_id={id}",
+    "restoreSubmit": "/repositories/bare/restore?task_id={id}",
     "orderCollection": LAKE + "/gc/runs/{id}",
     "to delete": "/repositories/spare/gc/runs/{id}",  # in the lake a cluster has the turn
     "mergeIntoBranchAsync": LAKE + "/refs/dev/merge/clean/async/{id}/status",

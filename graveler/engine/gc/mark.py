@@ -27,7 +27,13 @@ from typing import NamedTuple
 from graveler.engine.dumps import dump
 from graveler.engine.gc.candidates import FILES, Candidates, used_name
 from graveler.engine.gc.content import NO_FILE, Content
-from graveler.engine.gc.retention import get_rule, kept, list_refs, with_ancestors
+from graveler.engine.gc.retention import (
+    check_restored,
+    get_rule,
+    kept,
+    list_refs,
+    with_ancestors,
+)
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt
 from graveler.ids import CommitId, MetarangeId, StagingToken
@@ -85,6 +91,7 @@ def mark(repo: OpenRepository, content: Content, ripe: Due) -> Verdict:
     """
     candidates = content.candidates
     first = list_refs(repo)
+    check_restored(repo, first)
     _strike_staged(repo, candidates, first.tokens)
     for name, _ in uploads.list_all(repo.kv, repo.record):
         candidates.strike(name, is_kept=True)

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Invalid
+from graveler.errors import Conflict, Invalid
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.records import Absent, Commit
 from graveler.refs.gc import retention
@@ -67,6 +67,19 @@ def list_refs(repo: OpenRepository) -> Refs:
     heads = Heads(tuple((each.id, each.branch.commit) for each in named), tagged)
     tokens = (token for each in named for token in each.branch.tokens_newest_first)
     return Refs(heads, frozenset(tokens))
+
+
+def check_restored(repo: OpenRepository, refs: Refs) -> None:
+    """Raises `Conflict` for a repository without its default branch.
+
+    Such a repository is bare: its refs may still be restored, and its namespace may hold the
+    content of their commits.  No request.
+    """
+    if repo.record.default_branch not in dict(refs.heads.branches):
+        raise Conflict(
+            "not collected: the repository has no default branch; restore its refs first: "
+            f"repository={repo.id}"
+        )
 
 
 def get_rule(repo: OpenRepository) -> Retention:

@@ -15,7 +15,13 @@ from graveler.block import address
 from graveler.engine.bulk import job as bulk
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.content import NO_FILE
-from graveler.engine.gc.retention import get_rule, kept, list_refs, with_ancestors
+from graveler.engine.gc.retention import (
+    check_restored,
+    get_rule,
+    kept,
+    list_refs,
+    with_ancestors,
+)
 from graveler.engine.ports import OpenRepository
 from graveler.errors import NotFound
 from graveler.ids import CommitId, MetarangeId
@@ -91,6 +97,7 @@ def judged(repo: OpenRepository) -> Judgement:
     1,000 commits, marks, jobs and unreachable commits; 2 for each bulk job that runs.
     """
     first = list_refs(repo)
+    check_restored(repo, first)
     history = {entry.id: entry.commit for entry in commits.list_all(repo.kv, repo.record)}
     heads = first.heads.joined(list_refs(repo).heads)
     marking.complete(repo, history, heads.commits)

@@ -10,6 +10,8 @@ names the repository that owns a namespace.  The order of the steps has these re
   earlier, also bulk jobs and uploads to addresses that were handed out.
 - Files are deleted only while the claim names this repository and no other repository overlaps the
   namespace, and only files whose names have the forms that a repository generates.
+- Files that are older than the repository stay.  A bare repository may have been created on a
+  namespace that lakeFS, or a lost deployment, has filled.
 - The claim is deleted after the files, so the next owner of the namespace does not share it.
 - Files that were written in the last quarter of the undo period or later stay.  They may belong to
   the next owner: another purge may have removed the claim while this one was slow.
@@ -163,16 +165,22 @@ def _check_alone(repo: OpenRepository) -> None:
 
 
 def _files(repo: OpenRepository, before_ns: int) -> Iterator[ListedObject]:
-    """The files whose names the repository generated, last written before `before_ns`."""
+    """The files whose names the repository generated, last written during its life and before
+    `before_ns`."""
     for folder in (FILES, OBJECTS):
         for file in list_all(repo.blocks, f"{repo.namespace}/{folder}"):
             name = address.relative_to(repo.namespace, file.address)
-            if name is not ABSENT and is_ours(name) and file.head.modified_ns < before_ns:
+            if name is not ABSENT and is_ours(name) and _is_own(repo, file, before_ns):
                 yield file
 
 
+def _is_own(repo: OpenRepository, file: ListedObject, before_ns: int) -> bool:
+    return repo.record.created_ns <= file.head.modified_ns < before_ns
+
+
 def _drop_notes(repo: OpenRepository, before_ns: int, goes_on: _GoesOn) -> bool:
-    """Delete the files of jobs and collections (`_graveler/`) that were written before `before_ns`.
+    """Delete the files of jobs and collections (`_graveler/`) that were written during the life of
+    the repository and before `before_ns`.
 
     A file that the process may not delete stays: the worker of an older deployment has no right to
     delete the lists of collected files.
@@ -186,7 +194,7 @@ def _drop_notes(repo: OpenRepository, before_ns: int, goes_on: _GoesOn) -> bool:
         repo.fanout.map(drop, page)
 
     listed = list_all(repo.blocks, f"{repo.namespace}/{_OWN}")
-    notes = (file for file in listed if file.head.modified_ns < before_ns)
+    notes = (file for file in listed if _is_own(repo, file, before_ns))
     return _drop_all(notes, drop_page, goes_on)
 
 

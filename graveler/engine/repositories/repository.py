@@ -14,6 +14,8 @@ the record, because two repositories on one namespace would collect each other's
   has this uid, or a later repository has taken over the name of the deleted one.
 - If the repository was never created, another creation may take over the claim after a time, when
   its creator cannot be alive.
+- A *bare* repository may take over a namespace that lakeFS has marked as its own, because its refs
+  are restored from there (engine/dumps/restore.py).
 
 A namespace inside another one has a claim of its own, so claims do not detect such overlaps.  The
 *creation note* does: each creation stores its note first, then reads all notes, then all records.
@@ -81,13 +83,14 @@ from graveler.refs.names.repositories import VersionedRepository
 FIRST_MESSAGE = "Repository created"
 _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
 _SALT_BYTES = 16
+_LAKEFS_CLAIM = b"created by lakeFS"  # in the file that lakeFS puts in the place of a claim
 
 
 @dataclass(frozen=True, slots=True)
 class NewRepository:
     """The caller's choices for a new repository.
 
-    - `bare`: create no branch and no commit.
+    - `bare`: create no branch and no commit; the namespace may be one that lakeFS uses.
     - `breaks`: the break parameters; an empty salt means a fresh random one.
     - `staging_shards`: the smallest number of shards of its staging tokens.
     - `content`: the files that the default branch contains from the beginning.
@@ -145,7 +148,7 @@ def _prepare(
     _check_not_creating(repo)
     _check_unused(repo)
     _check_unwatched(repo)
-    _claim(repo)
+    _claim(repo, bare=new.bare)
     if not new.bare:
         _first_branch(repo, _first_commit(repo, new.content))
     if earlier is not ABSENT:
@@ -224,14 +227,14 @@ def _check_unused(repo: OpenRepository) -> None:
             raise _in_use(repo.record)
 
 
-def _claim(repo: OpenRepository) -> None:
+def _claim(repo: OpenRepository, *, bare: bool) -> None:
     place = address.marker(repo.namespace)
     claim = f"{repo.id} {repo.record.uid}\n".encode()
     with suppress(AlreadyExists):
         repo.blocks.put(place, [claim], CREATE)
         return
     head = repo.blocks.head(place)
-    if not _abandoned(repo, place, head):
+    if not (_abandoned(repo, place, head) or (bare and _is_of_lakefs(repo, place))):
         raise _in_use(repo.record)
     try:
         repo.blocks.put(place, [claim], Update(head.etag))
@@ -254,6 +257,10 @@ def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
         # The objects of a deleted repository remain, so its namespace stays claimed.
         return claimant.repository.uid.encode() != words[1] and not _was_replaced(ports, words)
     return False
+
+
+def _is_of_lakefs(ports: Ports, place: str) -> bool:
+    return _LAKEFS_CLAIM in ports.blocks.read(place, 0, limits.name_length_max)
 
 
 def _was_replaced(ports: Ports, words: Sequence[bytes]) -> bool:

@@ -21,26 +21,33 @@ from graveler.refs.keys import DELETED, OLDER_DELETIONS, UPKEEP
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted repository, and the version of this record."""
+    """A deleted repository, and the version of this record.  `created_ns`: 0 in records of older
+    releases."""
 
     id: RepositoryId
     uid: RepositoryUid
     namespace: str
     deleted_ns: int
+    created_ns: int
     version: bytes
 
     @property
     def repository(self) -> Repository:
         """A repository record with the fields that are needed to find its rows and files."""
+        state = RepositoryState.DELETED
         return Repository(
-            self.id, self.uid, self.namespace, BranchId(""), 0, state=RepositoryState.DELETED
+            self.id, self.uid, self.namespace, BranchId(""), self.created_ns, state=state
         )
 
 
 def note(kv: Store, repository: Repository, deleted_ns: int, stamp: bytes) -> None:
     """Record that `repository` is about to be deleted.  One request; may be repeated."""
-    raw = wire.encode_pairs({"namespace": repository.namespace, "deleted_ns": str(deleted_ns)})
-    kv.set(DELETED, _key(repository.id, repository.uid), raw, stamp)
+    pairs = {
+        "namespace": repository.namespace,
+        "deleted_ns": str(deleted_ns),
+        "created_ns": str(repository.created_ns),
+    }
+    kv.set(DELETED, _key(repository.id, repository.uid), wire.encode_pairs(pairs), stamp)
 
 
 def list_all(kv: Store, after: str = "") -> Iterator[Deletion]:
@@ -82,7 +89,8 @@ def set_older_noted(kv: Store, stamp: bytes) -> None:
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:
     pairs = wire.decode_pairs(row.value)
-    return Deletion(id, uid, pairs["namespace"], int(pairs["deleted_ns"]), row.version)
+    deleted_ns, created_ns = int(pairs["deleted_ns"]), int(pairs.get("created_ns", "0"))
+    return Deletion(id, uid, pairs["namespace"], deleted_ns, created_ns, row.version)
 
 
 def _key(id: RepositoryId, uid: RepositoryUid) -> bytes:
