@@ -32,6 +32,14 @@ export PYTHON SITE STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
 # The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
 
+# Two environments are made at a time.  The order lets `make test` check style and types as soon as
+# the first environment is ready, while the others are made.
+ifneq ($(filter setup test,$(MAKECMDGOALS)),)
+MAKEFLAGS += -j2
+$(TOOLED) $(PAGED): | $(READY)
+.venv-spark3/.ready: | .venv-spark4/.ready
+endif
+
 # An environment contains absolute paths, so a copied or moved checkout needs a new one.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): FORCE
@@ -49,7 +57,7 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
+.PHONY: help setup run check test test-spark lint styled coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,13 +91,15 @@ run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types units
 
-test: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types site all
+test: styled $(SPARKS) $(TOOLED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
+	@sh scripts/checks.sh $(BIN) $(JOBS) all
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark
 
-lint: $(READY) ## runs ruff and mypy
+lint: styled ## runs ruff and mypy
+
+styled: $(READY)
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
 
 soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for MINUTES=n; prints one JSON line

@@ -24,6 +24,12 @@ tests() {
         "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
 }
 
+site() {
+    check "site (sphinx, strict)" "the messages above name file and line" \
+        .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
+        docs "${SITE:-build/site}"
+}
+
 # Starts the tests on both versions of PySpark; their output goes into files.
 start_spark() {
     output=$(mktemp -d)
@@ -73,9 +79,7 @@ for group in "$@"; do
             "$bin/mypy" --strict graveler simulator
         ;;
     site)
-        check "site (sphinx, strict)" "the messages above name file and line" \
-            .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
-            docs "${SITE:-build/site}"
+        site
         ;;
     units) # no drivers and no processes: for a run after every edit
         folders=$("$bin/python" -m tests.units) && [ -n "$folders" ] || {
@@ -94,8 +98,9 @@ for group in "$@"; do
         start_spark
         finish_spark
         ;;
-    all) # the tests on Spark use the cores that the other tests leave idle
+    all) # the tests on Spark use the cores that the site and the other tests leave idle
         start_spark
+        site
         tests
         finish_spark
         ;;
@@ -105,4 +110,4 @@ for group in "$@"; do
         ;;
     esac
 done
-echo "== all passed"
+echo "== passed: $*"

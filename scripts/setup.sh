@@ -50,18 +50,21 @@ started=$(date +%s)
 if [ -z "${PYTHON:-}" ] && [ "$(cat "$venv/.ready" 2>/dev/null)" = "$(pwd)" ] && fits "$venv/bin/python"; then
     echo "make setup: updating $venv"
 else
-    echo "make setup: creating $venv with $("$python" --version) (about a minute, once)"
+    echo "make setup: creating $venv with $("$python" --version) (under a minute, once)"
     rm -rf "$venv"
     "$python" -m venv "$venv" || fail "$python could not create $venv" \
         "see the message above; is this folder writable?"
 fi
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-"$venv/bin/python" -m pip install -q --require-hashes --no-deps -r "$lock" || fail \
+# Python compiles a module when it is first imported; most modules never are.  PySpark comes as
+# source, and packing its archives into a wheel takes half a minute if they are compressed again.
+"$venv/bin/python" -m pip install -q --no-compile --require-hashes --no-deps \
+    --config-settings=--build-option=--compression=stored -r "$lock" || fail \
     "pip could not install the locked packages" \
     "see the message above; pip needs a package index (behind a proxy, set HTTPS_PROXY)"
 if [ -n "$package" ]; then
-    "$venv/bin/python" -m pip install -q --no-deps --no-build-isolation -e "$package" || fail \
+    "$venv/bin/python" -m pip install -q --no-compile --no-deps --no-build-isolation -e "$package" || fail \
         "pip could not install the package itself" "see the message above; did pyproject.toml change?"
 fi
 

@@ -217,6 +217,8 @@ def _is_protocol(node: ast.ClassDef) -> bool:
 def _functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     """Every function with its qualified name, methods and nested ones too."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # contains no function
         if isinstance(child, Function):
             yield prefix + child.name, child
         named = isinstance(child, Function | ast.ClassDef)

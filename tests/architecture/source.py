@@ -72,15 +72,18 @@ def parse(path: str, text: str) -> Module:
     return Module(path, text, ast.parse(text, filename=path))
 
 
-@cache
 def modules(*folders: str) -> list[Module]:
-    """Every hand-written module in the folders, sorted by path."""
+    """Every hand-written module in the folders, sorted by path.  A process parses each once."""
+    return [module for folder in folders for module in _modules(folder)]
+
+
+@cache
+def _modules(folder: str) -> list[Module]:
     found = []
-    for folder in folders:
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            if not file.name.endswith(GENERATED):
-                path = file.relative_to(ROOT).as_posix()
-                found.append(parse(path, file.read_text(encoding="utf-8")))
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        if not file.name.endswith(GENERATED):
+            path = file.relative_to(ROOT).as_posix()
+            found.append(parse(path, file.read_text(encoding="utf-8")))
     return found
 
 
@@ -100,8 +103,10 @@ def imports(module: Module) -> Iterator[Import]:
 
 def _statements(node: ast.AST, *, late: bool) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # contains no statement
         yield child, late
-        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         yield from _statements(child, late=late or inside)
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -25,6 +26,7 @@ def exceptions() -> dict[tuple[str, str], int]:
     return {(rule, subject): int(value) for rule, subject, value in entries}
 
 
+@cache
 def violations(rule: Rule) -> list[Violation]:
     found = [each for module in modules(*PRODUCT_FOLDERS) for each in rule(module)]
     if rule in OTHER_RULES:
