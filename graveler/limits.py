@@ -26,6 +26,8 @@ scan_page_count_max = 10_000
 # pages and batches of the API
 page_count_default = 100
 page_count_max = 1_000
+page_seconds_max = 10  # of a page that can be continued: it then ends with what it has found
+jobs_page_count_max = 100  # each with its order, which may have 390 KiB
 bulk_delete_count_max = 1_000
 block_delete_count_max = 1_000
 import_paths_count_max = 100
@@ -122,6 +124,8 @@ ref_modifier_count_max = 100
 ref_distance_max = 10_000_000
 ref_length_max = 1_024
 conflict_paths_reported_max = 100
+merge_resolutions_count_max = 1_000
+merge_resolutions_length_bytes_max = 32 * 1024  # of all prefixes: the commit's metadata holds them
 
 # events
 event_batch_objects_max = 1_000_000

@@ -53,13 +53,20 @@ def message(status: int, text: str, headers: Headers = ()) -> Answer:
 
 def page(results: Sequence[Mapping[str, Any]], more: bool, last: str) -> Answer:
     """A page of a listing.  `last`: continuation token, the last name of this page."""
-    pagination = {
-        "has_more": more,
-        "max_per_page": limits.page_count_max,
-        "next_offset": last if more else "",
-        "results": len(results),
+    return json({"pagination": pagination(len(results), last if more else ""), "results": results})
+
+
+def pagination(
+    count: int, following: str, count_max: int = limits.page_count_max
+) -> dict[str, Any]:
+    """The place of a page with `count` results.  `following`: continuation token; empty: nothing
+    follows."""
+    return {
+        "has_more": bool(following),
+        "max_per_page": count_max,
+        "next_offset": following,
+        "results": count,
     }
-    return json({"pagination": pagination, "results": results})
 
 
 def text_header(name: bytes, value: str) -> tuple[bytes, bytes]:

@@ -1,10 +1,10 @@
-"""Endpoints of branches and tags."""
+"""Endpoints of branches, tags and refs."""
 
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, PLAIN, Answer
 from graveler.api.service import Call
 from graveler.engine.commits import reset
-from graveler.engine.names import branches, tags
+from graveler.engine.names import branches, refs, tags
 from graveler.engine.names.branches import PageQuery
 from graveler.errors import Invalid
 
@@ -88,3 +88,12 @@ def delete_tag(call: Call) -> Answer:
     name, force = call.arguments["tag"], call.query["force"]
     tags.delete_tag(call.repo, name, force=force)
     return NO_CONTENT
+
+
+def get_ref(call: Call) -> Answer:
+    text = call.arguments["ref"]
+    view = refs.get_ref(call.repo, text)
+    shape = {"id": text, "type": view.kind, "commit_id": view.commit, "dirty": view.dirty}
+    if view.branch:
+        shape["branch"] = view.branch
+    return answers.json(shape)

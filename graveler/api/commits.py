@@ -6,10 +6,11 @@ from typing import Any
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine.commits import adopt, diff, log, replay
+from graveler.engine.commits import adopt, diff, log, merge_preview, replay
 from graveler.engine.commits.adopt import NewCommitRecord
 from graveler.engine.commits.diff import DiffPage, DiffQuery
 from graveler.engine.commits.log import LogRequest
+from graveler.engine.commits.merge_preview import ConflictVersions, PreviewQuery
 from graveler.engine.commits.replay import ReplayRequest
 from graveler.errors import Invalid
 from graveler.ids import CommitId, MetarangeId
@@ -51,7 +52,12 @@ def log_commits(call: Call) -> Answer:
         objects=query["objects"],
         prefixes=query["prefixes"],
     )
-    entries, more = log.log(call.repo, call.arguments["ref"], request)
+    ref, author = call.arguments["ref"], query["author"]
+    if author:
+        page = log.log_by(call.repo, ref, request, author)
+        authored = [shapes.commit(each) for each in page.entries]
+        return answers.page(authored, bool(page.following), page.following)
+    entries, more = log.log(call.repo, ref, request)
     results = [shapes.commit(each) for each in entries]
     return answers.page(results, more, entries[-1].id if entries else "")
 
@@ -104,6 +110,32 @@ def diff_refs(call: Call) -> Answer:
         call.repo, left, right, _diff_query(call), three_dot=call.query["type"] == "three_dot"
     )
     return _diff_answer(page, right_stats=call.query["include_right_stats"])
+
+
+def preview_merge(call: Call) -> Answer:
+    query = PreviewQuery(call.query["prefix"], call.query["after"], call.amount)
+    source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
+    page = merge_preview.preview(call.repo, source, destination, query)
+    return answers.json(
+        {
+            "source_commit_id": page.source,
+            "destination_commit_id": page.destination,
+            "base_commit_id": page.base,
+            "counts": page.counts,
+            "complete": not page.following,
+            "results": [_conflict(call, each) for each in page.conflicts],
+            "pagination": answers.pagination(len(page.conflicts), page.following),
+        }
+    )
+
+
+def _conflict(call: Call, conflict: ConflictVersions) -> dict[str, Any]:
+    path, *versions = conflict
+    shape: dict[str, Any] = {"path": path}
+    for side, entry in zip(("base", "source", "destination"), versions, strict=True):
+        if entry is not ABSENT:
+            shape[side] = shapes.full_stats(call.repo.record, path, entry)
+    return shape
 
 
 def find_merge_base(call: Call) -> Answer:

@@ -64,6 +64,7 @@ def merge_request(call: Call) -> MergeRequest:
         message=body.get("message", ""),
         metadata=body.get("metadata", {}),
         strategy=body.get("strategy", ""),
+        resolutions=body.get("resolutions", {}),
         squash=body.get("squash_merge", False),
         allow_empty=body.get("allow_empty", False) or body.get("force", False),
     )

@@ -184,7 +184,11 @@ _COMMITS = (
            Parameter("limit", SWITCH, description="return one page only"),
            Parameter("first_parent", SWITCH),
            Parameter("since", {"type": "string", "format": "date-time"}),
-           Parameter("stop_at", TEXT, description="the last commit of the listing")),
+           Parameter("stop_at", TEXT, description="the last commit of the listing"),
+           Parameter("author", TEXT, description=(
+               "commits whose committer contains this text, whatever the case of letters; "
+               "lakeFS has no such parameter. A page may be short, or empty, and yet not the last"
+           ))),
           answers={200: "CommitList"}, **_WALK),
     Route("diffRefs", "GET", REPO + "/refs/{leftRef}/diff/{rightRef}", "refs",
           "List the differences between two refs", "fs:ListObjects", _REPOSITORY,
@@ -318,6 +322,35 @@ _CLUSTER = (
           answers={200: "CollectionRootList"}, **_POOL),
 )
 
+_STATES = ("queued", "running", "landing", "done", "failed", "cancelled", "expired")
+_JOBS_AMOUNT = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": limits.jobs_page_count_max,
+    "default": limits.jobs_page_count_max,
+}
+_OWN = (
+    Route("getRef", "GET", REF, "graveler",
+          "What a ref expression names: its type, its commit, whether anything is uncommitted",
+          "fs:ReadCommit", _REPOSITORY, answers={200: "NamedRef"}, **_WALK),
+    Route("previewMerge", "GET", _MERGE + "/preview", "graveler",
+          "What a merge would do: counts of this page's paths, and its conflicts in three versions",
+          "fs:ListObjects", _REPOSITORY, (PREFIX, AFTER, AMOUNT), answers={200: "MergePreview"},
+          **_WALK),
+    Route("listJobs", "GET", REPO + "/jobs", "graveler",
+          "List jobs of all kinds, newest first", "fs:ReadRepository", _REPOSITORY,
+          (Parameter("kind", TEXT, description="only jobs of this kind"),
+           Parameter("state", {"type": "string", "enum": ["", *_STATES]},
+                     description="only jobs in this state"),
+           Parameter("amount", _JOBS_AMOUNT), _FOLLOWING),
+          answers={200: "JobList"}, **_WALK),
+    Route("getJob", "GET", REPO + "/jobs/{id}", "graveler", "Get a job of any kind",
+          "fs:ReadRepository", _REPOSITORY, answers={200: "Job"}, **_POOL),
+    Route("cancelJob", "DELETE", REPO + "/jobs/{id}", "graveler",
+          "Cancel a job; 409: it has ended, is landing, or waits for a bulk job",
+          "fs:UpdateRepository", _REPOSITORY, answers={204: ""}, **_POOL),
+)
+
 _RULES = REPO + "/events/rules"
 _EVENTS = (
     Route("listEventRules", "GET", _RULES, "events", "List the event rules of a repository",
@@ -401,6 +434,7 @@ ROUTES: Final = (
     *_COMMITS,
     *_OBJECTS,
     *_CLUSTER,
+    *_OWN,
     *_EVENTS,
     *_UPKEEP,
 )

@@ -124,6 +124,14 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         force=FLAG,
         allow_empty=FLAG,
         squash_merge=FLAG,
+        resolutions={
+            "type": "object",
+            "additionalProperties": choice("source", "dest"),
+            "description": (
+                "The side that conflicts below a prefix take, before the strategy; the longest "
+                "prefix of a path decides. lakeFS has no such field"
+            ),
+        },
     ),
     "RevertCreation": record(
         "ref parent_number",
@@ -275,6 +283,13 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "RepositoryMetadata": PAIRS,
     "Ref": record("id commit_id"),
     "RefList": many("Ref"),
+    "NamedRef": record(
+        "id type commit_id dirty",
+        "branch",
+        type=choice("branch", "tag", "commit"),
+        dirty=BOOLEAN,
+        branch=text("The branch with which the expression begins; absent: none"),
+    ),
     "Commit": record(
         "id parents committer message creation_date meta_range_id",
         parents=items(STRING),
@@ -286,6 +301,28 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     "CommitList": many("Commit"),
     "FindMergeBaseResult": record("source_commit_id destination_commit_id base_commit_id"),
     "MergeResult": record("reference"),
+    "ConflictVersions": record(
+        "path",
+        "",
+        path=text("Its three versions follow; an absent one: the path is not there"),
+        base=of("ObjectStats"),
+        source=of("ObjectStats"),
+        destination=of("ObjectStats"),
+    ),
+    "MergePreview": record(
+        "source_commit_id destination_commit_id base_commit_id counts complete results pagination",
+        base_commit_id=text("Empty: unrelated histories"),
+        counts=record(
+            "added changed removed conflict",
+            added=INTEGER,
+            changed=INTEGER,
+            removed=INTEGER,
+            conflict=INTEGER,
+        ),
+        complete=BOOLEAN,
+        results=items(of("ConflictVersions")),
+        pagination=of("Pagination"),
+    ),
     "DiffObjectStat": record("checksum mtime", "content_type", mtime=INTEGER, metadata=PAIRS),
     "Diff": record(
         "type path path_type",
@@ -345,6 +382,26 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         "id branch bucket prefix suffix path marker creation_date", creation_date=INTEGER, **_BATCH
     ),
     "EventRuleList": record("results", results=items(of("EventRule"))),
+    "Job": record(
+        "id kind state create_time update_time cancellable attempts",
+        "branch",
+        kind=text("commit, merge, import, copy, bulk, landing, dump, collection, batch, …"),
+        state=choice("queued", "running", "landing", "done", "failed", "cancelled", "expired"),
+        create_time={"type": "string", "format": "date-time"},
+        update_time={"type": "string", "format": "date-time"},
+        cancellable=BOOLEAN,
+        attempts=INTEGER,
+        progress=record(
+            "done unit per_second",
+            done=INTEGER,
+            unit=choice("objects", "rows"),
+            per_second={"type": "number"},
+        ),
+        waits_for=text("The bulk job that makes the commit"),
+        commit_id=text("The commit that the job made"),
+        error=record("message code status_code", status_code=INTEGER),
+    ),
+    "JobList": many("Job"),
     "TaskCreation": record("id"),
     "CommitStatus": _task(of("Commit"), waits_for=text("The bulk job that must commit these rows")),
     "MergeStatus": _task(of("MergeResult")),

@@ -1,8 +1,8 @@
 """Three-way merge of keyspaces, path by path, by the identity of values.
 
     base b, source s, destination d; absence counts as an identity
-    s = d → d     s = b → d     d = b → s     otherwise a conflict, or the side that the strategy
-                                              names
+    s = d → d     s = b → d     d = b → s     otherwise a conflict, or the side that a resolution
+                                              of the path, or else the strategy, names
 
 The keys are divided into regions that no range of any side crosses.  In a region where two sides
 hold the same ranges, the rule decides all paths at once, and no range is opened.  In all other
@@ -10,7 +10,9 @@ regions, the paths on which source and base differ are looked up in the destinat
 keys are compared.  For the engine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -36,11 +38,35 @@ _BATCH = 4096
 
 
 class MergeResult(NamedTuple):
-    """The merged metarange; or, if there are conflicts and no strategy, the destination's metarange
-    and the first conflicts."""
+    """The merged metarange; or, if there are conflicts that nothing resolves, the destination's
+    metarange and the first of these conflicts."""
 
     metarange_id: MetarangeId
     conflicts: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resolutions:
+    """Which side a conflict takes: that of the longest prefix of the path in `prefixes`; without
+    one, that of `strategy`."""
+
+    strategy: Strategy = ""
+    prefixes: Mapping[bytes, Strategy] = field(default_factory=dict)
+
+    @cached_property
+    def _lengths(self) -> Sequence[int]:
+        return sorted({len(prefix) for prefix in self.prefixes}, reverse=True)
+
+    def of(self, key: bytes) -> Strategy:
+        """The side that decides the path; empty: nothing does."""
+        for length in self._lengths:
+            side = self.prefixes.get(key[:length])
+            if side is not None:
+                return side
+        return self.strategy
+
+
+UNRESOLVED = Resolutions()
 
 
 class Sides(NamedTuple):
@@ -56,12 +82,12 @@ def merge(
     base_id: MetarangeId,
     source_id: MetarangeId,
     destination_id: MetarangeId,
-    strategy: Strategy = "",
+    resolutions: Resolutions = UNRESOLVED,
 ) -> MergeResult:
     """Merge the changes from base to source into the destination.
 
-    If there are conflicts and no strategy, the result is the destination and at most
-    `limits.conflict_paths_reported_max` conflicts; no metarange is written.  If the result equals
+    If there are conflicts that nothing resolves, the result is the destination and at most
+    `limits.conflict_paths_reported_max` of them; no metarange is written.  If the result equals
     the destination or the source, its id is returned and no metarange is written.
     Cost: reads the ranges that changed on both sides, writes those whose paths change, and one put
     for the metarange.
@@ -78,7 +104,7 @@ def merge(
             break
         taken = _settled(region)
         if taken is None:
-            changes = _ResolvedChanges(space, region, strategy, conflicts)
+            changes = _ResolvedChanges(space, region, resolutions, conflicts)
             applier = Applier(space, assembler, Changes(changes), replace=False)
             applier.over(region.destination, is_tail=is_tail(region.destination, sides))
             continue
@@ -86,7 +112,8 @@ def merge(
             assembler.add_range(ref, is_last=is_tail([ref], sides))
     if conflicts:
         room = limits.conflict_paths_reported_max
-        first = islice(_conflicts(space, sides, b"", b""), room)
+        left = (each for each in _conflicts(space, sides, b"", b"") if not resolutions.of(each.key))
+        first = islice(left, room)
         return MergeResult(destination_id, tuple(first))
     result = assembler.finish()
     if result == tuple(sides.destination):
@@ -171,22 +198,27 @@ def _identity(value: bytes | Absent) -> bytes | Absent:
 
 
 class _ResolvedChanges:
-    """The changes that the merge of a region makes to the destination.  Without a strategy, the
-    first conflict is added to `conflicts` and ends the stream."""
+    """The changes that the merge of a region makes to the destination.  The first conflict that
+    nothing resolves is added to `conflicts` and ends the stream."""
 
     def __init__(
-        self, space: Keyspace, region: Sides, strategy: Strategy, conflicts: list[Difference]
+        self,
+        space: Keyspace,
+        region: Sides,
+        resolutions: Resolutions,
+        conflicts: list[Difference],
     ) -> None:
         self._found = _region_differences(space, region, b"", b"")
-        self._strategy = strategy
+        self._resolutions = resolutions
         self._conflicts = conflicts
 
     def __iter__(self) -> Iterator[Change]:
         for difference in self._found:
             if difference.kind == "conflict":
-                if self._strategy == "dest-wins":
+                side = self._resolutions.of(difference.key)
+                if side == "dest-wins":
                     continue
-                if self._strategy == "":
+                if side == "":
                     self._conflicts.append(difference)
                     return
             yield difference.key, TOMBSTONE if difference.right is ABSENT else difference.right

@@ -155,8 +155,13 @@ class Deadline:
 
         `action` names the operation in the error text; `remedy` ends the text.
         """
-        if self._clock.steady_seconds() > self._end:
+        if self.is_over:
             raise Unavailable(f"{action} took too long and was given up; {remedy}")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time has come."""
+        return self._clock.steady_seconds() > self._end
 
     def checking(self, action: str, remedy: str = "try again") -> Callable[[], None]:
         """`check` as a function without arguments, for code that has no clock."""
@@ -191,3 +196,12 @@ class UnconfirmedWrite:
 def operation_deadline(ports: Ports) -> Deadline:
     """The deadline of an operation that a request waits for: `operation_seconds_max` from now."""
     return Deadline(ports.clock, ports.settings.operation_seconds_max)
+
+
+def page_end(ports: Ports) -> Deadline:
+    """When a page that can be continued ends early, with what it has found so far.
+
+    That is well before the deadline of the operation, which ends without an answer.
+    """
+    seconds = min(limits.page_seconds_max, ports.settings.operation_seconds_max / 2)
+    return Deadline(ports.clock, seconds)

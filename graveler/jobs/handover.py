@@ -27,7 +27,7 @@ from graveler import errors
 from graveler.engine.bulk import handover as bulk_handover
 from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import HandedCommit, NewJob
+from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
 from graveler.engine.ports import OpenRepository
 from graveler.errors import (
     Code,
@@ -208,7 +208,11 @@ def _was_told(desk: Desk, job: Job) -> bool:
 
 def failure(desk: Desk, job: Job) -> GravelerError:
     """The error that ended a job, of its original type and with its code.  Cost: 1 KV request."""
-    order = record.ordered(desk.repo, job.id)
+    return error_of(job, record.ordered(desk.repo, job.id))
+
+
+def error_of(job: Job, order: JobOrder) -> GravelerError:
+    """Like `failure`, with the job's order read before.  Pure."""
     kind = getattr(errors, order.error_kind, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
         kind = errors.Internal
@@ -281,11 +285,20 @@ def standing(desk: Desk, kind: str, job_id: str) -> JobStanding:
     job = record.status(desk.repo, job_id)
     if job.kind != kind:
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
-    now = commit.standing(desk.repo, job) if kind == COMMIT else JobStanding(job, "")
-    revive(desk, now.job)
+    now = look(desk, job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):
         with suppress(Unavailable):  # then an equal request gets this result once more
             record.note_told(desk.repo, job.id)
+    return now
+
+
+def look(desk: Desk, job: Job) -> JobStanding:
+    """A job that was read before, as it is now, and the bulk job that it waits for.
+
+    If no worker runs the job, it is enqueued again.  Its result does not count as received.
+    """
+    now = commit.standing(desk.repo, job) if job.kind == COMMIT else JobStanding(job, "")
+    revive(desk, now.job)
     return now
 
 

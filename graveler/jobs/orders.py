@@ -69,20 +69,19 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
     """The request of a merge of what `source` names when the merge runs.  A commit id as `source`
     always names the same.  Pure.
     """
-    return JobRequest(
-        MERGE,
-        branch,
-        {
-            "source": source,
-            "message": request.message,
-            "committer": request.committer,
-            "metadata": dict(request.metadata),
-            "strategy": request.strategy,
-            "squash": request.squash,
-            "allow_empty": request.allow_empty,
-            "force": force,
-        },
-    )
+    fields = {
+        "source": source,
+        "message": request.message,
+        "committer": request.committer,
+        "metadata": dict(request.metadata),
+        "strategy": request.strategy,
+        "squash": request.squash,
+        "allow_empty": request.allow_empty,
+        "force": force,
+    }
+    if request.resolutions:  # requests without any have the ids that they always had
+        fields["resolutions"] = dict(request.resolutions)
+    return JobRequest(MERGE, branch, fields)
 
 
 def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:

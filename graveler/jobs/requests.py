@@ -5,7 +5,7 @@ Used by the service.
 
 from dataclasses import replace
 
-from graveler.engine.commits.merge import message, parse_strategy
+from graveler.engine.commits.merge import message, parse_resolutions
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import fresh, head_of
 from graveler.engine.dumps import restore
@@ -70,7 +70,7 @@ def _settled(desk: Desk, request: JobRequest) -> JobRequest:
     """The merge with its source resolved to a commit, and with a message that names the original
     source.
     """
-    parse_strategy(request.fields["strategy"])
+    parse_resolutions(request.fields["strategy"], request.fields.get("resolutions", {}))
     source = request.fields["source"]
     text = request.fields["message"] or message(source, request.branch)
     source_id = head_of(desk.repo, source).id

@@ -28,11 +28,14 @@ from simulator.model.model import (
 )
 
 Side = Blob | Literal[Absent.ABSENT]
+Resolutions = tuple[
+    tuple[str, Literal["source", "dest"]], ...
+]  # distinct prefixes with their sides
 
 
 class MergeResult(NamedTuple):
-    """The result of a three-way merge: the tree (the strategy decides conflicts), and the
-    conflicts."""
+    """The result of a three-way merge: the tree (resolutions and the strategy decide conflicts),
+    and the conflicts; with resolutions only those that nothing decides."""
 
     tree: dict[str, Blob]
     conflicts: tuple[str, ...]
@@ -62,7 +65,21 @@ def merge_base(model: Model, one: CommitKey, other: CommitKey) -> CommitKey:
     return min(found, key=lambda key: (-model.commits[key].generation, model.ids[key]))
 
 
-def three_way(base: Tree, source: Tree, dest: Tree, strategy: Strategy = "") -> MergeResult:
+def side_of(path: str, resolutions: Resolutions, strategy: Strategy) -> Strategy:
+    """The side that decides a conflict: that of the longest prefix, else the strategy's."""
+    prefixes = [(len(prefix), side) for prefix, side in resolutions if path.startswith(prefix)]
+    if not prefixes:
+        return strategy
+    return "source-wins" if max(prefixes)[1] == "source" else "dest-wins"
+
+
+def three_way(
+    base: Tree,
+    source: Tree,
+    dest: Tree,
+    strategy: Strategy = "",
+    resolutions: Resolutions = (),
+) -> MergeResult:
     """The rule, path by path."""
     tree: dict[str, Blob] = {}
     conflicts = []
@@ -73,8 +90,10 @@ def three_way(base: Tree, source: Tree, dest: Tree, strategy: Strategy = "") -> 
         elif d == b:
             chosen = s
         else:
-            conflicts.append(path)
-            chosen = s if strategy == "source-wins" else d
+            side = side_of(path, resolutions, strategy)
+            if not side or not resolutions:
+                conflicts.append(path)
+            chosen = s if side == "source-wins" else d
         if chosen is not ABSENT:
             tree[path] = chosen
     return MergeResult(tree, tuple(conflicts))
@@ -155,6 +174,7 @@ class Options(NamedTuple):
     strategy: Strategy = ""
     squash: bool = False
     parent_number: int = 0
+    resolutions: Resolutions = ()
 
 
 PLAIN: Final = Options()
@@ -174,7 +194,7 @@ def merge(
     sides = _Sides(*(model.commits[key] for key in (base, theirs, ours)))
     if _same(sides.base, sides.source) and not draft.allow_empty:
         raise NoChanges("model: merge: no changes")
-    merged = sides.merged(options.strategy)
+    merged = sides.merged(options.strategy, options.resolutions)
     _refuse_conflicts(merged, options.strategy)
     parents = (ours,) if options.squash else (ours, theirs)
     has_table = sides.has_table(merged.tree)
@@ -186,8 +206,9 @@ class _Sides(NamedTuple):
     source: ModelCommit
     dest: ModelCommit
 
-    def merged(self, strategy: Strategy = "") -> MergeResult:
-        return three_way(self.base.content, self.source.content, self.dest.content, strategy)
+    def merged(self, strategy: Strategy = "", resolutions: Resolutions = ()) -> MergeResult:
+        contents = (side.content for side in self)
+        return three_way(*contents, strategy, resolutions)
 
     def has_table(self, tree: Tree) -> bool:
         """Whether the merge has a table.  It takes the side that equals the result; if both do, the

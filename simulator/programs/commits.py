@@ -5,7 +5,7 @@ Each draws its arguments, runs on engine and model, and compares.  For `verbs.py
 
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from graveler.engine.commits import commit, log, merge, replay, reset
 from graveler.records import CommitEntry, Strategy
@@ -15,6 +15,8 @@ from simulator.programs.arguments import a_branch, a_ref
 from simulator.programs.world import World
 
 COMMITTER: Final = "program"
+_PREFIXES: Final = ("", "a", "a/", "a/b", "b/x/", "c", "z/", "z/0")
+_SIDES: Final[tuple[Literal["source", "dest"], ...]] = ("source", "dest")
 
 
 def make_commit(world: World, rng: random.Random, branch: str = "") -> None:
@@ -36,10 +38,12 @@ def merge_into(world: World, rng: random.Random) -> None:
     draft = world.draft(rng.random() < 0.1)
     strategies: list[Strategy] = ["", "", "", "dest-wins", "source-wins"]
     options = mm.Options(rng.choice(strategies), rng.random() < 0.15)
+    options = options._replace(resolutions=_resolutions(draft.message))
     request = merge.MergeRequest(
         COMMITTER,
         draft.message,
         strategy=options.strategy,
+        resolutions=dict(options.resolutions),
         squash=options.squash,
         allow_empty=draft.allow_empty,
         created_ns=draft.created_ns,
@@ -50,6 +54,14 @@ def merge_into(world: World, rng: random.Random) -> None:
         lambda: merge.merge(world.opened, source, dest, request),
         lambda: mm.merge(world.model, source, dest, draft, options),
     )
+
+
+def _resolutions(message: str) -> mm.Resolutions:
+    """Some resolutions, drawn from the message: the draws of the program stay what they were."""
+    rng = random.Random(message)
+    count = rng.choice((0, 0, 1, 2, 4))
+    prefixes = rng.sample(_PREFIXES, count)
+    return tuple((prefix, rng.choice(_SIDES)) for prefix in prefixes)
 
 
 def revert(world: World, rng: random.Random) -> None:

@@ -73,7 +73,8 @@ def commit_empty(client: Client, call: Call) -> str:
 
 
 def merge_(client: Client, call: Call) -> str:
-    request = merge.MergeRequest("sim", strategy="source-wins", allow_empty=True)
+    sides: dict[str, merge.Side] = {"": "dest", "m": "source"}  # what changed is m1 and m2
+    request = merge.MergeRequest("sim", resolutions=sides, allow_empty=True)
     return merge.merge(client.opened, client.stage.other, call.branch, request)
 
 

@@ -264,6 +264,16 @@ _CLUSTER = (
     _get("listStagedRows", MAIN + "/staging/tokens/{token}/0"),
     _get("listCollectionRoots", LAKE + "/gc/roots"),
 )
+_OWN = (
+    _get("getRef", REF),
+    _get("previewMerge", LAKE + "/refs/dev/merge/clean/preview"),
+    _json("mergeIntoBranch", "POST", LAKE + "/refs/dev/merge/clean",
+          {"resolutions": {"": "source"}}, (200, 400), "resolved"),
+    _get("logCommits", REF + "/commits?author=nobody", "of an author"),
+    _get("listJobs", LAKE + "/jobs"),
+    _get("getJob", LAKE + "/jobs/{merge job}"),
+    _bare("cancelJob", "DELETE", LAKE + "/jobs/{merge job}"),
+)
 _RULES = LAKE + "/events/rules"
 _EVENTS = (
     _get("listEventRules", _RULES),
@@ -307,6 +317,7 @@ CASES = (
     *_COMMITS,
     *_OBJECTS,
     *_CLUSTER,
+    *_OWN,
     *_EVENTS,
     *_UPKEEP,
 )

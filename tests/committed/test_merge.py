@@ -55,7 +55,7 @@ def test_the_published_table(space: Keyspace, row: tuple[object, ...]) -> None:
         assert merged.metarange_id == ids[2]
         assert merged.conflicts == (Difference("conflict", b"k", sides[2], sides[1]),)  # type: ignore[arg-type]
         for strategy, winner in (("dest-wins", sides[2]), ("source-wins", sides[1])):
-            won = merge.merge(space, base, source, destination, strategy)  # type: ignore[arg-type]
+            won = merge.merge(space, base, source, destination, merge.Resolutions(strategy))  # type: ignore[arg-type]
             assert reader.get(space, won.metarange_id, b"k") == winner
             assert won.conflicts == ()
     else:

@@ -152,7 +152,7 @@ class World:
         kept, taken, conflicts = expected_merge(base, source, destination)
         expected: dict[Strategy, Tree] = {"dest-wins": kept, "source-wins": taken}
         for strategy, tree in expected.items():
-            merged = merge.merge(self.space, *ids, strategy)
+            merged = merge.merge(self.space, *ids, merge.Resolutions(strategy))
             found = self.read(merged.metarange_id)
             assert identities(found) == identities(tree)
             assert all(held in (source.get(p), destination.get(p)) for p, held in found.items())

@@ -16,6 +16,12 @@ from tests.simulation.mutants import (
 
 LATER_MUTANTS = (
     Mutant(
+        "T1",
+        "the shortest prefix of a path resolves its conflict, not the longest",
+        ("merge", "clean"),
+        (Edit("committed.merge", "Resolutions.of", "self._lengths", "reversed(self._lengths)"),),
+    ),
+    Mutant(
         "R1a",
         "a superseding commit is looked for by the newest token of one's own",
         ("commits", "clean"),

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.committed import diff, merge, reader
 from graveler.engine.commits.records import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.commits.seal import nothing_staged
 from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline
 from graveler.framing import identity_of
 from graveler.ids import NO_METARANGE, MetarangeId, parse_branch_id, parse_prefix
@@ -22,9 +23,11 @@ from graveler.records import (
     ABSENT,
     TOMBSTONE,
     Absent,
+    Branch,
     CommitEntry,
     Difference,
     Entry,
+    Versioned,
 )
 from graveler.refs.graph import graph
 from graveler.staging import stack
@@ -107,9 +110,34 @@ def diff_branch(repo: OpenRepository, branch: str, query: DiffQuery) -> DiffPage
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.  Cost with one shard: 2 KV
     requests if the rows fit into one request, and the ranges that contain the staged paths.
     """
-    name, prefix = parse_branch_id(branch), parse_prefix(query.prefix)
+    name = parse_branch_id(branch)
     deadline = operation_deadline(repo)
-    seen = fresh(repo, name).branch
+    return _uncommitted(repo, fresh(repo, name).branch, query, deadline)
+
+
+def is_dirty(repo: OpenRepository, seen: Versioned) -> bool:
+    """Whether a branch has uncommitted changes.  Rows that repeat what is committed are none.
+
+    Errors: `Unavailable` after the deadline.  Cost with one shard: 1 KV request if nothing is
+    staged; else 1 more if the rows fit into one request, and the ranges that contain the staged
+    paths.
+    """
+    if nothing_staged(repo, seen):
+        return False
+    page = _uncommitted(repo, seen.branch, DiffQuery(amount=1), operation_deadline(repo))
+    return bool(page.lines)
+
+
+def _uncommitted(
+    repo: OpenRepository, seen: Branch, query: DiffQuery, deadline: Deadline
+) -> DiffPage:
+    return page_of(staged_changes(repo, seen, query.prefix, deadline), query)
+
+
+def staged_changes(repo: OpenRepository, seen: Branch, stem: str, deadline: Deadline) -> From:
+    """The uncommitted changes of a branch below the prefix `stem`, as a function of the first
+    key."""
+    prefix = parse_prefix(stem)
     metarange = commit_of(repo, seen.commit).metarange
 
     def uncommitted(start: bytes) -> Iterator[Difference]:
@@ -128,7 +156,7 @@ def diff_branch(repo: OpenRepository, branch: str, query: DiffQuery) -> DiffPage
             for key, value in batch:
                 yield from _judged(key, old.get(key, ABSENT), value)
 
-    return page_of(uncommitted, query)
+    return uncommitted
 
 
 def _judged(key: bytes, old: bytes | Absent, value: object) -> Iterator[Difference]:

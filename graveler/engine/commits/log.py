@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.committed import diff, reader
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits.records import commit_of, head_of, timed_lookup
-from graveler.engine.ports import OpenRepository, keyspace, operation_deadline
+from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
 from graveler.errors import Gone, Invalid
 from graveler.framing import identity_of
 from graveler.ids import (
@@ -71,6 +71,43 @@ def log(
     two adjacent commits do not share.  A page with `after` does not read all commits before it
     (`refs/graph/log.py`): it looks up only merges and the commits that they brought in.
     """
+    entries, query = _selected(repo, ref, request)
+    return walks.log_page(entries, query)
+
+
+class AuthoredPage(NamedTuple):
+    """Commits of one page, newest first.  `following`: the commit behind which the next page
+    begins; empty if nothing follows."""
+
+    entries: tuple[CommitEntry, ...]
+    following: str
+
+
+def log_by(repo: OpenRepository, ref: str, request: LogRequest, author: str) -> AuthoredPage:
+    """One page of the log with only those commits whose committer contains `author`, whatever the
+    case of letters.
+
+    A page ends early, perhaps without any commit, when it has used its time (`ports.page_end`); the
+    next page continues behind the last commit that was examined.  So a log of any length can be
+    searched.  Another page is announced if commits are left, whoever made them.
+    Errors and cost: those of `log`.
+    """
+    entries, query = _selected(repo, ref, request)
+    end, name = page_end(repo), author.casefold()
+    authored: list[CommitEntry] = []
+    last = ""
+    for entry in entries:
+        if len(authored) == query.amount or (last and end.is_over):
+            return AuthoredPage(tuple(authored), "" if query.limit else last)
+        if name in entry.commit.committer.casefold():
+            authored.append(entry)
+        last = entry.id
+    return AuthoredPage(tuple(authored), "")
+
+
+def _selected(
+    repo: OpenRepository, ref: str, request: LogRequest
+) -> tuple[Iterator[CommitEntry], walks.LogQuery]:
     if len(request.objects) + len(request.prefixes) > limits.log_paths_count_max:
         raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
     keys = [parse_path(path, "objects") for path in request.objects]
@@ -87,7 +124,7 @@ def log(
     entries = walks.log(timed_lookup(repo, "log", operation_deadline(repo)), start, query)
     if keys or stems:
         entries = _touching(repo, entries, keys, stems)
-    return walks.log_page(entries, query)
+    return entries, query
 
 
 def _ref_or_absent(repo: OpenRepository, ref: str) -> CommitId | Literal[Absent.ABSENT]:

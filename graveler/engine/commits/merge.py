@@ -4,24 +4,34 @@ The merge decides each path on its own:
 
     both sides are equal          take that value
     one side equals the base      take the other side
-    else                          a conflict: refuse the merge, or take the strategy's side
+    else                          a conflict: refuse the merge, or take the side that is named
+
+A side is named for all conflicts (the strategy), or for those below a prefix (a resolution).  The
+longest prefix of a path decides.
 
 The source ref is resolved once.  The destination is the branch's head at the moment when the commit
 lands.  If there are several best common ancestors, the base is the one of greatest generation, then
 of smallest id.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
+from graveler import limits
 from graveler.committed import diff
 from graveler.committed import merge as trees
-from graveler.committed.merge import MergeResult
+from graveler.committed.merge import MergeResult, Resolutions
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import land
 from graveler.engine.commits.diff import NARROWER, DiffPage, DiffQuery, base_metarange, page_of
-from graveler.engine.commits.messages import STRATEGY_KEY, check_message, check_metadata
+from graveler.engine.commits.messages import (
+    RESOLUTIONS_KEY,
+    STRATEGY_KEY,
+    check_message,
+    check_metadata,
+)
 from graveler.engine.commits.records import check_kept, commit_of, head_of, resolved
 from graveler.engine.commits.seal import Once
 from graveler.engine.ports import (
@@ -44,6 +54,9 @@ from graveler.ids import (
 )
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Difference, Strategy
 
+Side = Literal["source", "dest"]
+_WINNERS: Final[Mapping[str, Strategy]] = {"source": "source-wins", "dest": "dest-wins"}
+
 # Arguments: space, base, source, destination, first key, prefix.
 _Differences = Callable[
     [Keyspace, MetarangeId, MetarangeId, MetarangeId, bytes, bytes], Iterator[Difference]
@@ -56,6 +69,8 @@ class MergeRequest:
 
     - `message`: empty means the default message.
     - `strategy`: `dest-wins`, `source-wins`, or empty: a conflict refuses the merge.
+    - `resolutions`: prefixes of paths, each with the side that its conflicts take.  They precede
+      the strategy.  The commit's metadata records them.
     - `squash`: the commit has the destination as its only parent.
     - `allow_empty`: make a commit even if the source changed nothing since the merge base.
     - `created_ns`: ABSENT means now.
@@ -67,6 +82,7 @@ class MergeRequest:
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     strategy: str = ""
+    resolutions: Mapping[str, Side] = field(default_factory=dict)
     squash: bool = False
     allow_empty: bool = False
     created_ns: int | Literal[Absent.ABSENT] = ABSENT
@@ -94,7 +110,7 @@ def merge(
     check_writable(repo.record, force)
     check_message(request.message)
     check_metadata(request.metadata)
-    strategy = parse_strategy(request.strategy)
+    resolutions = parse_resolutions(request.strategy, request.resolutions)
     target = resolved(repo, source)
     if target.branch_id == name and target.staged:
         raise Invalid(
@@ -114,7 +130,7 @@ def merge(
         if not (request.allow_empty or force) and _equals(space, base, source_head):
             raise NoChanges(f"update branch {name}: no changes", branch=name)
         metaranges = base, source_head.commit.metarange, head.commit.metarange
-        merged = trees.merge(space, *metaranges, strategy)
+        merged = trees.merge(space, *metaranges, resolutions)
         check_conflicts(merged, f"update branch {name}")
         return _drawn(repo, request, source, name, merged.metarange_id, (head.id, source_head.id))
 
@@ -134,7 +150,22 @@ def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:
     return next(diff.diff(space, base, metarange), None) is None
 
 
-def parse_strategy(text: str) -> Strategy:
+def parse_resolutions(strategy: str, named: Mapping[str, str]) -> Resolutions:
+    """How a request decides conflicts.  `named`: prefixes with their sides.  Raises `Invalid`."""
+    if len(named) > limits.merge_resolutions_count_max:
+        raise Invalid(f"resolutions: at most {limits.merge_resolutions_count_max}")
+    prefixes: dict[bytes, Strategy] = {}
+    for prefix, side in named.items():
+        if side not in _WINNERS:
+            raise Invalid(f"resolutions: a side is 'source' or 'dest': prefix={prefix!r:.200}")
+        prefixes[parse_prefix(prefix, "resolutions")] = _WINNERS[side]
+    if sum(map(len, prefixes)) > limits.merge_resolutions_length_bytes_max:
+        most = limits.merge_resolutions_length_bytes_max
+        raise Invalid(f"resolutions are too large: at most {most} bytes of prefixes")
+    return Resolutions(_strategy(strategy), prefixes)
+
+
+def _strategy(text: str) -> Strategy:
     """The strategy: empty, `dest-wins` or `source-wins`.  Raises `Invalid` for another text."""
     for strategy in get_args(Strategy):
         if text == strategy:
@@ -157,12 +188,15 @@ def _drawn(
     metarange: MetarangeId,
     parents: tuple[CommitId, ...],
 ) -> Commit:
+    metadata = {**request.metadata, STRATEGY_KEY: request.strategy or "default"}
+    if request.resolutions:
+        metadata[RESOLUTIONS_KEY] = json.dumps(dict(request.resolutions), sort_keys=True)
     return Commit(
         committer=request.committer,
         message=request.message or message(source, destination),
         created_ns=given_or_now(ports, request.created_ns),
         metarange=metarange,
-        metadata={**request.metadata, STRATEGY_KEY: request.strategy or "default"},
+        metadata=metadata,
         parents=parents[:1] if request.squash else parents,
     )
 

@@ -9,7 +9,9 @@ from graveler import limits
 from graveler.errors import Invalid
 
 NO_CHANGES = "commit: no changes"
-STRATEGY_KEY = ".lakefs.merge.strategy"  # a key of the commit's metadata
+# Keys of the commit's metadata.
+STRATEGY_KEY = ".lakefs.merge.strategy"
+RESOLUTIONS_KEY = ".graveler.merge.resolutions"
 
 
 def check_message(message: str) -> None:

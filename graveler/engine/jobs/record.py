@@ -18,7 +18,7 @@ A job ends once; a second end changes nothing.  Used by imports and by the deliv
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -131,6 +131,9 @@ class JobOrder:
     error_fields: str = ""
 
 
+NO_ORDER: Final = JobOrder("", CommitId(""))
+
+
 # ---- begin, status, cancel -----------------------------------------------------------------------
 
 
@@ -172,21 +175,25 @@ def status(repo: OpenRepository, job_id: str) -> Job:
 def ordered(repo: OpenRepository, job_id: JobId) -> JobOrder:
     """The order of a job; empty if the job has no order.  Cost: 1 KV request."""
     fields = record.order_of(repo.kv, repo.record, job_id)
-    if fields is ABSENT:
-        return JobOrder("", CommitId(""))
-    since = CommitId(fields[_SINCE])
-    is_told, result = bool(fields.get(_TOLD, "")), fields.get(_RESULT, "")
-    handed = HandedCommit(fields.get(_WANTED, ""), fields.get(_WAITS_FOR, ""))
-    runs, furthest = int(fields.get(_RUNS, "0")), int(fields.get(_FURTHEST, "0"))
+    return NO_ORDER if fields is ABSENT else _order(fields)
+
+
+def orders_of(repo: OpenRepository, jobs: Sequence[JobId]) -> Mapping[JobId, JobOrder]:
+    """The orders of these jobs, without those that have none.  Cost: 1 KV request for 1,000."""
+    stored = record.orders_of(repo.kv, repo.record, jobs)
+    return {job: _order(fields) for job, fields in stored.items()}
+
+
+def _order(fields: record.Order) -> JobOrder:
     return JobOrder(
         fields[_BODY],
-        since,
+        CommitId(fields[_SINCE]),
         fields.get(_KIND, ""),
-        is_told,
-        result,
-        handed,
-        runs,
-        furthest,
+        bool(fields.get(_TOLD, "")),
+        fields.get(_RESULT, ""),
+        HandedCommit(fields.get(_WANTED, ""), fields.get(_WAITS_FOR, "")),
+        int(fields.get(_RUNS, "0")),
+        int(fields.get(_FURTHEST, "0")),
         fields.get(_INTENT, ""),
         fields.get(_CODE, ""),
         fields.get(_FIELDS, ""),
@@ -287,6 +294,22 @@ def cancel(repo: OpenRepository, job_id: str, kind: str) -> None:
         if _put(repo, cancelled, seen):
             return
     raise Unavailable("job not cancelled: its record kept changing; try again")
+
+
+def cancel_any(repo: OpenRepository, job_id: str) -> None:
+    """Cancel a job of any kind that has not begun to land: it lands nothing, now or later.
+
+    Whoever waits for its result gets a `Conflict`.  Idempotent.  Errors: `NotFound`; `Conflict` if
+    the job is landing, has completed, or waits for a bulk job, which can be cancelled itself;
+    `Unavailable`.  Cost: 6 KV requests.
+    """
+    job = status(repo, job_id)
+    waits_for = ordered(repo, job.id).handed.job
+    if waits_for:
+        raise Conflict(f"job waits for a bulk job; cancel that one: id={job.id} job={waits_for}")
+    # First, because a client may be told of the end as soon as the job has ended.
+    record.amend(repo.kv, repo.record, job.id, {_KIND: Conflict.__name__}, repo.ids)
+    cancel(repo, job.id, job.kind)
 
 
 # ---- ownership -----------------------------------------------------------------------------------

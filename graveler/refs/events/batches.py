@@ -8,6 +8,7 @@ that deliveries rarely wait for each other.  Each counter names its batch, and i
 compare-and-swap too.  For the engine.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from graveler import wire
@@ -59,8 +60,18 @@ class StoredBatches(NamedTuple):
 def get(kv: Store, repository: Repository, rule: str) -> StoredBatches:
     """The batches of a rule.  One request."""
     row = kv.get(space(repository), batch_key(rule))
-    if row is ABSENT:
-        return StoredBatches(Batches(), ABSENT)
+    return StoredBatches(Batches(), ABSENT) if row is ABSENT else _stored(row)
+
+
+def of_rules(kv: Store, repository: Repository, rules: Sequence[str]) -> Mapping[str, Batches]:
+    """The batches of these rules, without rules that had none so far.  One request for each
+    1,000."""
+    places = {rule: (space(repository), batch_key(rule)) for rule in rules}
+    rows = kv.get_many(list(places.values())) if places else {}
+    return {rule: _stored(rows[place]).batches for rule, place in places.items() if place in rows}
+
+
+def _stored(row: Row) -> StoredBatches:
     pairs = wire.decode_pairs(row.value)
     closing = tuple(
         ClosingBatch(

@@ -12,7 +12,7 @@
 For the engine.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from graveler import wire
@@ -85,6 +85,15 @@ def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[A
     """The order of a job; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), job_order_key(job))
     return ABSENT if row is ABSENT else wire.decode_pairs(row.value)
+
+
+def orders_of(kv: Store, repository: Repository, jobs: Sequence[JobId]) -> Mapping[JobId, Order]:
+    """The orders of these jobs, without those that have none.  One request for each 1,000."""
+    places = {job: (space(repository), job_order_key(job)) for job in jobs}
+    rows = kv.get_many(list(places.values())) if places else {}
+    return {
+        job: wire.decode_pairs(rows[place].value) for job, place in places.items() if place in rows
+    }
 
 
 def amend(

@@ -1,12 +1,13 @@
 """The merge rule in all of its rows, conflicts in full, and which merge base is taken."""
 
 import itertools
+import json
 
 import pytest
 
 from graveler import identity
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine.commits import adopt, diff, log, merge, replay, reset
+from graveler.engine.commits import adopt, diff, log, merge, messages, replay, reset
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
@@ -408,3 +409,56 @@ def test_a_branch_made_again_sees_nothing_of_the_old_one(lake: Lake) -> None:
     lake.branch("dev")
     assert lake.tree("dev") == {}
     assert lake.record("dev").rev > revision
+
+
+# ---- resolutions ---------------------------------------------------------------------------------
+
+
+def test_the_longest_prefix_of_a_path_decides_its_conflict(lake: Lake) -> None:
+    paths = ("a/1", "a/b/1", "a/b/c", "b", "z")
+    _three(lake, {path: ("b", "s", "d") for path in paths})
+    sides: dict[str, merge.Side] = {"": "dest", "a/": "source", "a/b/": "dest", "a/b/c": "source"}
+    made = lake.merge("dev", resolutions=sides)
+    got = lake.tree(made)
+    assert [got[path] for path in paths] == ["s", "d", "s", "d", "d"]
+    assert {"only_dev", "only_main"} <= set(got)
+    recorded = log.get_commit(lake.opened, made).commit.metadata
+    assert json.loads(recorded[messages.RESOLUTIONS_KEY]) == sides
+    assert recorded[messages.STRATEGY_KEY] == "default"
+
+
+def test_conflicts_that_nothing_resolves_refuse_the_merge(lake: Lake) -> None:
+    _three(lake, {path: ("b", "s", "d") for path in ("a/1", "a/2", "b", "c")})
+    before = lake.tree()
+    with pytest.raises(MergeConflict) as refusal:
+        lake.merge("dev", resolutions={"a/": "source", "b": "dest"})
+    assert refusal.value.paths == ("c",) and lake.tree() == before
+    made = lake.merge("dev", "main", "source-wins", resolutions={"a/": "dest", "b": "dest"})
+    got = lake.tree(made)
+    assert [got[path] for path in ("a/1", "a/2", "b", "c")] == ["d", "d", "d", "s"]
+
+
+def test_a_resolution_decides_nothing_but_conflicts(lake: Lake) -> None:
+    _three(lake, {"new": ("", "s", ""), "gone": ("b", "", "b"), "kept": ("b", "b", "d")})
+    got = lake.tree(lake.merge("dev", resolutions={"": "dest"}))
+    assert (got["new"], got.get("gone"), got["kept"]) == ("s", None, "d")
+
+
+def test_a_conflict_of_a_deletion_is_resolved(lake: Lake) -> None:
+    _three(lake, {"x": ("b", "", "d"), "y": ("b", "s", ""), "z": ("b", "", "d")})
+    got = lake.tree(lake.merge("dev", resolutions={"": "source", "z": "dest"}))
+    assert (got.get("x"), got["y"], got["z"]) == (None, "s", "d")
+
+
+def test_resolutions_that_cannot_be_are_refused(forked: Lake) -> None:
+    wrong: list[dict[str, object]] = [
+        {"a": "ours"},
+        {"x" * 1_025: "dest"},
+        {f"{number}": "dest" for number in range(1_001)},
+        {f"{number:0900}": "dest" for number in range(40)},
+    ]
+    before = forked.head()
+    for named in wrong:
+        with pytest.raises(Invalid, match="resolutions"):
+            forked.merge("dev", resolutions=named)
+    assert forked.head() == before
