@@ -35,6 +35,7 @@ log_paths_count_max = 100
 range_header_length_max = 128
 json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000
+part_copy_bytes_max = 256 * 1024 * 1024  # of one part: the service reads and writes it
 
 # connections of the HTTP service
 connections_max = 2_000

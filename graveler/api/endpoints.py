@@ -90,6 +90,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "linkPhysicalAddress": upload_addresses.link_physical_address,
     "createPresignMultipartUpload": parts.create_presign_multipart_upload,
     "uploadPart": parts.upload_part,
+    "uploadPartCopy": parts.upload_part_copy,
     "completePresignMultipartUpload": parts.complete_presign_multipart_upload,
     "abortPresignMultipartUpload": parts.abort_presign_multipart_upload,
     "importStart": imports.import_start,

@@ -6,9 +6,11 @@ from graveler.api import answers, conditions, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
 from graveler.block.adapter import Part
-from graveler.engine.objects import multipart
-from graveler.engine.objects.multipart import Finish, PartsUpload
-from graveler.errors import Invalid, Unsupported
+from graveler.engine.objects import multipart, read
+from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.errors import Invalid, RangeUnsatisfiable, Unsupported
 
 _NUMBER_LENGTH_MAX: Final = 9
 
@@ -28,12 +30,31 @@ def create_presign_multipart_upload(call: Call) -> Answer:
 
 def upload_part(call: Call) -> Answer:
     _check_served(call)
+    branch, path = call.arguments["branch"], call.query["path"]
+    url = multipart.part_url(call.repo, branch, path, _upload(call), _number(call))
+    return answers.json({"presigned_url": call.absolute(url)})
+
+
+def upload_part_copy(call: Call) -> Answer:
+    """Copy bytes of an object, of any repository, into a part; the answer has its etag."""
+    _check_served(call)
+    copied = call.body["copy_source"]
+    source_repo = open_repository(call.ports, repository.get(call.ports, copied["repository"]))
+    entry = read.stat(source_repo, copied["ref"], copied["path"])
+    window = conditions.window(copied.get("range", ""), entry.size)
+    if isinstance(window, conditions.Unsatisfiable):
+        raise RangeUnsatisfiable("range invalid: it must be one range of the source", entry.size)
+    source = PartSource(source_repo, entry, window.start, window.end)
+    branch, path = call.arguments["branch"], call.query["path"]
+    part = multipart.copy_part(call.repo, branch, path, _upload(call), _number(call), source)
+    return Answer(204, (answers.text_header(b"etag", f'"{part.etag}"'),))
+
+
+def _number(call: Call) -> int:
     text = call.arguments["partNumber"]
     if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_LENGTH_MAX):
         raise Invalid('parameter "partNumber" in path has an error: it must be a whole number')
-    branch, path = call.arguments["branch"], call.query["path"]
-    url = multipart.part_url(call.repo, branch, path, _upload(call), int(text))
-    return answers.json({"presigned_url": call.absolute(url)})
+    return int(text)
 
 
 def complete_presign_multipart_upload(call: Call) -> Answer:

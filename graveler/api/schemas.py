@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from graveler import limits
 from graveler.api import upkeep_schemas
+from graveler.api.conditions import RANGE_PATTERN
 from graveler.api.schema_words import (
     BOOLEAN,
     FLAG,
@@ -175,6 +176,15 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         force=FLAG,
     ),
     "PartsUploadAddress": record("physical_address"),
+    "CopyPartSource": record(
+        "repository ref path",
+        range={
+            "type": "string",
+            "pattern": f"^{RANGE_PATTERN.pattern}$",
+            "maxLength": limits.range_header_length_max,
+        },
+    ),
+    "UploadPartCopyFrom": record("physical_address copy_source", copy_source=of("CopyPartSource")),
     "UploadedPart": record(
         "part_number etag",
         part_number={

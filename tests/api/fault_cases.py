@@ -212,6 +212,7 @@ _STAGED = LINK | {"physical_address": "mem://outside/in/one", "size_bytes": 3}
 _LINKED = LINK | {"staging": {"physical_address": "{address}"}}
 _UPLOAD = MAIN + "/staging/pmpu/{{upload}}{}?path=joined"
 _AT = {"physical_address": "{parts}"}
+_COPIED = {"repository": "lake", "ref": "dev", "path": "d"}
 _OBJECTS = (
     _get("getObject", REF + "/objects?path=a"),
     _get("getObject", REF + "/objects?path=s/3", "staged"),
@@ -242,6 +243,8 @@ _OBJECTS = (
          note="if absent"),
     _bare("createPresignMultipartUpload", "POST", MAIN + "/staging/pmpu?path=n&parts=2", (201,)),
     _json("uploadPart", "PUT", _UPLOAD.format("/parts/3"), _AT),
+    _json("uploadPartCopy", "PUT", _UPLOAD.format("/parts/4/copy"), _AT | {"copy_source": _COPIED},
+          (204,)),
     _json("completePresignMultipartUpload", "PUT", _UPLOAD.format(""),
           _AT | {"parts": [{"part_number": 1, "etag": "{etag}"}]}),
     _json("abortPresignMultipartUpload", "DELETE", _UPLOAD.format(""), _AT, (204,)),

@@ -1,10 +1,12 @@
 """Uploads in parts whose bytes go to the storage: over the memory driver, which makes URLs too."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from graveler import limits
 from graveler.block.adapter import Part
 from graveler.errors import NotFound
 from tests.api.fault_lake import LAKE, MAIN, lake
@@ -92,6 +94,44 @@ def test_more_urls_one_by_one(running: Running) -> None:
         assert running.send(Ask.json("PUT", _of(begun, f"/parts/{number}"), at)).status == 400
 
 
+def _copied(running: Running, begun: dict[str, Any], number: object, **source: str) -> Heard:
+    copied = {"repository": "lake", "ref": "main", "path": "a"} | source
+    body = {"physical_address": begun["physical_address"], "copy_source": copied}
+    return running.send(Ask.json("PUT", _of(begun, f"/parts/{number}/copy"), body))
+
+
+def test_parts_are_copied_from_other_objects(world: World, running: Running) -> None:
+    begun = _begun(running, parts=0)
+    whole = _copied(running, begun, 1)
+    some = _copied(running, begun, 2, ref="dev", path="d", range="bytes=2-5")
+    for heard, content in ((whole, b"a on main"), (some, b"on d")):
+        etag = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        assert (heard.status, heard.headers["etag"]) == (204, f'"{etag}"'), heard
+    parts = [Part(n, heard.headers["etag"].strip('"')) for n, heard in ((1, whole), (2, some))]
+    assert _finished(running, begun, *parts).status == 200
+    assert running.send(Ask("GET", f"{LAKE}/refs/main/objects?path=n")).body == b"a on mainon d"
+
+
+def test_a_copy_of_nothing_and_of_too_much(
+    world: World, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = _begun(running, parts=0)
+    assert _copied(running, begun, 1, path="none").status == 404
+    assert _copied(running, begun, 1, ref="none").status == 404
+    assert _copied(running, begun, 1, repository="none").status == 404
+    assert _copied(running, begun | {"upload_id": "none"}, 1).status == 404
+    assert _copied(running, begun, 1, range="bytes=90-").status == 416
+    assert _copied(running, begun, 1, range="bytes=0-1,3-4").status == 416
+    assert _copied(running, begun, 1, range="a-b").status == 400
+    assert _copied(running, begun, "x").status == 400
+    assert _copied(running, begun, "10001").status == 400
+    assert _copied(running, begun | {"physical_address": "mem://spare/x/data/a"}, 1).status == 400
+    monkeypatch.setattr(limits, "part_copy_bytes_max", 4)
+    refused = _copied(running, begun, 1)
+    assert (refused.status, "too long" in refused.json["message"]) == (400, True)
+    assert _copied(running, begun, 1, range="bytes=0-3").status == 204
+
+
 def test_what_is_given_up_is_gone(world: World, running: Running) -> None:
     begun = _begun(running)
     one = _sent(world, begun, 1, b"one")
@@ -169,6 +209,8 @@ def test_the_local_store_has_none(client: Client, repo: str) -> None:
     assert (begun.status, begun.message) == (501, "presign multipart upload API is not supported")
     at = {"physical_address": f"local://{repo}/x/data/z"}
     assert client.send("PUT", where + "/u/parts/1", {"path": "a"}, body=at).status == 501
+    copied = at | {"copy_source": {"repository": repo, "ref": "main", "path": "a"}}
+    assert client.send("PUT", where + "/u/parts/1/copy", {"path": "a"}, body=copied).status == 501
     assert client.send("DELETE", where + "/u", {"path": "a"}, body=at).status == 501
     whole: dict[str, Any] = at | {"parts": []}
     assert client.send("PUT", where + "/u", {"path": "a"}, body=whole).status == 501

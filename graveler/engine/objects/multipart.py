@@ -3,6 +3,7 @@
     begin     hands out an address for branch and path (addresses.py), starts an upload there,
               signs URLs
     part_url  signs another URL of the same upload
+    copy_part copies bytes of another object into a part
     finish    the object store joins the parts, then the path is staged
     give_up   the object store discards the upload
 
@@ -21,7 +22,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ObjectHead, Part, PartOf
-from graveler.engine.objects import addresses, write
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.errors import GravelerError, Invalid, NotFound, OutcomeUnknown
@@ -86,6 +87,40 @@ def part_url(repo: OpenRepository, branch: str, path: str, upload: PartsUpload, 
     """A signed URL to send part `number` to.  Errors: `Invalid`.  Cost: 1 KV request."""
     full = _address(repo.record, addresses.checked(repo, branch, path, upload.address))
     return _url(repo, full, upload.id, number)
+
+
+@dataclass(frozen=True, slots=True)
+class PartSource:
+    """The bytes `start` to `end` (excluded) of an entry, and the repository that has the entry."""
+
+    repo: OpenRepository
+    entry: Entry
+    start: int
+    end: int
+
+
+def copy_part(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    upload: PartsUpload,
+    number: int,
+    source: PartSource,
+) -> Part:
+    """Copy bytes of an object into part `number`.  The call may be repeated.
+
+    Errors: `Invalid`, also for more than `limits.part_copy_bytes_max` bytes; `NotFound` for an
+    unknown upload; `Refused`; those of `read.open_body`.
+    Cost: 1 KV request, and 2 block requests.
+    """
+    check_writable(repo.record, False)
+    full = _address(repo.record, addresses.checked(repo, branch, path, upload.address))
+    if source.end - source.start > limits.part_copy_bytes_max:
+        raise Invalid(
+            f"part too long to copy: at most {limits.part_copy_bytes_max} bytes; name a range"
+        )
+    body = read.open_body(source.repo, source.entry, source.start, source.end)
+    return repo.blocks.put_part(full, upload.id, number, body.chunks)
 
 
 def finish(

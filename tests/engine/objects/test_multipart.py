@@ -6,11 +6,15 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
+from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import adopt, log
 from graveler.engine.objects import metadata_files, multipart
-from graveler.engine.objects.multipart import Finish, PartsUpload
+from graveler.engine.objects import read as reads
+from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
 from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
+from graveler.kv.counter import ObservedStore
+from graveler.requests import Counts
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault
 from tests.engine.lake import Lake
@@ -21,6 +25,19 @@ def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:
     begun = multipart.begin(lake.opened, "main", "a", 1).upload
     part = lake.ports.blocks.put_part(begun.address, begun.id, 1, [b"part"])
     return begun, (part,)
+
+
+def test_a_copied_part_costs_a_row_a_read_and_a_write(storage: Storage) -> None:
+    storage.put(a="content")
+    begun = multipart.begin(storage.opened, "main", "b", 0).upload
+    entry = reads.stat(storage.opened, "main", "a")
+    kv, blocks = Counts(), Counts()
+    repo = storage.opened
+    repo = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
+    part = multipart.copy_part(repo, "main", "b", begun, 1, PartSource(repo, entry, 0, 3))
+    assert kv.snapshot() == {"get": 1} and blocks.snapshot() == {"get": 1, "put_part": 1}
+    done = multipart.finish(storage.opened, "main", "b", Finish(begun, (part,)))
+    assert done.size == 3 and storage.read("main", "b") == b"con"
 
 
 def failing(lake: Lake, *faults: Fault) -> tuple[Lake, FaultyBlocks]:
