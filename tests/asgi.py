@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
-from graveler.api.routes import API_PREFIX
+from graveler.api.operation import API_PREFIX
 
 Message = MutableMapping[str, Any]
 Application = Callable[

@@ -1,16 +1,20 @@
 """The result of an endpoint: status, headers and body, ready to be sent.
 
-Pure except for orjson.  Used by the modules of api/.
+`Shape` is the base of the types of JSON answers: clients get their fields, in order, without those
+that are `UNSET`.  Pure.  Used by the modules of api/.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from graveler import limits
+from graveler.api.field_types import Integer
 
 Headers = tuple[tuple[bytes, bytes], ...]
+_ENCODE = msgspec.json.Encoder().encode
 
 JSON: Headers = ((b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff"))
 PLAIN: Headers = ((b"content-type", b"text/plain; charset=utf-8"),)
@@ -41,32 +45,65 @@ class Answer(NamedTuple):
 NO_CONTENT = Answer(204)
 
 
+class Shape(msgspec.Struct, frozen=True):
+    """The base of the types of JSON answers."""
+
+
+class Content(Enum):
+    """An answer that is not JSON."""
+
+    NOTHING = ""
+    TEXT = "text/plain"
+    BYTES = "application/octet-stream"
+
+
+AnswerType = type[Shape] | type[dict[str, str]] | Content
+
+
+class Pagination(Shape, frozen=True):
+    """Where a page ends.  `next_offset`: the continuation token of the next page."""
+
+    has_more: bool
+    max_per_page: Integer
+    next_offset: str
+    results: Integer
+
+
+class Page(Shape, frozen=True):
+    """The base of the types of pages, which add `results`."""
+
+    pagination: Pagination
+
+
+class Error(Shape, frozen=True):
+    """An error in the form that clients expect."""
+
+    message: str
+
+
+class _AnyPage(Page, frozen=True):
+    results: Sequence[Any]
+
+
 def json(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
     """A JSON answer."""
-    return Answer(status, JSON + headers, orjson.dumps(value))
+    return Answer(status, JSON + headers, _ENCODE(value))
 
 
 def message(status: int, text: str, headers: Headers = ()) -> Answer:
     """An error in the form that clients expect."""
-    return json({"message": text}, status, headers)
+    return json(Error(text), status, headers)
 
 
-def page(results: Sequence[Mapping[str, Any]], more: bool, last: str) -> Answer:
+def page(results: Sequence[Any], more: bool, last: str) -> Answer:
     """A page of a listing.  `last`: continuation token, the last name of this page."""
-    return json({"pagination": pagination(len(results), last if more else ""), "results": results})
+    return json(_AnyPage(pagination(len(results), last if more else ""), results))
 
 
-def pagination(
-    count: int, following: str, count_max: int = limits.page_count_max
-) -> dict[str, Any]:
+def pagination(count: int, following: str, count_max: int = limits.page_count_max) -> Pagination:
     """The place of a page with `count` results.  `following`: continuation token; empty: nothing
     follows."""
-    return {
-        "has_more": bool(following),
-        "max_per_page": count_max,
-        "next_offset": following,
-        "results": count,
-    }
+    return Pagination(bool(following), count_max, following, count)
 
 
 def text_header(name: bytes, value: str) -> tuple[bytes, bytes]:

@@ -1,99 +1,272 @@
-"""Endpoints of branches, tags and refs."""
+"""Operations on branches, tags and refs."""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, UnsetType
 
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, PLAIN, Answer
+from graveler.api.answers import NO_CONTENT, PLAIN, Answer, Content, Shape
+from graveler.api.operation import (
+    BRANCH,
+    BRANCH_ARN,
+    REF,
+    REPO,
+    REPO_ARN,
+    Body,
+    Query,
+    Runs,
+    operation,
+)
+from graveler.api.queries import Force, ForceQuery, Paging
 from graveler.api.service import Call
+from graveler.api.shapes import Ref, RefList
+from graveler.auth.permissions import Permission
 from graveler.engine.commits import reset
 from graveler.engine.names import branches, refs, tags
 from graveler.engine.names.branches import PageQuery
-from graveler.errors import Invalid
+from graveler.errors import AlreadyExists, Conflict, Invalid, Refused
+from graveler.refs.names.resolve import Kind
+
+_TAG: Final = REPO + "/tags/{tag}"
+_TAG_ARN: Final = REPO_ARN + "/tag/{tag}"
 
 
-def _page(call: Call) -> PageQuery:
-    return PageQuery(call.query["prefix"], call.query["after"], call.amount)
+class BranchPaging(Paging, frozen=True):
+    """Which page of the branches."""
+
+    show_hidden: bool = False
 
 
-def list_branches(call: Call) -> Answer:
-    views, more = branches.list_branches(
-        call.repo, _page(call), show_hidden=call.query["show_hidden"]
-    )
+class BranchCreation(Body, frozen=True):
+    """A new branch.  `hidden`: listings leave it out."""
+
+    name: str
+    source: str
+    force: bool = False
+    hidden: bool = False
+
+
+class ResetCreation(Body, frozen=True):
+    """What to drop: everything, one path, or everything under a prefix."""
+
+    type: Literal["object", "common_prefix", "reset"]
+    path: str = ""
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.type != "reset" and not self.path:
+            rule = f'property "path" is missing: type={self.type}'
+            raise Invalid(f"request body has an error: {rule}")
+
+
+class HardReset(Query, frozen=True, kw_only=True):
+    """Where the head moves to."""
+
+    ref: str
+    force: Force = False
+
+
+class TagCreation(Body, frozen=True):
+    """A new tag."""
+
+    id: str
+    ref: str
+    force: bool = False
+
+
+@operation(
+    "listBranches",
+    "GET",
+    REPO + "/branches",
+    tag="branches",
+    permissions=(Permission("fs:ListBranches", REPO_ARN),),
+    answers={200: RefList},
+)
+def list_branches(call: Call, query: BranchPaging) -> Answer:
+    """List branches."""
+    page = PageQuery(query.prefix, query.after, query.count)
+    views, more = branches.list_branches(call.repo, page, show_hidden=query.show_hidden)
     return answers.page(
         [shapes.branch(view) for view in views], more, views[-1].id if views else ""
     )
 
 
-def create_branch(call: Call) -> Answer:
-    """Create a branch.  The answer is the bare commit id as plain text, as clients expect."""
-    body = call.body
+@operation(
+    "createBranch",
+    "POST",
+    REPO + "/branches",
+    tag="branches",
+    permissions=(Permission("fs:CreateBranch", REPO_ARN + "/branch/{name}"),),
+    answers={201: Content.TEXT},
+    errors=(AlreadyExists, Conflict, Refused),
+    runs=Runs.POOL,
+)
+def create_branch(call: Call, body: BranchCreation) -> Answer:
+    """Create a branch; the answer is the plain commit id."""
     commit = branches.create_branch(
-        call.repo,
-        body["name"],
-        body["source"],
-        hidden=body.get("hidden", False),
-        force=body.get("force", False),
+        call.repo, body.name, body.source, hidden=body.hidden, force=body.force
     )
     return Answer(201, PLAIN, commit.encode())
 
 
+@operation(
+    "getBranch",
+    "GET",
+    BRANCH,
+    tag="branches",
+    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
+    answers={200: Ref},
+    runs=Runs.POINT,
+)
 def get_branch(call: Call) -> Answer:
+    """Get a branch and its head."""
     view = branches.get_branch(call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
-def delete_branch(call: Call) -> Answer:
-    branch, force = call.arguments["branch"], call.query["force"]
-    branches.delete_branch(call.repo, branch, force=force)
+@operation(
+    "deleteBranch",
+    "DELETE",
+    BRANCH,
+    tag="branches",
+    permissions=(Permission("fs:DeleteBranch", BRANCH_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def delete_branch(call: Call, query: ForceQuery) -> Answer:
+    """Delete a branch."""
+    branches.delete_branch(call.repo, call.arguments["branch"], force=query.force)
     return NO_CONTENT
 
 
-def reset_branch(call: Call) -> Answer:
-    branch, body = call.arguments["branch"], call.body
-    kind, path, force = body["type"], body.get("path", ""), body.get("force", False)
-    if kind != "reset" and not path:
-        raise Invalid(f'request body has an error: property "path" is missing: type={kind}')
-    if kind == "reset":
+@operation(
+    "resetBranch",
+    "PUT",
+    BRANCH,
+    tag="branches",
+    permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def reset_branch(call: Call, body: ResetCreation) -> Answer:
+    """Drop uncommitted changes: all, of one path, or under a prefix."""
+    branch, force = call.arguments["branch"], body.force
+    if body.type == "reset":
         reset.reset(call.repo, branch, force=force)
-    elif kind == "object":
-        reset.reset_path(call.repo, branch, path, force=force)
+    elif body.type == "object":
+        reset.reset_path(call.repo, branch, body.path, force=force)
     else:
-        reset.reset_prefix(call.repo, branch, path, force=force)
+        reset.reset_prefix(call.repo, branch, body.path, force=force)
     return NO_CONTENT
 
 
-def hard_reset_branch(call: Call) -> Answer:
-    branch, query = call.arguments["branch"], call.query
-    reset.hard_reset(call.repo, branch, query["ref"], force=query["force"])
+@operation(
+    "hardResetBranch",
+    "PUT",
+    BRANCH + "/hard_reset",
+    tag="branches",
+    permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def hard_reset_branch(call: Call, query: HardReset) -> Answer:
+    """Move the head of a clean branch."""
+    reset.hard_reset(call.repo, call.arguments["branch"], query.ref, force=query.force)
     return NO_CONTENT
 
 
-def list_tags(call: Call) -> Answer:
-    pairs, more = tags.list_tags(call.repo, _page(call))
+@operation(
+    "listTags",
+    "GET",
+    REPO + "/tags",
+    tag="tags",
+    permissions=(Permission("fs:ListTags", REPO_ARN),),
+    answers={200: RefList},
+)
+def list_tags(call: Call, query: Paging) -> Answer:
+    """List tags."""
+    pairs, more = tags.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
     return answers.page(
-        [shapes.ref(name, commit) for name, commit in pairs], more, pairs[-1][0] if pairs else ""
+        [Ref(name, commit) for name, commit in pairs], more, pairs[-1][0] if pairs else ""
     )
 
 
-def create_tag(call: Call) -> Answer:
-    body = call.body
-    commit = tags.create_tag(call.repo, body["id"], body["ref"], force=body.get("force", False))
-    return answers.json(shapes.ref(body["id"], commit), 201)
+@operation(
+    "createTag",
+    "POST",
+    REPO + "/tags",
+    tag="tags",
+    permissions=(Permission("fs:CreateTag", REPO_ARN + "/tag/{id}"),),
+    answers={201: Ref},
+    errors=(AlreadyExists, Conflict, Refused),
+    runs=Runs.POOL,
+)
+def create_tag(call: Call, body: TagCreation) -> Answer:
+    """Create a tag at a commit."""
+    commit = tags.create_tag(call.repo, body.id, body.ref, force=body.force)
+    return answers.json(Ref(body.id, commit), 201)
 
 
+@operation(
+    "getTag",
+    "GET",
+    _TAG,
+    tag="tags",
+    permissions=(Permission("fs:ReadTag", _TAG_ARN),),
+    answers={200: Ref},
+    runs=Runs.POINT,
+)
 def get_tag(call: Call) -> Answer:
+    """Get a tag."""
     name = call.arguments["tag"]
-    return answers.json(shapes.ref(name, tags.get_tag(call.repo, name)))
+    return answers.json(Ref(name, tags.get_tag(call.repo, name)))
 
 
-def delete_tag(call: Call) -> Answer:
-    name, force = call.arguments["tag"], call.query["force"]
-    tags.delete_tag(call.repo, name, force=force)
+@operation(
+    "deleteTag",
+    "DELETE",
+    _TAG,
+    tag="tags",
+    permissions=(Permission("fs:DeleteTag", _TAG_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def delete_tag(call: Call, query: ForceQuery) -> Answer:
+    """Delete a tag."""
+    tags.delete_tag(call.repo, call.arguments["tag"], force=query.force)
     return NO_CONTENT
 
 
+class NamedRef(Shape, frozen=True):
+    """What a ref expression names."""
+
+    id: str
+    type: Kind
+    commit_id: str
+    dirty: bool
+    branch: (
+        Annotated[
+            str, Meta(description="The branch with which the expression begins; absent: none")
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+@operation(
+    "getRef",
+    "GET",
+    REF,
+    tag="graveler",
+    permissions=(Permission("fs:ReadCommit", REPO_ARN),),
+    answers={200: NamedRef},
+)
 def get_ref(call: Call) -> Answer:
+    """What a ref expression names: its type, its commit, whether anything is uncommitted."""
     text = call.arguments["ref"]
     view = refs.get_ref(call.repo, text)
-    shape = {"id": text, "type": view.kind, "commit_id": view.commit, "dirty": view.dirty}
-    if view.branch:
-        shape["branch"] = view.branch
-    return answers.json(shape)
+    branch = view.branch or UNSET
+    return answers.json(NamedRef(text, view.kind, view.commit, view.dirty, branch))

@@ -1,28 +1,32 @@
 """Request dispatch: find the row, authenticate, validate, run the endpoint, send the answer.
 
-    path ─► row of the table ─► account (401) ─► parameters, body (400) ─► repository (404)
-         ─► endpoint
+    path ─► operation ─► account (401) ─► parameters, body (400) ─► permissions (403)
+         ─► repository (404) ─► endpoint
 
 An unauthenticated caller gets 401 and no other detail, and its request body is not read.
 
-Each row names the place where its endpoint runs (`Runs` in table.py).  The event loop runs only
-work that never waits: look-ups of single rows that are already durable.  A hop to a thread costs
-more than such a look-up.  The store itself refuses to wait on the event loop (kv/wait.py); dispatch
-then repeats the call in a thread.  Scans and walks always run in a thread, with a deadline inside.
+Each operation names the place where its endpoint runs (`Runs` in operation.py).  The event loop
+runs only work that never waits: look-ups of single rows that are already durable.  A hop to a
+thread costs more than such a look-up.  The store itself refuses to wait on the event loop
+(kv/wait.py); dispatch then repeats the call in a thread.  Scans and walks always run in a thread,
+with a deadline inside.
 Used by app.py and start.py, through routing.py.
 """
 
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from graveler.api import answers, cookies, errors, open_calls
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
-from graveler.api.requests import Reader, Tree, unquoted_segment
+from graveler.api.operation import Operation, Runs
+from graveler.api.plans import Plan, RowPlan
+from graveler.api.requests import Tree, unquoted_segment
 from graveler.api.responses import Send, send
 from graveler.api.service import Call, Endpoint, Service
-from graveler.api.table import Route, Runs
+from graveler.api.table import Route
 from graveler.auth.accounts import Account
 from graveler.engine.repositories import repository
 from graveler.records import ABSENT, Absent
@@ -32,24 +36,13 @@ _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 _CLIENT_GONE: Final = Answer(499)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A row of the table, compiled for dispatch."""
-
-    route: Route
-    reader: Reader
-    endpoint: Any
-    in_repository: bool
-    names: tuple[str, ...]
-
-
 class ApiRoute:
-    """All rows of the table as one route of the application."""
+    """All operations as one route of the application."""
 
     def __init__(
         self,
         prefix: str,
-        rows: tuple[Route, ...],
+        rows: Iterable[Route | Operation],
         endpoints: Mapping[str, Endpoint],
         service: Service,
     ) -> None:
@@ -57,8 +50,11 @@ class ApiRoute:
         self._service = service
         self._tree = Tree.empty()
         for row in rows:
-            names = row.path_parameters
-            plan = Plan(row, Reader(row), endpoints[row.operation], "repository" in names, names)
+            plan: Plan | RowPlan
+            if isinstance(row, Operation):
+                plan = Plan(row)
+            else:
+                plan = RowPlan(row, endpoints[row.operation])
             self._tree.add(row.path, row.method, plan)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
@@ -70,22 +66,25 @@ class ApiRoute:
             await send(self._service, scope, receive, send_message, _UNKNOWN)
             return
         plan, values = match
-        scope["graveler.operation"] = (plan.route.operation, started)
+        scope["graveler.operation"] = (plan.name, started)
         answer = await self._answer(plan, values, scope, receive)
         await send(self._service, scope, receive, send_message, answer)
 
     async def _answer(
-        self, plan: Plan, values: list[str], scope: Scope, receive: Receive
+        self, plan: Plan | RowPlan, values: list[str], scope: Scope, receive: Receive
     ) -> Answer:
         arguments: dict[str, str] = {}
         headers = dict(scope["headers"])
         try:
             pools = self._service.pools
-            account = await pools.point(self._account, plan.route, headers, scope)
+            account = await pools.point(self._account, plan, headers, scope)
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account = account
+            if account is not ABSENT:
+                permissions = plan.permissions(call)
+                await pools.point(self._service.auth.authorize, account, permissions)
             if plan.in_repository:
                 name = arguments["repository"]
                 call.repository = await pools.point(repository.get, self._service.ports, name)
@@ -98,50 +97,50 @@ class ApiRoute:
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
-            return errors.answer(error, plan.route.operation, _names(call))
+            return errors.answer(error, plan.name, _names(call))
 
     def _account(
-        self, route: Route, headers: Mapping[bytes, bytes], scope: Scope
+        self, plan: Plan | RowPlan, headers: Mapping[bytes, bytes], scope: Scope
     ) -> Account | Literal[Absent.ABSENT]:
         front = self._service.settings.front
-        if not route.authenticated:
-            open_calls.check(front, route, scope, headers)
+        if plan.is_open:
+            open_calls.check(front, plan.name, scope, headers, has_body=plan.has_body)
             return ABSENT
         authorization = headers.get(b"authorization", b"")
-        cookie = "" if authorization else cookies.session(front, scope, headers, route.method)
+        cookie = "" if authorization else cookies.session(front, scope, headers, scope["method"])
         return self._service.auth.identify(authorization, cookie, lambda: front.client(scope))
 
     async def _call(
         self,
-        plan: Plan,
+        plan: Plan | RowPlan,
         arguments: dict[str, str],
         headers: Mapping[bytes, bytes],
         scope: Scope,
         receive: Receive,
     ) -> Call:
         query = plan.reader.query(scope["query_string"])
-        plan.reader.check_headers(headers)
-        body = await plan.reader.body(receive, headers) if plan.reader.has_body else ABSENT
+        declared = plan.reader.headers(headers)
+        body = await plan.reader.body(receive, headers) if plan.has_body else ABSENT
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)
-        call = Call(service, plan.route, arguments, query, headers, body, receive, scope)
+        call = Call(service, arguments, query, headers, declared, body, receive, scope)
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 
-    async def _run(self, plan: Plan, call: Call) -> Answer:
-        runs, pools = plan.route.runs, self._service.pools
+    async def _run(self, plan: Plan | RowPlan, call: Call) -> Answer:
+        runs, pools = plan.runs, self._service.pools
         if runs is Runs.LOOP:
-            return plan.endpoint(call)  # type: ignore[no-any-return]
+            return plan.run(call)  # type: ignore[no-any-return]
         if runs is Runs.STREAM:
-            return await plan.endpoint(call)  # type: ignore[no-any-return]
+            return await plan.run(call)  # type: ignore[no-any-return]
         if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
-            return await pools.walkers.start(_walk, plan.endpoint, call)
+            return await pools.walkers.start(_walk, plan.run, call)
         if runs is Runs.POINT:
-            return await pools.point(plan.endpoint, call)
+            return await pools.point(plan.run, call)
         return await self._in_pool(plan, call)
 
-    async def _in_pool(self, plan: Plan, call: Call) -> Answer:
-        answer: Answer = await self._service.pools.writers.start(plan.endpoint, call)
+    async def _in_pool(self, plan: Plan | RowPlan, call: Call) -> Answer:
+        answer: Answer = await self._service.pools.writers.start(plan.run, call)
         return answer
 
 
@@ -156,6 +155,12 @@ def _names(call: Call) -> dict[str, str]:
 
     If a name occurs more than once, the path wins over the query, and the query over the body.
     """
-    body = call.body if isinstance(call.body, dict) else {}
-    values = {**body, **call.query, **call.arguments}
+    values = {**_fields(call.body), **_fields(call.query), **call.arguments}
     return {name: value for name, value in values.items() if isinstance(value, str)}
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Struct):
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {name: getattr(value, attribute) for name, attribute in names}
+    return value if isinstance(value, dict) else {}

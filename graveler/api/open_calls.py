@@ -14,16 +14,17 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from graveler.api.front import Front
-from graveler.api.table import Route
 from graveler.errors import Invalid, Refused
 
 _EXEMPT: Final = "healthCheck"
 ANY_HOST: Final = "*"
 
 
-def check(front: Front, route: Route, scope: Any, headers: Mapping[bytes, bytes]) -> None:
+def check(
+    front: Front, operation: str, scope: Any, headers: Mapping[bytes, bytes], *, has_body: bool
+) -> None:
     """Raises `Refused` for a wrong host or origin, and `Invalid` for a body of another type."""
-    if route.operation == _EXEMPT:
+    if operation == _EXEMPT:
         return
     host = headers.get(b"host", b"").decode("latin-1").lower()
     if not knows(front, host):
@@ -32,7 +33,7 @@ def check(front: Front, route: Route, scope: Any, headers: Mapping[bytes, bytes]
     if named and named.partition("://")[2] not in (host, front.origin(scope).host.lower()):
         raise Refused("cross-site request refused: the header Origin names another site")
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if route.body and kind != b"application/json":
+    if has_body and kind != b"application/json":
         raise Invalid("request body has an error: its Content-Type must be application/json")
 
 

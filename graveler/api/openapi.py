@@ -1,27 +1,37 @@
-"""Builds the OpenAPI document from the table of routes.  Pure.  Callers build it once."""
+"""Builds the OpenAPI document from all operations.  Pure.  Callers build it once."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from graveler import __version__
+from graveler.api import json_schemas
+from graveler.api.answers import AnswerType, Content, Error
 from graveler.api.cookies import COOKIE
-from graveler.api.routes import API_PREFIX, ROUTES
-from graveler.api.schema_words import of
+from graveler.api.errors import STATUS
+from graveler.api.json_schemas import Schema
+from graveler.api.operation import API_PREFIX, Operation
+from graveler.api.operations import OPERATIONS
+from graveler.api.routes import ROWS
 from graveler.api.schemas import CATALOGUE
 from graveler.api.table import Parameter, Route
+from graveler.records import ABSENT
 
-_SCHEMES = {
+_SCHEMES: Final = {
     "basic_auth": {"type": "http", "scheme": "basic"},
     "jwt_token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
     "cookie_auth": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
 def document() -> dict[str, Any]:
     """The complete document."""
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for route in ROWS:
+        paths.setdefault(route.path, {})[route.method.lower()] = _row(route)
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    schemas = {**CATALOGUE, **json_schemas.components(_types())}
     return {
         "openapi": "3.0.3",
         "info": {
@@ -33,11 +43,99 @@ def document() -> dict[str, Any]:
         "servers": [{"url": API_PREFIX}],
         "security": [{name: []} for name in _SCHEMES],
         "paths": paths,
-        "components": {"securitySchemes": _SCHEMES, "schemas": dict(CATALOGUE)},
+        "components": {"securitySchemes": _SCHEMES, "schemas": schemas},
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _types() -> Iterator[Any]:
+    """Every type of a body or of a JSON answer."""
+    yield Error
+    for operation in OPERATIONS:
+        if operation.body is not ABSENT:
+            yield operation.body
+        yield from (kind for kind in operation.answers.values() if not isinstance(kind, Content))
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in operation.path_parameters
+        ]
+        + list(_parameters(operation.query, "query"))
+        + list(_parameters(operation.headers, "header")),
+        "responses": _answers(operation),
+    }
+    if operation.body is not ABSENT:
+        fields = json_schemas.fields(operation.body).values()
+        required = any(is_required for _, is_required in fields)
+        content = {"application/json": {"schema": json_schemas.schema(operation.body)}}
+        described["requestBody"] = {"required": required, "content": content}
+    if operation.reads_body:
+        described["requestBody"] = {"content": _upload_content()}
+        described["x-validation-exclude-body"] = True
+    if not operation.authenticated:
+        described["security"] = []
+    if operation.permissions:
+        described["x-permissions"] = [each._asdict() for each in operation.permissions]
+    return described
+
+
+def _parameters(kind: Any, place: str) -> Iterator[dict[str, Any]]:
+    if kind is ABSENT:
+        return
+    for name, (schema, is_required) in json_schemas.fields(kind).items():
+        parameter = {"name": name, "in": place, "required": is_required, "schema": schema}
+        if "description" in schema:
+            parameter["description"] = schema.pop("description")
+        yield parameter
+
+
+def _answers(operation: Operation) -> dict[str, Any]:
+    """Answers by status code.  An answer to HEAD has no body, whatever is declared."""
+    answers = {str(STATUS[kind]): _failure(str(STATUS[kind])) for kind in operation.errors}
+    answers |= {str(status): _answer(kind) for status, kind in operation.answers.items()}
+    answers["default"] = _failure("failure")
+    if operation.method == "HEAD":
+        return {
+            status: {"description": answer["description"]} for status, answer in answers.items()
+        }
+    return answers
+
+
+def _failure(description: str) -> dict[str, Any]:
+    return {"description": description, "content": _json(json_schemas.schema(Error))}
+
+
+def _answer(kind: AnswerType) -> dict[str, Any]:
+    if kind is Content.NOTHING:
+        return {"description": "success"}
+    if isinstance(kind, Content):
+        return {"description": "success", "content": {kind.value: _CONTENTS[kind]}}
+    schema = json_schemas.schema(kind)
+    name = schema.get("$ref", "success").removeprefix(json_schemas.REFERENCE)
+    return {"description": name, "content": _json(schema)}
+
+
+_CONTENTS: Final = {Content.TEXT: {"schema": {"type": "string"}}, Content.BYTES: _BINARY}
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _upload_content() -> dict[str, Any]:
+    part = {"type": "object", "properties": {"content": _BINARY["schema"]}}
+    return {"application/octet-stream": _BINARY, "multipart/form-data": {"schema": part}}
+
+
+# ---- rows of the table of routes -----------------------------------------------------------------
+
+
+def _row(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.operation,
         "tags": [route.tag],
@@ -47,19 +145,19 @@ def _operation(route: Route) -> dict[str, Any]:
             for name in route.path_parameters
         ]
         + [_parameter(each) for each in route.parameters],
-        "responses": _answers(route),
+        "responses": _row_answers(route),
     }
     if route.body:
         required = bool(CATALOGUE[route.body].get("required"))
-        operation["requestBody"] = {"required": required, "content": _json(route.body)}
+        operation["requestBody"] = {"required": required, "content": _named(route.body)}
     elif route.operation == "uploadObject":
         operation["requestBody"] = {"content": _upload_content()}
         operation["x-validation-exclude-body"] = True
     if not route.authenticated:
         operation["security"] = []
     if route.action:
-        operation["x-action"] = route.action
-        operation["x-resource"] = route.resource
+        permission = {"action": route.action, "resource": "arn:lakefs:fs:::" + route.resource}
+        operation["x-permissions"] = [permission]
     return operation
 
 
@@ -75,10 +173,9 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return shape
 
 
-def _answers(route: Route) -> dict[str, Any]:
-    """Answers by status code.  An answer to HEAD has no body, even if the route declares one."""
-    answers = {str(status): _answer(name) for status, name in route.answers.items()}
-    answers["default"] = {"description": "failure", "content": _json("Error")}
+def _row_answers(route: Route) -> dict[str, Any]:
+    answers = {str(status): _row_answer(name) for status, name in route.answers.items()}
+    answers["default"] = {"description": "failure", "content": _named("Error")}
     if route.method == "HEAD":
         return {
             status: {"description": answer["description"]} for status, answer in answers.items()
@@ -86,16 +183,11 @@ def _answers(route: Route) -> dict[str, Any]:
     return answers
 
 
-def _answer(name: str) -> dict[str, Any]:
+def _row_answer(name: str) -> dict[str, Any]:
     if not name:
         return {"description": "success"}
-    return {"description": name, "content": _json(name)}
+    return {"description": name, "content": _named(name)}
 
 
-def _json(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": of(name)}}
-
-
-def _upload_content() -> dict[str, Any]:
-    part = {"type": "object", "properties": {"content": _BINARY["schema"]}}
-    return {"application/octet-stream": _BINARY, "multipart/form-data": {"schema": part}}
+def _named(name: str) -> dict[str, Any]:
+    return _json({"$ref": json_schemas.REFERENCE + name})

@@ -40,14 +40,14 @@ class Reader:
             for each in route.parameters
             if each.place == "header"
         )
-        self.has_body = bool(route.body)
+        has_body = bool(route.body)
         self._body_length_max = (
             limits.json_body_length_bytes_max
             if route.authenticated
             else limits.open_body_length_bytes_max
         )
         self._check_body = body_check(route.body, CATALOGUE) if route.body else _unchecked
-        self._body_may_lack = self.has_body and not CATALOGUE[route.body].get("required")
+        self._body_may_lack = has_body and not CATALOGUE[route.body].get("required")
 
     def query(self, raw: bytes) -> dict[str, Any]:
         """The query parameters that the row declares, parsed, with defaults for absent ones.
@@ -60,10 +60,10 @@ class Reader:
             self._fill(values, raw)
         for name in self._required:
             if values[name] is None:
-                raise Invalid(f'parameter "{name}" in query has an error: {_MISSING}')
+                raise Invalid(f'parameter "{name}" in query has an error: {MISSING}')
         return values
 
-    def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
+    def headers(self, headers: Mapping[bytes, bytes]) -> None:
         """Check the headers that the row declares.  Raises `Invalid` if one breaks its rule."""
         for name, read in self._headers:
             if name in headers:
@@ -78,7 +78,7 @@ class Reader:
         if not raw.strip():
             if self._body_may_lack:
                 return {}
-            raise Invalid(f"request body has an error: {_MISSING}")
+            raise Invalid(f"request body has an error: {MISSING}")
         try:
             value = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -172,7 +172,7 @@ async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_ma
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-_MISSING = "value is required but missing"
+MISSING = "value is required but missing"
 
 
 def _unchecked(value: Any) -> Any:

@@ -8,6 +8,7 @@ the exact list of these rows.  Pure data.
 from typing import Any, Final
 
 from graveler import limits
+from graveler.api.operation import BRANCH, REF, REPO, Runs
 from graveler.api.table import (
     AFTER,
     AMOUNT,
@@ -26,13 +27,8 @@ from graveler.api.table import (
     USER_METADATA,
     Parameter,
     Route,
-    Runs,
 )
 
-API_PREFIX: Final = "/api/v1"
-REPO: Final = "/repositories/{repository}"
-BRANCH: Final = REPO + "/branches/{branch}"
-REF: Final = REPO + "/refs/{ref}"
 _PARTS: Final = BRANCH + "/staging/pmpu"
 _MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 
@@ -120,22 +116,6 @@ _REPOSITORIES = (
 )
 
 _BRANCHES = (
-    Route("listBranches", "GET", REPO + "/branches", "branches", "List branches",
-          "fs:ListBranches", _REPOSITORY, (*PAGE, Parameter("show_hidden", SWITCH)),
-          answers={200: "RefList"}, **_WALK),
-    Route("createBranch", "POST", REPO + "/branches", "branches",
-          "Create a branch; the answer is the plain commit id", "fs:CreateBranch",
-          _REPOSITORY + "/branch/{name}", body="BranchCreation", answers={201: ""}, **_POOL),
-    Route("getBranch", "GET", BRANCH, "branches", "Get a branch and its head",
-          "fs:ReadBranch", _OF_BRANCH, answers={200: "Ref"}, **_POINT),
-    Route("deleteBranch", "DELETE", BRANCH, "branches", "Delete a branch",
-          "fs:DeleteBranch", _OF_BRANCH, (FORCE,), answers={204: ""}, **_POOL),
-    Route("resetBranch", "PUT", BRANCH, "branches",
-          "Drop uncommitted changes: all, of one path, or under a prefix", "fs:RevertBranch",
-          _OF_BRANCH, body="ResetCreation", answers={204: ""}, **_POOL),
-    Route("hardResetBranch", "PUT", BRANCH + "/hard_reset", "branches",
-          "Move the head of a clean branch", "fs:RevertBranch", _OF_BRANCH,
-          (Parameter("ref", TEXT, required=True), FORCE), answers={204: ""}, **_POOL),
     Route("diffBranch", "GET", BRANCH + "/diff", "branches", "List uncommitted changes",
           "fs:ListObjects", _REPOSITORY, (PREFIX, AFTER, AMOUNT, DELIMITER),
           answers={200: "DiffList"}, **_WALK),
@@ -145,18 +125,6 @@ _BRANCHES = (
     Route("cherryPick", "POST", BRANCH + "/cherry-pick", "branches",
           "Commit the change of another commit", "fs:CreateCommit", _OF_BRANCH,
           body="CherryPickCreation", answers={201: "Commit"}, **_POOL),
-)
-
-_TAGS = (
-    Route("listTags", "GET", REPO + "/tags", "tags", "List tags",
-          "fs:ListTags", _REPOSITORY, PAGE, answers={200: "RefList"}, **_WALK),
-    Route("createTag", "POST", REPO + "/tags", "tags", "Create a tag at a commit",
-          "fs:CreateTag", _REPOSITORY + "/tag/{id}", body="TagCreation",
-          answers={201: "Ref"}, **_POOL),
-    Route("getTag", "GET", REPO + "/tags/{tag}", "tags", "Get a tag",
-          "fs:ReadTag", _REPOSITORY + "/tag/{tag}", answers={200: "Ref"}, **_POINT),
-    Route("deleteTag", "DELETE", REPO + "/tags/{tag}", "tags", "Delete a tag",
-          "fs:DeleteTag", _REPOSITORY + "/tag/{tag}", (FORCE,), answers={204: ""}, **_POOL),
 )
 
 _COMMITS = (
@@ -333,9 +301,6 @@ _JOBS_AMOUNT = {
     "default": limits.jobs_page_count_max,
 }
 _OWN = (
-    Route("getRef", "GET", REF, "graveler",
-          "What a ref expression names: its type, its commit, whether anything is uncommitted",
-          "fs:ReadCommit", _REPOSITORY, answers={200: "NamedRef"}, **_WALK),
     Route("previewMerge", "GET", _MERGE + "/preview", "graveler",
           "What a merge would do: counts of this page's paths, and its conflicts in three versions",
           "fs:ListObjects", _REPOSITORY, (PREFIX, AFTER, AMOUNT), answers={200: "MergePreview"},
@@ -429,11 +394,10 @@ _UPKEEP = (
 )
 # fmt: on
 
-ROUTES: Final = (
+ROWS: Final = (
     *_SERVICE,
     *_REPOSITORIES,
     *_BRANCHES,
-    *_TAGS,
     *_COMMITS,
     *_OBJECTS,
     *_CLUSTER,
@@ -441,4 +405,3 @@ ROUTES: Final = (
     *_EVENTS,
     *_UPKEEP,
 )
-UNAUTHENTICATED: Final = tuple(route.operation for route in ROUTES if not route.authenticated)

@@ -1,11 +1,13 @@
-"""Makes the whole table of routes one route of an application."""
+"""Makes all operations one route of an application."""
 
 from graveler.api.dispatch import ApiRoute
 from graveler.api.endpoints import ENDPOINTS
-from graveler.api.routes import API_PREFIX, ROUTES
+from graveler.api.operation import API_PREFIX
+from graveler.api.operations import OPERATIONS
+from graveler.api.routes import ROWS
 from graveler.api.service import Service
 
 
 def api_route(service: Service) -> ApiRoute:
-    """Every row of the table, with its endpoint."""
-    return ApiRoute(API_PREFIX, ROUTES, ENDPOINTS, service)
+    """Every operation, with its endpoint."""
+    return ApiRoute(API_PREFIX, (*ROWS, *OPERATIONS), ENDPOINTS, service)

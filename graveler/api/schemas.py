@@ -85,11 +85,6 @@ REQUESTS: Final[Mapping[str, Schema]] = {
     ),
     "RepositoryMetadataSet": record("metadata", metadata=PAIRS),
     "RepositoryMetadataKeys": record("keys", keys=items(STRING, limits.metadata_pairs_max)),
-    "BranchCreation": record("name source", force=FLAG, hidden=FLAG),
-    "TagCreation": record("id ref", force=FLAG),
-    "ResetCreation": record(
-        "type", "path", type=choice("object", "common_prefix", "reset"), force=FLAG
-    ),
     "CommitCreation": record(
         "message",
         message=_MESSAGE,
@@ -291,15 +286,6 @@ ANSWERS: Final[Mapping[str, Schema]] = {
     ),
     "RepositoryList": many("Repository"),
     "RepositoryMetadata": PAIRS,
-    "Ref": record("id commit_id"),
-    "RefList": many("Ref"),
-    "NamedRef": record(
-        "id type commit_id dirty",
-        "branch",
-        type=choice("branch", "tag", "commit"),
-        dirty=BOOLEAN,
-        branch=text("The branch with which the expression begins; absent: none"),
-    ),
     "Commit": record(
         "id parents committer message creation_date meta_range_id",
         parents=items(STRING),

@@ -15,7 +15,6 @@ from graveler.api.deadlines import expiring
 from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.pools import Pools
-from graveler.api.table import Route
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator
@@ -82,15 +81,18 @@ class Service:
 class Call:
     """One request.
 
-    `account` is set if the route needs credentials; `repository` is set if its path names one.
+    `arguments`: the parameters of the path.  `query`, `declared_headers`, `body`: as the operation
+    declares them; the endpoint gets them as its own parameters.  `headers`: all, by name in lower
+    case.
+    `account` is set if the operation needs credentials; `repository` is set if its path names one.
     `arrived_seconds`: time of arrival, on the steady clock of the ports.
     """
 
     service: Service
-    route: Route
     arguments: Mapping[str, str]
-    query: Mapping[str, Any]
+    query: Any
     headers: Mapping[bytes, bytes]
+    declared_headers: Any
     body: Any
     receive: Receive
     scope: Mapping[str, Any]

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from graveler.api.answers import Page
+from graveler.api.answers import Shape as Record
 from graveler.engine.commits.diff import DiffLine
 from graveler.engine.names.branches import BranchView
 from graveler.engine.objects.read import physical_address
@@ -10,6 +12,19 @@ from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, AddressType, CommitEntry, Entry, Repository
 
 Shape = dict[str, Any]
+
+
+class Ref(Record, frozen=True):
+    """A branch or a tag, and its commit."""
+
+    id: str
+    commit_id: str
+
+
+class RefList(Page, frozen=True):
+    """A page of branches or tags."""
+
+    results: list[Ref]
 
 
 def seconds(nanoseconds: int) -> int:
@@ -34,12 +49,8 @@ def repository(repo: Repository) -> Shape:
     }
 
 
-def branch(view: BranchView) -> Shape:
-    return ref(view.id, view.branch.commit)
-
-
-def ref(name: str, commit_id: str) -> Shape:
-    return {"id": name, "commit_id": commit_id}
+def branch(view: BranchView) -> Ref:
+    return Ref(view.id, view.branch.commit)
 
 
 def commit(entry: CommitEntry) -> Shape:

@@ -15,9 +15,9 @@ from typing import Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from graveler.api.operation import API_PREFIX
 from graveler.api.pages import Pages
 from graveler.api.pools import BoundedPool, Pools
-from graveler.api.routes import API_PREFIX
 from graveler.api.routing import api_route
 from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import NewCredential, keeper

@@ -7,30 +7,13 @@ OpenAPI document, tests.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.api.conditions import RANGE_PATTERN
+from graveler.api.operation import Runs
 
 _SEGMENT = re.compile(r"\{(\w+)\}")
-
-
-class Runs(Enum):
-    """Where an endpoint runs, which decides what it may do.
-
-    - LOOP: on the event loop.  The endpoint reads nothing.
-    - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
-    - POOL: in a thread, because the endpoint writes or calls the block store.
-    - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
-    - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
-    """
-
-    LOOP = "loop"
-    POINT = "point"
-    POOL = "pool"
-    WALK = "walk"
-    STREAM = "stream"
 
 
 class Parameter(NamedTuple):

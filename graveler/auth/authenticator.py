@@ -14,7 +14,7 @@ Thread-safe: threads only replace whole values.  For api/.
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,6 +22,7 @@ from typing import Literal
 from graveler.auth import accounts, revocations, secrets, tokens
 from graveler.auth.accounts import Account, Keeper, NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
+from graveler.auth.permissions import Permission
 from graveler.auth.tokens import IssuedToken
 from graveler.errors import AlreadyExists, Code, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
@@ -101,6 +102,9 @@ class Authenticator:
             known.accepted = {}
         known.accepted[seen] = expires
         return known.account
+
+    def authorize(self, account: Account, permissions: Sequence[Permission]) -> None:
+        """Check that an account has all `permissions`.  The administrator has every permission."""
 
     def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> IssuedToken:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,

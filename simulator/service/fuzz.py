@@ -3,7 +3,7 @@
 - An answer must come within `ANSWER_SECONDS`.
 - Its status is below 500, or 501 for what this store does not serve.
 - From status 400 on, it is JSON with a message.
-- Below 400, it has a status and the shape that the table of routes declares.
+- Below 400, it has a status and the shape that the OpenAPI document declares.
 
 Afterwards the service must still answer.  For tests only.
 """
@@ -11,19 +11,21 @@ Afterwards the service must still answer.  For tests only.
 import http.client
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
+import msgspec
+
+from graveler.api.operations import OPERATIONS
 from graveler.api.schemas import CATALOGUE
-from graveler.api.validation import body_check
+from graveler.api.validation import REFERENCE, body_check
 from graveler.errors import Invalid
 from simulator.service.requests import Request, Requests
 
 ANSWER_SECONDS = 120
 NOT_SERVED = 501
 _SHOWN = 300
-_CHECKS: dict[str, Callable[[Any], Any]] = {}
 
 
 class Fuzzer:
@@ -93,8 +95,9 @@ def _judged(request: Request, status: int, kind: str, raw: bytes) -> str:
     if status >= 400 and status not in route.answers:
         return _judged_message(kind, raw)
     if status not in route.answers and status < 400:
-        return "status that the table does not name"
-    return _judged_shape(route.answers[status], kind, raw)
+        return "status that the document does not name"
+    declared = _DECLARED.get((route.operation, status))
+    return _judged_shape(route.answers[status], kind, raw, declared)
 
 
 def _judged_message(kind: str, raw: bytes) -> str:
@@ -107,16 +110,23 @@ def _judged_message(kind: str, raw: bytes) -> str:
     return "" if isinstance(message, str) and message else "error without a message"
 
 
-def _judged_shape(name: str, kind: str, raw: bytes) -> str:
-    if not name:
+def _judged_shape(schema: Mapping[str, Any], kind: str, raw: bytes, declared: Any) -> str:
+    if not schema:
         return ""
     if kind != "application/json":
         return f"answer that is not JSON: {kind}"
-    check = _CHECKS.get(name)
-    if check is None:
-        check = _CHECKS[name] = body_check(name, CATALOGUE)
     try:
-        check(json.loads(raw))
+        if declared is not None:
+            msgspec.json.decode(raw, type=declared)
+        else:
+            body_check(schema["$ref"].removeprefix(REFERENCE), CATALOGUE)(json.loads(raw))
     except (ValueError, Invalid) as error:
         return f"answer of another shape: {error}"
     return ""
+
+
+_DECLARED = {
+    (operation.name, status): kind
+    for operation in OPERATIONS
+    for status, kind in operation.answers.items()
+}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from graveler.api.routes import API_PREFIX
+from graveler.api.operation import API_PREFIX
 
 WAIT_SECONDS = 300
 GONE = (OSError, http.client.HTTPException)

@@ -1,11 +1,11 @@
-"""Requests drawn from the table of routes, with valid or broken parameters and bodies.
+"""Requests drawn from the OpenAPI document, with valid or broken parameters and bodies.
 
     stream = Requests(random)
     stream.draw()      one request to any operation
     stream.ground()    the requests that create the repositories which most requests name
 
 Names come from small pools, so most requests find what they name, and operations follow one another
-in any order.  A drawn value usually follows the table or the schema, and is otherwise broken in
+in any order.  A drawn value usually follows its schema, and is otherwise broken in
 some way.  For tests only.
 """
 
@@ -16,10 +16,14 @@ from random import Random
 from typing import Any
 from urllib.parse import quote
 
-from graveler.api.routes import API_PREFIX, ROUTES
-from graveler.api.schemas import CATALOGUE
-from graveler.api.table import Parameter, Route
-from graveler.api.validation import REFERENCE
+from simulator.service.described import (
+    API_PREFIX,
+    Described,
+    Parameter,
+    by_name,
+    described,
+    resolved,
+)
 
 REPOSITORIES = ("fuzz-a", "fuzz-b", "fuzz-c")
 BRANCHES = ("main", "dev", "b2")
@@ -44,7 +48,7 @@ Draw = Callable[[], str]
 class Request:
     """A request to send.  `target` is quoted already, and may be quoted wrongly."""
 
-    route: Route
+    route: Described
     target: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -57,8 +61,8 @@ class Requests:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._serial = random.randrange(1 << 40)
-        self._routes = list(ROUTES)
-        self._weights = [_RARE.get(route.operation, 1.0) for route in ROUTES]
+        self._routes = list(described())
+        self._weights = [_RARE.get(route.operation, 1.0) for route in self._routes]
         self._pools: Mapping[str, Sequence[str]] = {
             "repository": REPOSITORIES,
             "branch": BRANCHES,
@@ -92,8 +96,8 @@ class Requests:
         target = API_PREFIX + self._path(route) + self._query(route)
         headers = {
             each.name: self._header(each)
-            for each in route.parameters
-            if each.place == "header" and self._random.random() < 0.3
+            for each in route.of_place("header")
+            if self._random.random() < 0.3
         }
         return Request(
             route, target, headers, self._body(route), self._random.random() > _BROKEN_SHARE / 4
@@ -101,7 +105,7 @@ class Requests:
 
     def ground(self) -> Iterator[Request]:
         """The requests that create every repository of the pool, its branches and some content."""
-        rows = {route.operation: route for route in ROUTES}
+        rows = by_name()
         for name in REPOSITORIES:
             yield _sent(rows["createRepository"], {}, self._creation(name))
             for branch in BRANCHES[1:]:
@@ -116,17 +120,17 @@ class Requests:
 
     # ---- parts ----
 
-    def _path(self, route: Route) -> str:
+    def _path(self, route: Described) -> str:
         path = route.path
         for name in route.path_parameters:
             value = quote(self._text(name), safe="~^@$") if self._kept() else self._misquoted()
             path = path.replace("{" + name + "}", value, 1)
         return path
 
-    def _query(self, route: Route) -> str:
+    def _query(self, route: Described) -> str:
         pieces = []
-        for each in route.parameters:
-            if each.place != "query" or self._random.random() > (0.97 if each.required else 0.4):
+        for each in route.of_place("query"):
+            if self._random.random() > (0.97 if each.required else 0.4):
                 continue
             value = self._parameter(each)
             pieces.append(f"{each.name}={value}")
@@ -149,14 +153,14 @@ class Requests:
             return self._random.choice(self._pools[each.name])
         return self._random.choice(_HEADERS).encode().decode("latin-1")
 
-    def _body(self, route: Route) -> bytes:
+    def _body(self, route: Described) -> bytes:
         if route.operation == "uploadObject":
             return self._random.randbytes(self._random.choice((0, 1, 100, 5_000)))
         if not route.body:
             return b"" if self._kept() else b"{}"
         if route.operation == "createRepository" and self._kept():
             return _encoded(self._creation(self._random.choice(REPOSITORIES)))
-        raw = _encoded(self._value(CATALOGUE[route.body], route.body))
+        raw = _encoded(self._value(route.body, ""))
         if self._kept():
             return raw
         at = self._random.randrange(len(raw) + 1)
@@ -170,8 +174,7 @@ class Requests:
 
     def _value(self, schema: Mapping[str, Any], name: str) -> Any:
         """A value that follows its schema, or not."""
-        if "$ref" in schema:
-            return self._value(CATALOGUE[schema["$ref"].removeprefix(REFERENCE)], name)
+        schema = resolved(schema)
         if not self._kept() and self._random.random() < 0.3:
             return self._random.choice(_STRANGE)
         kind = schema.get("type", "string")
@@ -216,5 +219,5 @@ def _encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def _sent(route: Route, where: Mapping[str, str], body: Mapping[str, Any]) -> Request:
+def _sent(route: Described, where: Mapping[str, str], body: Mapping[str, Any]) -> Request:
     return Request(route, API_PREFIX + route.path.format_map(where), {}, _encoded(body))

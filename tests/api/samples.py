@@ -1,17 +1,15 @@
-"""Well-formed requests for every row of the table, made from the table itself."""
+"""Well-formed requests for every operation, made from the OpenAPI document."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graveler.api.routes import ROUTES
-from graveler.api.schemas import CATALOGUE
-from graveler.api.table import Route
-from graveler.api.validation import REFERENCE
+from simulator.service.described import Described, by_name, described, resolved
 from tests.api.serving import API
 
 _SEGMENTS = {"repository": "sample", "branch": "main", "destinationBranch": "main"}
 _HEX = "0" * 64
+_BODIES = {"resetBranch": {"type": "reset"}}  # where the smallest that the schema admits is wrong
 
 
 @dataclass(frozen=True)
@@ -24,13 +22,13 @@ class Sample:
     body: Any
 
 
-def sample(route: Route) -> Sample:
+def sample(route: Described) -> Sample:
     """A request for `route`."""
     path = route.path
     for name in route.path_parameters:
         path = path.replace("{" + name + "}", _SEGMENTS.get(name, _HEX))
-    query = {each.name: "sample" for each in route.parameters if each.required}
-    body = example(CATALOGUE[route.body]) if route.body else None
+    query = {each.name: "sample" for each in route.of_place("query") if each.required}
+    body = _BODIES.get(route.operation) or (example(route.body) if route.body else None)
     if route.operation == "uploadObject":
         body = b"sample"
     return Sample(route.method, path, query, body)
@@ -38,8 +36,7 @@ def sample(route: Route) -> Sample:
 
 def example(schema: Mapping[str, Any]) -> Any:
     """The smallest value that a schema admits."""
-    if "$ref" in schema:
-        return example(CATALOGUE[schema["$ref"].removeprefix(REFERENCE)])
+    schema = resolved(schema)
     kind = schema.get("type")
     if kind == "object":
         properties = schema.get("properties", {})
@@ -58,8 +55,8 @@ def example(schema: Mapping[str, Any]) -> Any:
     return "local://sample/x" if "://" in pattern else "sample"
 
 
-BY_OPERATION = {route.operation: route for route in ROUTES}
-ALL = [(route.operation, sample(route)) for route in ROUTES]
+BY_OPERATION = by_name()
+ALL = [(route.operation, sample(route)) for route in described()]
 
 
 def target(one: Sample) -> str:

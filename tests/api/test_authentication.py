@@ -7,7 +7,7 @@ import re
 import jwt
 import pytest
 
-from graveler.api.routes import UNAUTHENTICATED
+from graveler.api.operation import OPEN
 from graveler.auth import secrets, tokens
 from graveler.auth.authenticator import PURPOSE
 from graveler.errors import Internal
@@ -15,7 +15,7 @@ from graveler.records import ABSENT
 from tests.api.samples import ALL, Sample
 from tests.api.serving import ADMINISTRATOR, API, USER, Client, Reply, Served, basic
 
-CLOSED = [(operation, one) for operation, one in ALL if operation not in UNAUTHENTICATED]
+CLOSED = [(operation, one) for operation, one in ALL if operation not in OPEN]
 
 
 def _key(live: Served) -> bytes:

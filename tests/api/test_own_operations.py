@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from graveler.api.openapi import document
-from graveler.api.routes import ROUTES
 from graveler.engine.events import batches
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.ids import BranchId
 from graveler.refs.events import rules
 from graveler.refs.events.rules import EventRule
+from simulator.service.described import by_name, described
 from tests.api.serving import Client, Served, ended
 from tests.waiting import until
 
@@ -40,8 +40,8 @@ def _branch(client: Client, where: str, name: str) -> None:
 
 
 def test_they_are_described_and_tagged_as_own() -> None:
-    rows = {route.operation: route for route in ROUTES}
-    tagged = {route.operation for route in ROUTES if route.tag == "graveler"}
+    rows = by_name()
+    tagged = {route.operation for route in described() if route.tag == "graveler"}
     assert tagged >= set(OWN)
     for name in OWN:
         operation = document()["paths"][rows[name].path][rows[name].method.lower()]

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.api.routes import ROUTES
 from graveler.engine.ports import UnconfirmedWrite
 from graveler.testing.faults import Fault
+from simulator.service.described import described
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
 from tests.api.fault_world import Running, Strikes, Surroundings, World, sound, surroundings
@@ -79,7 +79,7 @@ def template(around: Surroundings) -> Callable[[Case], World]:
 
 
 def test_every_route_has_a_case() -> None:
-    assert {route.operation for route in ROUTES} == set(operations())
+    assert {each.operation for each in described()} == set(operations())
     assert len({str(case) for case in CASES}) == len(CASES)
 
 

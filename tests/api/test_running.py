@@ -13,10 +13,11 @@ import pytest
 from graveler.api.answers import Answer
 from graveler.api.deadlines import expiring
 from graveler.api.dispatch import ApiRoute
+from graveler.api.operation import API_PREFIX, Runs
+from graveler.api.operations import OPERATIONS
 from graveler.api.pools import BoundedPool, Pools
-from graveler.api.routes import API_PREFIX, ROUTES
+from graveler.api.routes import ROWS
 from graveler.api.service import Call, Service, ServiceSettings
-from graveler.api.table import Route, Runs
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.block.signature import Signer
@@ -29,6 +30,7 @@ from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
 from graveler.kv.wait import WouldWait
+from simulator.service.described import Described, by_name, described
 from simulator.service.http_client import basic
 from tests.api.samples import sample
 from tests.api.serving import ADMINISTRATOR, USER, served
@@ -36,6 +38,10 @@ from tests.asgi import Ask, Door
 from tests.jobs.world import World, new_world
 
 SECRET = bytes(range(32))
+RUNS = {
+    **{row.operation: row.runs for row in ROWS},
+    **{operation.name: operation.runs for operation in OPERATIONS},
+}
 HERE = threading.main_thread().name
 
 
@@ -46,16 +52,16 @@ class Recorder:
         self.threads: list[str] = []
         self.busy = False
 
-    def of(self, route: Route) -> Any:
-        if route.runs is Runs.STREAM:
+    def of(self, runs: Runs) -> Any:
+        if runs is Runs.STREAM:
 
-            async def stream(call: Call) -> Answer:
+            async def stream(call: Call, **_inputs: object) -> Answer:
                 return self(call)
 
             return stream
         return self
 
-    def __call__(self, _call: Call) -> Answer:
+    def __call__(self, _call: Call, **_inputs: object) -> Answer:
         self.threads.append(threading.current_thread().name.partition("_")[0])
         if self.busy and self.threads == [HERE]:
             raise WouldWait("busy")
@@ -63,7 +69,7 @@ class Recorder:
 
 
 class Worlds:
-    """The table of routes over endpoints of one's own."""
+    """All operations over endpoints of one's own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.recorder = Recorder()
@@ -82,12 +88,13 @@ class Worlds:
             self.pools,
             world.queue,
         )
-        endpoints = {route.operation: self.recorder.of(route) for route in ROUTES}
+        endpoints = {row.operation: self.recorder.of(row.runs) for row in ROWS}
+        operations = [replace(each, endpoint=self.recorder.of(each.runs)) for each in OPERATIONS]
         keys = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
-        handle = ApiRoute(API_PREFIX, ROUTES, endpoints, service).handle
+        handle = ApiRoute(API_PREFIX, (*ROWS, *operations), endpoints, service).handle
         self.door = Door(handle, loop, {"Authorization": keys})
 
-    def send(self, route: Route, **named: str) -> list[str]:
+    def send(self, route: Described, **named: str) -> list[str]:
         """On which threads the endpoint ran."""
         self.recorder.threads = []
         one = sample(route)
@@ -115,7 +122,7 @@ def worlds() -> Iterator[Worlds]:
 
 
 def test_exactly_these_operations_may_run_on_the_loop() -> None:
-    by = {runs: {each.operation for each in ROUTES if each.runs is runs} for runs in Runs}
+    by = {runs: {name for name, each in RUNS.items() if each is runs} for runs in Runs}
     assert by[Runs.LOOP] == {
         "healthCheck",
         "getAuthCapabilities",
@@ -144,26 +151,25 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
     assert by[Runs.STREAM] == {"getObject", "uploadObject", "getMetadataObject"}
     assert {"listObjects", "diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]
     assert {"listRepositories", "listBranches", "listTags"} <= by[Runs.WALK]
-    assert Route("new", "GET", "/new", "new", "A row that says nothing").runs is Runs.WALK
 
 
 def test_every_endpoint_runs_where_its_row_says(worlds: Worlds) -> None:
     expected = {Runs.LOOP: HERE, Runs.POINT: HERE, Runs.STREAM: HERE, Runs.POOL: "write"}
-    for route in ROUTES:
+    for route in described():
         ran = worlds.send(route)
-        assert ran == [expected.get(route.runs, "walk")], route.operation
+        assert ran == [expected.get(RUNS[route.operation], "walk")], route.operation
 
 
 def test_a_look_up_that_would_wait_goes_to_a_thread(worlds: Worlds) -> None:
     worlds.recorder.busy = True
-    for route in ROUTES:
-        if route.runs is Runs.POINT:
+    for route in described():
+        if RUNS[route.operation] is Runs.POINT:
             assert worlds.send(route) == [HERE, "write"], route.operation
 
 
 @pytest.mark.parametrize("ref", ["main~1", "main^", "main~", "main%5E2", "0000~3"])
 def test_a_ref_with_modifiers_walks(worlds: Worlds, ref: str) -> None:
-    rows = {route.operation: route for route in ROUTES}
+    rows = by_name()
     assert worlds.send(rows["statObject"], ref=ref) == ["walk"]
     assert worlds.send(rows["getCommit"], commitId=ref) == ["walk"]
 

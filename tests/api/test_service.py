@@ -5,15 +5,17 @@ import logging
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from graveler import __version__
+from graveler.api import routing
 from graveler.api.answers import Answer
-from graveler.api.branches import create_tag
+from graveler.api.branches import TagCreation, create_tag
 from graveler.api.dispatch import ApiRoute
-from graveler.api.endpoints import ENDPOINTS
+from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
 from graveler.api.service import Call, ServiceSettings
 from graveler.engine.imports import run
@@ -168,11 +170,14 @@ def test_too_many_waiting_writes_are_told_to_come_back(
 ) -> None:
     held = threading.Event()
 
-    def create_tag_later(call: Call) -> Answer:
+    def create_tag_later(call: Call, body: TagCreation) -> Answer:
         held.wait()
-        return create_tag(call)
+        answer: Answer = create_tag.endpoint(call, body)
+        return answer
 
-    monkeypatch.setitem(ENDPOINTS, "createTag", create_tag_later)  # type: ignore[arg-type]
+    later = replace(create_tag, endpoint=create_tag_later)
+    others = [each for each in OPERATIONS if each is not create_tag]
+    monkeypatch.setattr(routing, "OPERATIONS", (*others, later))
     settings = ServiceSettings(writer_threads=1, requests_waiting_max=1)
     with served(tmp_path / "store", settings=settings) as live:
         repo = live.fresh_repository()

@@ -4,8 +4,9 @@
     from graveler import x                  x.f names one
     "f"                                     so does a text, where the module lists its own doors
 
-A definition that is named by nobody but itself is dead.  Methods are judged by their names alone:
-one that no expression of the product has is dead.
+A definition that is named by nobody but itself is dead.  An endpoint is called by the collection of
+operations: a function with the decorator `operation` is not dead.  Methods are judged by their
+names alone: one that no expression of the product has is dead.
 """
 
 import ast
@@ -24,6 +25,7 @@ class Definition(NamedTuple):
     module: str
     name: str  # of a method: `Class.method`
     line: int
+    is_operation: bool = False
 
     @property
     def subject(self) -> str:
@@ -40,7 +42,7 @@ def definitions(module: Module) -> Iterator[Definition]:
     name = dotted(module)
     for node in module.tree.body:
         if isinstance(node, _DEFINED):
-            yield Definition(module.path, name, node.name, node.lineno)
+            yield Definition(module.path, name, node.name, node.lineno, _is_operation(node))
         if isinstance(node, ast.ClassDef):
             for child in node.body:
                 if isinstance(child, _FUNCTIONS) and not child.name.startswith("__"):
@@ -90,7 +92,8 @@ def dead(product: Iterable[Module], callers: Iterable[Module]) -> list[Definitio
         each
         for module in product
         for each in definitions(module)
-        if not (
+        if not each.is_operation
+        and not (
             each.name.split(".")[1] in there.attributes
             if "." in each.name
             else each.name.startswith("__") or (each.module, each.name) in there.symbols
@@ -100,6 +103,13 @@ def dead(product: Iterable[Module], callers: Iterable[Module]) -> list[Definitio
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINED = (*_FUNCTIONS, ast.ClassDef)
+
+
+def _is_operation(node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.Call) and getattr(each.func, "id", "") == "operation"
+        for each in getattr(node, "decorator_list", ())
+    )
 
 
 def _imported(module: Module, known: dict[str, set[str]]) -> dict[str, Symbol]:

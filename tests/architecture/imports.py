@@ -61,6 +61,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
     "mangum": ("functions",),
+    "msgspec": ("graveler/api",),
     "numpy": ("graveler/spark",),
     "orjson": ("graveler/api",),
     "pyarrow": ("graveler/spark",),

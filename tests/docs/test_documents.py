@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.api.routes import ROUTES
 from graveler.cli.main import parser
 from graveler.committed.ranges import EMPTY_METARANGE
+from simulator.service.described import described
 from tests.cli.service import repository, serving
 from tests.docs import examples
 
@@ -236,7 +236,7 @@ def _figures(text: str, title: str) -> list[float]:
 def test_the_calls_of_graveler_exist() -> None:
     text = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
     calls = set(re.findall(r"`(GET|PUT|POST|DELETE) ([\w{}/]+)`", text))
-    routes = {(route.method, route.path) for route in ROUTES}
+    routes = {(route.method, route.path) for route in described()}
     assert len(calls) > 15
     assert {(method, f"/repositories/{{repository}}/{path}") for method, path in calls} <= routes
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.api.routes import ROUTES
+from simulator.service.described import by_name, described
 from simulator.service.fuzz import Fuzzer
 from simulator.service.requests import Request, Requests
 from tests.api.serving import Served, served
@@ -26,7 +26,7 @@ def fuzzer(live: Served) -> Iterator[Fuzzer]:
     fuzzer.close()
 
 
-def test_every_answer_is_one_that_the_table_promises(fuzzer: Fuzzer) -> None:
+def test_every_answer_is_one_that_the_document_promises(fuzzer: Fuzzer) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed={seed}")
     fuzzer.run(random.Random(seed), COUNT)
@@ -34,7 +34,7 @@ def test_every_answer_is_one_that_the_table_promises(fuzzer: Fuzzer) -> None:
     assert sum(fuzzer.statuses.values()) >= COUNT
     # Requests that are all refused would prove nothing.
     print(fuzzer.statuses, fuzzer.operations)
-    assert len(fuzzer.operations) > len(ROUTES) // 2
+    assert len(fuzzer.operations) > len(described()) // 2
     assert {200, 201, 204, 400, 401, 404, 409} <= fuzzer.statuses.keys()
 
 
@@ -48,7 +48,7 @@ def test_requests_are_determined_by_their_seed() -> None:
 
 
 def test_an_answer_that_breaks_a_rule_is_noticed(live: Served, fuzzer: Fuzzer) -> None:
-    route = next(route for route in ROUTES if route.operation == "getRepository")
+    route = by_name()["getRepository"]
     fuzzer.send(Request(route, "/favicon.ico"))
     fuzzer.send(Request(route, "/api/v1/config"))
     assert len(fuzzer.wrong) == 2

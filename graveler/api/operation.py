@@ -1,0 +1,199 @@
+"""The declaration of an operation: everything that the service knows about it, in one place.
+
+    class BranchCreation(Body):
+        name: str
+        source: str
+        force: bool = False
+
+    @operation("createBranch", "POST", REPO + "/branches", tag="branches",
+               permissions=(Permission("fs:CreateBranch", BRANCH_ARN),),
+               answers={201: Content.TEXT}, runs=Runs.POOL)
+    def create_branch(call: Call, body: BranchCreation) -> Answer:
+        '''Create a branch; the answer is the plain commit id.'''
+
+The annotations of the endpoint say what it takes: `body`, `query` and `headers` name the types of
+the JSON body, of the query parameters and of the headers.  The first line of its docstring is the
+summary in the OpenAPI document.  A declaration that contradicts itself raises `TypeError` when its
+module is imported.
+
+Null for an optional field of a body means that it is absent; unknown fields are ignored.
+
+Routing, validation, authorization, the OpenAPI document and the tests read the collection of all
+operations (operations.py).  Used by the modules with endpoints.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal, get_type_hints
+
+import msgspec
+
+from graveler.api.answers import Answer, AnswerType
+from graveler.api.templates import Template, template
+from graveler.auth.permissions import Permission
+from graveler.errors import GravelerError
+from graveler.records import ABSENT, Absent
+
+API_PREFIX: Final = "/api/v1"
+REPO: Final = "/repositories/{repository}"
+BRANCH: Final = REPO + "/branches/{branch}"
+REF: Final = REPO + "/refs/{ref}"
+
+ARN: Final = "arn:lakefs:fs:::"
+REPO_ARN: Final = ARN + "repository/{repository}"
+BRANCH_ARN: Final = REPO_ARN + "/branch/{branch}"
+OBJECT_ARN: Final = REPO_ARN + "/object/{path}"
+
+# Operations that need no credentials.  A test fixes the list.
+OPEN: Final = frozenset(("healthCheck", "getSetupState", "setup", "login", "getAuthCapabilities"))
+# Operations for every caller with credentials, whatever its permissions.  A test fixes the list.
+FOR_EVERY_CALLER: Final = frozenset(("postStatsEvents",))
+
+_SEGMENT: Final = re.compile(r"\{(\w+)\}")
+_METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE"))
+_WITHOUT_BODY: Final = frozenset(("GET", "HEAD"))
+
+
+class Runs(Enum):
+    """Where an endpoint runs, which decides what it may do.
+
+    - LOOP: on the event loop.  The endpoint reads nothing.
+    - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
+    - POOL: in a thread, because the endpoint writes or calls the block store.
+    - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
+    - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
+    """
+
+    LOOP = "loop"
+    POINT = "point"
+    POOL = "pool"
+    WALK = "walk"
+    STREAM = "stream"
+
+
+class Body(msgspec.Struct, frozen=True):
+    """The base of types of JSON bodies."""
+
+
+class Query(msgspec.Struct, frozen=True):
+    """The base of types of query parameters.  Its fields are `str`, `bool`, `int`, a choice of
+    strings, or `tuple[str, ...]` for a parameter that may be repeated."""
+
+
+class Headers(msgspec.Struct, frozen=True):
+    """The base of types of headers.  Its fields are strings; an absent header is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the API.
+
+    `path` is relative to `API_PREFIX`.  `answers` maps a status to the type of its body.
+    `errors`: the kinds of errors beside those that every operation has.  `reads_body`: the
+    endpoint itself receives the body, which is not JSON.
+    """
+
+    name: str
+    method: str
+    path: str
+    tag: str
+    summary: str
+    permissions: tuple[Permission, ...]
+    templates: tuple[Template, ...]
+    answers: Mapping[int, AnswerType]
+    errors: tuple[type[GravelerError], ...]
+    runs: Runs
+    reads_body: bool
+    endpoint: Callable[..., Any]
+    query: type[Query] | Literal[Absent.ABSENT]
+    body: type[Body] | Literal[Absent.ABSENT]
+    headers: type[Headers] | Literal[Absent.ABSENT]
+
+    @property
+    def path_parameters(self) -> tuple[str, ...]:
+        """The names between braces in `path`, in order."""
+        return tuple(_SEGMENT.findall(self.path))
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the caller needs credentials."""
+        return self.name not in OPEN
+
+
+def operation(
+    name: str,
+    method: str,
+    path: str,
+    *,
+    tag: str,
+    answers: Mapping[int, AnswerType],
+    permissions: tuple[Permission, ...] = (),
+    errors: tuple[type[GravelerError], ...] = (),
+    runs: Runs = Runs.WALK,
+    reads_body: bool = False,
+) -> Callable[[Callable[..., Any]], Operation]:
+    """Declare the decorated function as the endpoint of an operation.  Raises `TypeError`."""
+
+    def declare(endpoint: Callable[..., Any]) -> Operation:
+        inputs = _inputs(name, endpoint)
+        query: Any = _input(name, inputs, "query", Query)
+        body: Any = _input(name, inputs, "body", Body)
+        headers: Any = _input(name, inputs, "headers", Headers)
+        _require(name, not inputs, f"unknown parameters {sorted(inputs)}")
+        _require(name, method in _METHODS and bool(answers), "a method and answers are needed")
+        has_body = body is not ABSENT or reads_body
+        _require(name, not (has_body and method in _WITHOUT_BODY), f"a {method} has no body")
+        is_stream = inspect.iscoroutinefunction(endpoint)
+        _require(name, is_stream == (runs is Runs.STREAM), "a coroutine is a STREAM")
+        exempt = name in OPEN or name in FOR_EVERY_CALLER
+        _require(name, bool(permissions) != exempt, "permissions are needed, unless it is listed")
+        names = _SEGMENT.findall(path)
+        return Operation(
+            name=name,
+            method=method,
+            path=path,
+            tag=tag,
+            summary=_summary(name, endpoint),
+            permissions=permissions,
+            templates=tuple(template(each, names, query, body) for each in permissions),
+            answers=answers,
+            errors=errors,
+            runs=runs,
+            reads_body=reads_body,
+            endpoint=endpoint,
+            query=query,
+            body=body,
+            headers=headers,
+        )
+
+    return declare
+
+
+def _inputs(name: str, endpoint: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters of an endpoint behind `call`, with their types."""
+    first, *others = inspect.signature(endpoint).parameters
+    types = get_type_hints(endpoint)
+    _require(name, first == "call", "the first parameter is the call")
+    _require(name, types.pop("return", None) is Answer, "an endpoint returns an Answer")
+    return {each: types.get(each) for each in others}
+
+
+def _input(name: str, inputs: dict[str, Any], parameter: str, base: type) -> Any:
+    kind = inputs.pop(parameter, ABSENT)
+    is_right = kind is ABSENT or (isinstance(kind, type) and issubclass(kind, base))
+    _require(name, is_right, f"{parameter} is no {base.__name__}")
+    return kind
+
+
+def _summary(name: str, endpoint: Callable[..., Any]) -> str:
+    summary = (endpoint.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
+    _require(name, bool(summary), "its docstring is the summary")
+    return summary
+
+
+def _require(name: str, condition: bool, rule: str) -> None:
+    if not condition:
+        raise TypeError(f"operation {name}: {rule}")

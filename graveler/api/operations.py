@@ -1,0 +1,16 @@
+"""All operations, in one flat collection.
+
+The only module that imports the modules with endpoints.  An operation that such a module declares
+is in the collection; a new module is added to `_MODULES`.
+"""
+
+from typing import Final
+
+from graveler.api import branches
+from graveler.api.operation import Operation
+
+_MODULES: Final = (branches,)
+
+OPERATIONS: Final = tuple(
+    value for module in _MODULES for value in vars(module).values() if isinstance(value, Operation)
+)

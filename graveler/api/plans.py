@@ -1,0 +1,124 @@
+"""Operations, compiled for dispatch: the readers of their input, and the call of their endpoint.
+
+A plan compiles itself at its first request, so that the start of a process costs nothing for
+operations that it never serves.  Used by dispatch.py.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graveler import limits
+from graveler.api.bodies import body_reader, may_lack
+from graveler.api.feed import Receive
+from graveler.api.operation import Operation
+from graveler.api.parameters import headers_reader, query_reader
+from graveler.api.requests import MISSING, Reader, whole_body
+from graveler.api.service import Call, Endpoint
+from graveler.api.table import Route
+from graveler.api.templates import needed
+from graveler.auth.permissions import Permission
+from graveler.errors import Invalid
+from graveler.records import ABSENT
+
+
+class OperationReader:
+    """Parses the parameters and the body of the requests of one operation."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._query = ABSENT if operation.query is ABSENT else query_reader(operation.query)
+        self._headers = ABSENT if operation.headers is ABSENT else headers_reader(operation.headers)
+        self._body = ABSENT if operation.body is ABSENT else body_reader(operation.body)
+        self._body_may_lack = operation.body is not ABSENT and may_lack(operation.body)
+        self._body_length_max = (
+            limits.json_body_length_bytes_max
+            if operation.authenticated
+            else limits.open_body_length_bytes_max
+        )
+
+    def query(self, raw: bytes) -> Any:
+        """The query parameters, in the declared type.  Raises `Invalid`."""
+        return ABSENT if self._query is ABSENT else self._query(raw)
+
+    def headers(self, headers: Mapping[bytes, bytes]) -> Any:
+        """The headers, in the declared type.  Raises `Invalid`."""
+        return ABSENT if self._headers is ABSENT else self._headers(headers)
+
+    async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
+        """The JSON body, in the declared type.
+
+        Raises `Invalid`, `TooLarge`, and `Disconnected` if the client closes the connection.
+        """
+        assert self._body is not ABSENT, "the operation has no body"
+        raw = await whole_body(receive, headers, self._body_length_max)
+        if not raw.strip():
+            if not self._body_may_lack:
+                raise Invalid(f"request body has an error: {MISSING}")
+            raw = b"{}"
+        return self._body(raw)
+
+
+class Plan:
+    """An operation, compiled for dispatch."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._compiled: tuple[OperationReader, Callable[[Call], Any]] | None = None
+        self.name = operation.name
+        self.runs = operation.runs
+        self.is_open = not operation.authenticated
+        self.has_body = operation.body is not ABSENT
+        self.names = operation.path_parameters
+        self.in_repository = "repository" in self.names
+
+    @property
+    def reader(self) -> OperationReader:
+        return self._parts()[0]
+
+    @property
+    def run(self) -> Callable[[Call], Any]:
+        """Calls the endpoint with the input that it declares."""
+        return self._parts()[1]
+
+    def permissions(self, call: Call) -> tuple[Permission, ...]:
+        """The permissions that a request needs."""
+        return needed(self._operation.templates, call.arguments, call.query, call.body)
+
+    def _parts(self) -> tuple[OperationReader, Callable[[Call], Any]]:
+        if self._compiled is None:
+            self._compiled = (OperationReader(self._operation), _invocation(self._operation))
+        return self._compiled
+
+
+class RowPlan:
+    """A row of the table of routes, compiled for dispatch."""
+
+    def __init__(self, route: Route, endpoint: Endpoint) -> None:
+        self.name = route.operation
+        self.runs = route.runs
+        self.is_open = not route.authenticated
+        self.has_body = bool(route.body)
+        self.names = route.path_parameters
+        self.in_repository = "repository" in self.names
+        self.reader = Reader(route)
+        self.run: Any = endpoint
+
+    def permissions(self, _call: Call) -> tuple[Permission, ...]:
+        return ()
+
+
+_ATTRIBUTES = {"query": "query", "body": "body", "headers": "declared_headers"}
+
+
+def _invocation(operation: Operation) -> Callable[[Call], Any]:
+    endpoint = operation.endpoint
+    inputs = [
+        (name, attribute)
+        for name, attribute in _ATTRIBUTES.items()
+        if getattr(operation, name) is not ABSENT
+    ]
+    if not inputs:
+        return endpoint
+    if len(inputs) == 1:
+        ((one, its_attribute),) = inputs
+        return lambda call: endpoint(call, **{one: getattr(call, its_attribute)})
+    return lambda call: endpoint(call, **{name: getattr(call, of) for name, of in inputs})

@@ -1,0 +1,108 @@
+"""Templates of resources: the permissions that one request needs, from those that its operation
+declares.
+
+    arn:lakefs:fs:::repository/{repository}/branch/{name}      a parameter or a field of the body
+    …/object/{staging.physical_address}                         a field of a field
+    …/object/{paths[]}, …/object/{paths[].destination}          one permission for each item
+
+A name means a parameter of the path, else a query parameter, else a field of the body.  An absent
+optional value is empty.  An empty list needs the permission for everything (`*`), so that a request
+without items is not one without permissions.
+
+A template is compiled when its operation is declared.  Pure.  Used by operation.py and dispatch.py.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from graveler.auth.permissions import Permission
+from graveler.records import ABSENT
+
+Read = Callable[[Mapping[str, str], Any, Any], Any]  # path parameters, query, body -> a value
+_PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
+_EVERYTHING: Final = "*"
+
+
+class Template(NamedTuple):
+    """A compiled permission: texts, and what stands between them."""
+
+    action: str
+    texts: tuple[str, ...]
+    values: tuple[Read, ...]
+    is_many: bool  # the last value is a list
+
+
+def template(permission: Permission, arguments: Sequence[str], query: Any, body: Any) -> Template:
+    """Compile a declared permission.  `query` and `body`: the types of the operation, or `ABSENT`.
+
+    Raises `TypeError` for a name that the operation does not have, and for a list that is not the
+    last value.
+    """
+    texts = tuple(_PLACEHOLDER.split(permission.resource)[::2])
+    names = _PLACEHOLDER.findall(permission.resource)
+    if any("[]" in name for name in names[:-1]):
+        raise TypeError(f"only the last value may be a list: {permission.resource}")
+    values = tuple(_read(name, arguments, query, body) for name in names)
+    return Template(permission.action, texts, values, bool(names) and "[]" in names[-1])
+
+
+def needed(
+    templates: Sequence[Template], arguments: Mapping[str, str], query: Any, body: Any
+) -> tuple[Permission, ...]:
+    """The permissions that a request needs: all of them."""
+    return tuple(
+        permission for each in templates for permission in _resolved(each, arguments, query, body)
+    )
+
+
+def _resolved(
+    one: Template, arguments: Mapping[str, str], query: Any, body: Any
+) -> Iterator[Permission]:
+    values = [read(arguments, query, body) for read in one.values]
+    items = values.pop() if one.is_many else None
+    resource = one.texts[0]
+    for value, text in zip(values, one.texts[1:], strict=False):
+        resource += _shown(value) + text
+    if items is None:
+        yield Permission(one.action, resource)
+        return
+    for item in items or (_EVERYTHING,):
+        yield Permission(one.action, resource + _shown(item) + one.texts[-1])
+
+
+def _shown(value: Any) -> str:
+    return "" if value is msgspec.UNSET or value is None else str(value)
+
+
+def _read(name: str, arguments: Sequence[str], query: Any, body: Any) -> Read:
+    if name in arguments:
+        return lambda arguments, _query, _body: arguments[name]
+    if query is not ABSENT and name in query.__struct_encode_fields__:
+        of_query, _ = _path(query, name)
+        return lambda _arguments, query, _body: of_query(query)
+    listed, is_many, field = name.partition("[]")
+    of_body, kind = _path(body, listed)
+    if not is_many:
+        return lambda _arguments, _query, body: of_body(body)
+    if get_origin(kind) not in (list, tuple):
+        raise TypeError(f"the operation has no list {name}")
+    if not field:
+        return lambda _arguments, _query, body: of_body(body)
+    of_item, _ = _path(get_args(kind)[0], field.removeprefix("."))
+    return lambda _arguments, _query, body: [of_item(item) for item in of_body(body)]
+
+
+def _path(kind: Any, names: str) -> tuple[Callable[[Any], Any], Any]:
+    """A function that reads a field, given by its names on the wire, and the type of the field."""
+    attributes = []
+    for name in names.split("."):
+        fields = getattr(kind, "__struct_encode_fields__", ())
+        if name not in fields:
+            raise TypeError(f"the operation has no {names}")
+        attributes.append(kind.__struct_fields__[fields.index(name)])
+        kind = get_type_hints(kind)[attributes[-1]]
+    return attrgetter(".".join(attributes)), kind

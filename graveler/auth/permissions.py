@@ -1,0 +1,19 @@
+"""A permission: the right to do one action on one resource.  Pure.
+
+The HTTP layer resolves the permissions that an operation declares; `Authenticator.authorize`
+decides whether an account has them.
+"""
+
+from typing import NamedTuple
+
+
+class Permission(NamedTuple):
+    """An action on a resource.
+
+    - `action`: its name, such as `fs:ReadObject`.
+    - `resource`: an ARN, such as `arn:lakefs:fs:::repository/lake/object/a/b`.  In the declaration
+      of an operation it is a template (api/templates.py).
+    """
+
+    action: str
+    resource: str
