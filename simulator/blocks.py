@@ -43,6 +43,7 @@ from graveler.records import Absent, RangeRef, Record
 from simulator.ports import Deployment, SimulatedClock, SimulatedStore, client_ports
 from simulator.schedule import Fault, World
 
+_STEP_ROWS = 3  # in one checkpoint
 Objects = dict[str, tuple[ObjectHead, bytes]]
 Deleted = Callable[[str], None]
 Step = Callable[[], None]
@@ -243,6 +244,10 @@ def storage_ports(
     ports = client_ports(world, Deployment(ranges, blocks, {}))
     grace_seconds = 2 * life_seconds
     settings = EngineSettings(
-        bytes(32), grace_seconds, life_seconds, unnamed_token_seconds=grace_seconds
+        bytes(32),
+        grace_seconds,
+        life_seconds,
+        unnamed_token_seconds=grace_seconds,
+        step_row_count=_STEP_ROWS,
     )
     return replace(ports, kv=MortalStore(world, step), settings=settings)

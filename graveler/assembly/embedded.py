@@ -26,7 +26,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Ports
-from graveler.kv.rocksdb import RocksStore
+from graveler.kv.rocksdb import RocksSettings, RocksStore
 
 PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
 
@@ -47,11 +47,12 @@ def open_embedded(
     import_roots: Sequence[Path] = (),
     base_url: str = "",
     commit_rows_max: float = inf,
+    rocks: RocksSettings | None = None,
 ) -> Embedded:
     """Open the store in a folder, or create it.  The caller closes it.
 
     `commit_rows_max`: see `EngineSettings`; by default there is no limit.  Set one if a cluster
-    makes larger commits.
+    makes larger commits.  `rocks`: the settings of the database.
     Errors: `Conflict` if another process has the store open, `Unavailable` or `StorageFull` if the
     folder cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not
     a folder.
@@ -59,7 +60,7 @@ def open_embedded(
     clock, ids = SystemClock(), SystemIds()
     folder = folders.prepared(store)
     roots = [folders.import_root(root) for root in import_roots]
-    kv = RocksStore(str(folder / "kv"))
+    kv = RocksStore(str(folder / "kv"), rocks)
     try:
         folders.close_files(folder / "kv")  # RocksDB creates files with the modes of the umask
         secret = folders.secret_in(folder / "key", ids)

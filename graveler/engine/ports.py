@@ -38,6 +38,10 @@ class EngineSettings:
       store whose partitions have no limit of their own.
     - `commit_rows_max`: the largest number of staged rows that one process commits.  A bulk job
       commits more (`bulk/handover.py`).
+    - `walk_count_max`: how many commits a verb looks through for its own commit, and how many
+      commits the log reads ahead.
+
+    The other fields are limits too; `limits.py` explains each.
     """
 
     signing_key: bytes = b""
@@ -49,6 +53,12 @@ class EngineSettings:
     staging_shard_rows: int = limits.staging_shard_rows_count
     signing_key_before: bytes = b""
     unnamed_token_seconds: int = limits.unnamed_token_seconds
+    walk_count_max: int = limits.walk_count_max
+    step_row_count: int = limits.step_row_count
+    dump_seconds_max: int = limits.dump_seconds_max
+    bulk_checked_records_max: int = limits.bulk_checked_records_max
+    event_rules_max: int = limits.event_rules_max
+    sweep_records_count_max: int = limits.sweep_records_count_max
 
 
 @dataclass(frozen=True, slots=True)

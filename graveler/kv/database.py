@@ -37,20 +37,20 @@ from graveler.kv.store import ABSENT, Declined, Row
 from graveler.kv.wait import PromptThreads
 from graveler.records import Absent
 
-_REOPEN_SECONDS: Final = 1.0
 _NO_ROOM = ("No space left", "File too large", "Disk quota exceeded")
 _UNSYNCED: Final = WriteOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class RocksSettings:
-    """The memory and files that the database may use.  The defaults need at most about 64 MB of
-    memory."""
+    """The memory and files that the database may use, and the pause before it reopens files that
+    failed.  The defaults need at most about 64 MB of memory."""
 
     write_buffer_bytes: int = 16 * 1024 * 1024
     write_buffer_count: int = 3
     block_cache_bytes: int = 16 * 1024 * 1024
     open_files_max: int = 128
+    reopen_seconds: float = 1.0
 
 
 class _Storage(NamedTuple):
@@ -223,7 +223,7 @@ class Database:
         """The error for a write that the log rejected.  The log holds at most a torn record, which
         a replay drops."""
         opened.group.refuse(flats, error)
-        self._reopen_after = self._clock.steady_seconds() + _REOPEN_SECONDS
+        self._reopen_after = self._clock.steady_seconds() + self._settings.reopen_seconds
         return self._translated(error, "write")
 
     def _reopen(self) -> None:
@@ -233,7 +233,7 @@ class Database:
         if now < self._reopen_after:
             failure = self._opened.group.failure
             raise self._translated(failure, "write") from failure
-        self._reopen_after = now + _REOPEN_SECONDS
+        self._reopen_after = now + self._settings.reopen_seconds
         self._opened.group.drain()
         settings = self._settings
         folder.try_room(self._path, settings.write_buffer_count * settings.write_buffer_bytes)

@@ -16,7 +16,6 @@ from simulator.gc.objects import Keeper
 from simulator.schedule import Call
 
 _KIND = "gc"
-_ROWS = 3  # in one checkpoint
 _REQUESTS_MAX = 120
 
 
@@ -33,7 +32,7 @@ def collect_(keeper: Keeper, call: Call) -> collect.CollectionResult:
         return collect.collect(keeper.opened, keeper.settings, delete=True)
     repo = keeper.opened
     job = _job(keeper)
-    kept = checkpoints.opened(repo, job, Heartbeat(repo, job.id), row_count=_ROWS)
+    kept = checkpoints.opened(repo, job, Heartbeat(repo, job.id))
     found = collect.collect(repo, keeper.settings, delete=True, steps=kept)
     record.end(repo, job.id, Ending(JobState.DONE))
     checkpoints.forget(repo, job.id)

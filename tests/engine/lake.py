@@ -6,6 +6,7 @@ its own, `interposed` one whose requests follow a script.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from graveler import assembly
 from graveler.engine.commits import commit, diff, merge
@@ -25,6 +26,7 @@ from graveler.records import (
 )
 from graveler.refs.cache import RefCache
 from graveler.testing.interposer import InterposedStore, Script
+from tests.engine.short_pages import ShortLists, ShortScans
 
 COMMITTER = "tester"
 
@@ -57,6 +59,21 @@ class Lake:
         """With a script between verbs and store."""
         script = Script()
         return self.with_kv(lambda kv: InterposedStore(kv, script)), script
+
+    def with_short_scans(self, rows_max: int) -> "Lake":
+        """With a key-value store whose pages have at most so many rows."""
+        kv: Any = ShortScans(self.ports.kv, rows_max)
+        return Lake(replace(self.ports, kv=kv), self.repo)
+
+    def with_short_lists(self, lines_max: int) -> "Lake":
+        """With object storage whose pages have at most so many lines."""
+        blocks: Any = ShortLists(self.ports.blocks, lines_max)
+        return Lake(replace(self.ports, blocks=blocks), self.repo)
+
+    def with_settings(self, **changes: float) -> "Lake":
+        """With other settings of the engine."""
+        settings = replace(self.ports.settings, **changes)  # type: ignore[arg-type]
+        return Lake(replace(self.ports, settings=settings), self.repo)
 
     # --- verbs ---
 

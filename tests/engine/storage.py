@@ -1,9 +1,10 @@
 """A repository whose ranges are files in memory, with a clock that leaps: to test collection."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from graveler import limits
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
@@ -32,6 +33,7 @@ class Storage:
     blocks: MemoryBlocks
     clock: TickingClock
     scratch: Path
+    page_max: int = limits.page_count_max  # objects on a page of a list
 
     @property
     def opened(self) -> OpenRepository:
@@ -43,7 +45,14 @@ class Storage:
 
     def restarted(self) -> "Storage":
         """The same store with empty caches."""
-        return _opened(self.ports.kv, self.blocks, self.clock, self.scratch)  # type: ignore[arg-type]
+        fresh = _opened(self.ports.kv, self.blocks, self.clock, self.scratch)  # type: ignore[arg-type]
+        fresh.ports = replace(fresh.ports, settings=self.ports.settings)
+        return fresh
+
+    def change_settings(self, **changes: float) -> None:
+        """Of the engine."""
+        settings = replace(self.ports.settings, **changes)  # type: ignore[arg-type]
+        self.ports = replace(self.ports, settings=settings)
 
     def put(self, branch: str = "main", **contents: str) -> None:
         for path, content in contents.items():

@@ -19,6 +19,7 @@ from graveler.engine.objects.write import Upload
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges, Unavailable
 from graveler.kv import database
+from graveler.kv.database import RocksSettings
 from tests.engine.lake import Lake
 
 SYSTEM_CALLS = ("open", "pread", "write", "fsync", "link", "rename", "stat", "fstat", "mkdir")
@@ -28,7 +29,7 @@ CALLS_MAX = 400
 @contextmanager
 def opened(folder: Path) -> Iterator[Lake]:
     """A lake on disk with a commit and something uncommitted."""
-    store = open_embedded(folder)
+    store = open_embedded(folder, rocks=RocksSettings(reopen_seconds=0.0))
     try:
         yield _ground(store)
     finally:
@@ -152,7 +153,6 @@ def test_eio_of_each_call_of_rocksdb(
     breaking = Breaking(0)
     real = database.Rdict
     monkeypatch.setattr(database, "Rdict", lambda *given: BrokenRows(real(*given), name, breaking))
-    monkeypatch.setattr(database, "_REOPEN_SECONDS", 0.0)
     for number in range(1, CALLS_MAX):
         breaking.at = 0
         with opened(fast_folder / f"{number}") as lake:
@@ -177,7 +177,6 @@ def test_what_was_acknowledged_before_a_sync_failed_is_there_after_a_restart(
     monkeypatch.setattr(
         database, "Rdict", lambda *given: BrokenRows(real(*given), "flush_wal", breaking)
     )
-    monkeypatch.setattr(database, "_REOPEN_SECONDS", 0.0)
     acknowledged = dict(BEFORE)
     with opened(fast_folder) as lake:
         for number in range(40):

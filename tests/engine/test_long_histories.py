@@ -2,7 +2,6 @@
 
 import pytest
 
-from graveler import limits
 from graveler.engine.bulk import handover
 from graveler.engine.commits import reset
 from graveler.engine.commits.seal import Once
@@ -13,16 +12,16 @@ from graveler.ids import BranchId, CommitId
 from graveler.records import ABSENT
 from tests.engine.events.test_batch_commits import batch_commits
 from tests.engine.events.test_take_in import deliver, rule_of, told
-from tests.engine.lake import Lake
+from tests.engine.lake import Lake, new_lake
 from tests.engine.test_lost_answers import losing
 
 MAIN = BranchId("main")
 WALKED = 4
 
 
-@pytest.fixture(autouse=True)
-def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "walk_count_max", WALKED)
+@pytest.fixture
+def lake() -> Lake:
+    return new_lake().with_settings(walk_count_max=WALKED)
 
 
 def _commits(lake: Lake, number: int = WALKED + 1) -> None:

@@ -79,10 +79,9 @@ def test_a_landing_lost_against_more_commits_than_are_looked_through_is_done_ane
     forked: Lake,
     scripted: tuple[Lake, Script],
     rival: Lake,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "walk_count_max", 3)
     mine, script = scripted
+    mine = mine.with_settings(walk_count_max=3)
 
     def commits() -> None:
         for _ in range(5):

@@ -282,15 +282,12 @@ def test_log_of_cached_commits(counted: Counted) -> None:
     assert counted.of(lambda: log.log(lake.opened, head, request)) == {}
 
 
-def test_a_reset_of_a_prefix_writes_batch_by_batch(
-    counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reset_of_a_prefix_writes_batch_by_batch(counted: Counted) -> None:
     """Rows are covered in batches; small resets are read once, larger ones twice."""
-    monkeypatch.setattr(limits, "kv_batch_count_max", 4)
-    lake = counted.lake
+    lake, batch = counted.lake, limits.kv_batch_count_max
     lake.commit_of(**{"p1": "1", "p2": "1", "q": "1"})
     spent = []
-    for rows in (4, 10):
+    for rows in (batch, batch * 5 // 2):
         for number in range(rows):
             lake.put(f"p{number}", "2")
         lake.put("q", f"{rows}")

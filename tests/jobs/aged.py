@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graveler import limits
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import reset
 from graveler.engine.gc import retention
@@ -23,11 +24,18 @@ from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.cut_off import Worker, result_of, run_of, runs_of, status
 from tests.jobs.world import World
 
+STEP_ROWS = 6
 
-def aged(scratch: Path) -> Storage:
+
+def aged(
+    scratch: Path, step_rows: int = STEP_ROWS, page_max: int = limits.page_count_max
+) -> Storage:
     """Commits that have expired, commits that are kept, and files that nothing names: objects, a
-    range, a metarange."""
+    range, a metarange.  `step_rows`: with so many rows, a step is full.
+    `page_max`: of a list of objects, for workers."""
     storage = new_storage(scratch)
+    storage.change_settings(step_row_count=step_rows)
+    storage.page_max = page_max
     retention.set_rule(storage.opened, Retention(default_days=7))
     for number in range(4):
         storage.commit(**{f"{letter}{number}": f"{number}" for letter in "abcdef"})
@@ -117,18 +125,26 @@ class Cut(NamedTuple):
         assert totals(self.storage, self.job) == totals(self.whole, self.first)
 
 
-def undisturbed(scratch: Path, *, dry_run: bool = False) -> tuple[Storage, JobId, Worker]:
+def undisturbed(
+    scratch: Path,
+    *,
+    dry_run: bool = False,
+    step_rows: int = STEP_ROWS,
+    page_max: int = limits.page_count_max,
+) -> tuple[Storage, JobId, Worker]:
     """A collection of one worker."""
-    whole = aged(scratch)
+    whole = aged(scratch, step_rows, page_max)
     first = ordered(whole, dry_run=dry_run)
     [worker] = runs_of(whole, first)
     return whole, first, worker
 
 
-def cut_behind(scratch: Path, part: str, *, dry_run: bool = False) -> Cut:
+def cut_behind(
+    scratch: Path, part: str, *, dry_run: bool = False, step_rows: int = STEP_ROWS
+) -> Cut:
     """Its worker died when it had put the last of what has `part` in its address."""
-    whole, first, worker = undisturbed(scratch, dry_run=dry_run)
-    storage = aged(scratch)
+    whole, first, worker = undisturbed(scratch, dry_run=dry_run, step_rows=step_rows)
+    storage = aged(scratch, step_rows)
     job = ordered(storage, dry_run=dry_run)
     run_of(storage, job, puts(worker, part)[-1] + 1, dies=True)
     return Cut(whole, first, worker, storage, job)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graveler.assembly.drivers import Drivers, ports_of
@@ -15,6 +15,7 @@ from graveler.ids import JobId
 from graveler.records import Job
 from graveler.testing.clockwork import SeededIds
 from tests.engine.lake import Lake
+from tests.engine.short_pages import ShortLists
 from tests.engine.storage import Storage
 from tests.jobs.world import Killed, World
 
@@ -64,12 +65,14 @@ class Worker:
 
     def lake(self) -> Lake:
         storage = self.storage
-        blocks: Any = _WatchedBlocks(storage.blocks, self._tell)
+        listed: Any = ShortLists(storage.blocks, storage.page_max)
+        blocks: Any = _WatchedBlocks(listed, self._tell)
         kv: Any = _Watched(storage.ports.kv, self._tell)
         ranges = SstRangeStore(StoredFiles(blocks, storage.scratch))
         clock = storage.clock
         drivers = Drivers(kv, blocks, ranges, clock, SeededIds(clock.now_ns()), Sequential())
-        return Lake(ports_of(drivers, bytes(32)), storage.repo)
+        ports = replace(ports_of(drivers, bytes(32)), settings=storage.ports.settings)
+        return Lake(ports, storage.repo)
 
     def read(self) -> set[str]:
         """The files of tables that were asked for."""

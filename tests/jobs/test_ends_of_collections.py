@@ -14,9 +14,6 @@ from tests.engine.storage import Storage
 from tests.jobs.aged import aged, due, lines, ordered, puts, totals, undisturbed
 from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of
 
-pytestmark = pytest.mark.usefixtures("small_steps")
-
-
 # ---- given up, and tidied up ---------------------------------------------------------------------
 
 
@@ -172,9 +169,8 @@ def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(
     assert not lost and lines(storage, job) == lines(whole, first)
 
 
-def test_a_small_collection_keeps_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    storage = aged(tmp_path)
+def test_a_small_collection_keeps_no_steps(tmp_path: Path) -> None:
+    storage = aged(tmp_path, limits.step_row_count)
     worker = run_of(storage, ordered(storage))
     asked = [verb for verb, address in worker.requests if "/steps/" in address]
     assert asked == ["list", "list", "list"]

@@ -1,6 +1,5 @@
 """Requests for commits that a cluster makes: told so at once, and later of the result."""
 
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -19,7 +18,6 @@ from graveler.records import CommitEntry, Job, JobState
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, finish
-from tests.engine.lake import Lake
 from tests.jobs.world import COMMIT, Held, World, new_world
 
 ROWS_MAX = 3
@@ -37,9 +35,7 @@ def world() -> World:
 
 
 def bounded(world: World, rows_max: float) -> World:
-    settings = replace(world.lake.ports.settings, commit_rows_max=rows_max)
-    lake = Lake(replace(world.lake.ports, settings=settings), world.lake.repo)
-    return World(lake, world.queue)
+    return World(world.lake.with_settings(commit_rows_max=rows_max), world.queue)
 
 
 def attend(world: World, patience: Patience = AT_ONCE) -> CommitEntry:
@@ -196,13 +192,11 @@ def test_whichever_call_fails_the_caller_is_told_in_the_end() -> None:
             assert attend(world).id == made, (number, fault)
 
 
-def test_a_job_whose_commit_nobody_can_find_any_more_ends(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_commit_nobody_can_find_any_more_ends(world: World) -> None:
     job = asked(world)
     for _ in range(3):
         bounded(world, inf).lake.commit("somebody else's", allow_empty=True)
-    monkeypatch.setattr(limits, "walk_count_max", 2)
+    world.lake = world.lake.with_settings(walk_count_max=2)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED and "outcome unknown" in found.error
     assert isinstance(handover.failure(world.desk, found), HistoryTooLong)

@@ -168,15 +168,14 @@ def strike_dead() -> None:
     raise Killed
 
 
-def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed() -> (
+    None
+):
     world, job = last_run(orders.COMMIT)
     cut_off(world, job)
     for number in range(4):
         world.lake.commit_of(e=str(number))
-    monkeypatch.setattr(limits, "walk_count_max", 2)
-    world.work(job.id)
+    world.work(job.id, world.lake.with_settings(walk_count_max=2))
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
 

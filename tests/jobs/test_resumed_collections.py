@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
 from graveler.engine.commits import reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.names import branches
@@ -31,9 +30,6 @@ from tests.jobs.aged import (
     undisturbed,
 )
 from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of
-
-pytestmark = pytest.mark.usefixtures("small_steps")
-
 
 # ---- the same result -----------------------------------------------------------------------------
 
@@ -63,16 +59,13 @@ def test_a_collection_cut_off_anywhere_finds_what_one_run_finds(
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_workers_that_never_have_time_for_all_finish(
-    tmp_path: Path, dies: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "step_row_count", 2)
-    cut = cut_behind(tmp_path, "/uses-", dry_run=True)
+def test_workers_that_never_have_time_for_all_finish(tmp_path: Path, dies: bool) -> None:
+    cut = cut_behind(tmp_path, "/uses-", dry_run=True, step_rows=2)
     whole, first = cut.whole, cut.first
     used, last = tables_in_use(whole), run_of(cut.storage, cut.job)
     least = len(last.requests) - len(puts(cut.undisturbed, "/steps/"))  # all is read, none removed
     for more in (4, 20):
-        storage = aged(tmp_path)
+        storage = aged(tmp_path, step_rows=2)
         job = ordered(storage, dry_run=True)
         workers = runs_of(storage, job, least + more, dies=dies)
         assert status(storage, job).state is JobState.DONE, status(storage, job)
@@ -85,12 +78,10 @@ def test_workers_that_never_have_time_for_all_finish(
 @pytest.mark.parametrize("dies", [True, False])
 @pytest.mark.parametrize(("part", "least"), [("/uses-", 13), ("/metaranges-", 6), ("/listed-", 13)])
 def test_cut_off_after_every_step_each_file_is_listed_and_each_table_read_once(
-    tmp_path: Path, dies: bool, part: str, least: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dies: bool, part: str, least: int
 ) -> None:
-    monkeypatch.setattr(limits, "step_row_count", 2)  # each table is a step
-    monkeypatch.setattr(limits, "page_count_max", 2)
-    whole, first, worker = undisturbed(tmp_path)
-    used, storage = tables_in_use(whole), aged(tmp_path)
+    whole, first, worker = undisturbed(tmp_path, step_rows=2, page_max=2)  # each table is a step
+    used, storage = tables_in_use(whole), aged(tmp_path, step_rows=2, page_max=2)
     job = ordered(storage)
     workers = runs_of(storage, job, dies=dies, after_put=part)
     assert len(workers) == len(puts(worker, part)) + 1 > least  # more than may add nothing
@@ -101,11 +92,10 @@ def test_cut_off_after_every_step_each_file_is_listed_and_each_table_read_once(
 
 
 def test_a_second_run_lists_and_reads_only_what_no_step_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(limits, "step_row_count", 2)
     for part in ("/listed-", "/uses-"):
-        cut = cut_behind(tmp_path, part)
+        cut = cut_behind(tmp_path, part, step_rows=2)
         storage, job = cut.storage, cut.job
         steps = steps_of(storage)
         second = run_of(storage, job)
@@ -129,10 +119,9 @@ def test_a_second_run_lists_and_reads_only_what_no_step_has(
 
 
 def test_files_that_are_no_metaranges_are_not_looked_into_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(limits, "step_row_count", 1)
-    cut = cut_behind(tmp_path, "/metaranges-")
+    cut = cut_behind(tmp_path, "/metaranges-", step_rows=1)
     orphans = cut.undisturbed.read() - tables_in_use(cut.whole)
     found = lines(cut.whole, cut.first)
     said = {each["address"].rpartition("/")[2]: each for each in found}

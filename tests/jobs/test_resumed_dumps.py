@@ -28,15 +28,14 @@ from tests.jobs.cut_off import Worker, folder_of, result_of, run_of, runs_of, st
 from tests.jobs.world import World
 
 COMMITS = 40
-ROWS = 4  # commits of a step, in these tests
+ROWS = 4  # commits of a step
 KINDS = ("branches", "tags", "commits")
 
-pytestmark = pytest.mark.usefixtures("small_steps")
 
-
-def grown(scratch: Path) -> Storage:
+def grown(scratch: Path, seconds_max: int = limits.dump_seconds_max) -> Storage:
     """Many commits, a branch and a tag."""
     storage = new_storage(scratch)
+    storage.change_settings(step_row_count=ROWS, dump_seconds_max=seconds_max)
     for number in range(COMMITS):
         storage.commit(a=f"{number}")
     branches.create_branch(storage.opened, "side", "main~3")
@@ -117,9 +116,11 @@ def asked(worker: Worker, verb: str, part: str) -> list[str]:
 # ---- what happens between the runs ---------------------------------------------------------------
 
 
-def cut_off(scratch: Path, steps: int = 3) -> tuple[Storage, JobId]:
+def cut_off(
+    scratch: Path, steps: int = 3, seconds_max: int = limits.dump_seconds_max
+) -> tuple[Storage, JobId]:
     """A dump whose worker died when it had noted so many steps."""
-    storage = grown(scratch)
+    storage = grown(scratch, seconds_max)
     job = ordered(storage)
     for _ in range(steps):
         run_of(storage, job, dies=True, after_put="/commits-")
@@ -145,11 +146,8 @@ def test_what_refs_named_at_first_is_dumped_with_its_ancestors(tmp_path: Path) -
     tables(storage, job)
 
 
-def test_a_dump_that_lasts_too_long_begins_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "dump_seconds_max", 3_600)
-    storage, job = cut_off(tmp_path)
+def test_a_dump_that_lasts_too_long_begins_anew(tmp_path: Path) -> None:
+    storage, job = cut_off(tmp_path, seconds_max=3_600)
     storage.clock.sleep(3_000)
     late = run_of(storage, job, dies=True, after_put="/commits-")
     assert len(asked(late, "read", "/steps/")) == 3
@@ -164,12 +162,9 @@ def test_a_dump_that_lasts_too_long_begins_anew(
     tables(storage, job)
 
 
-def test_the_time_of_a_dump_counts_from_its_first_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_a_dump_counts_from_its_first_run(tmp_path: Path) -> None:
     """It is over in the middle of a later one, which then begins anew."""
-    monkeypatch.setattr(limits, "dump_seconds_max", 3_600)
-    storage, job = cut_off(tmp_path)
+    storage, job = cut_off(tmp_path, seconds_max=3_600)
     storage.clock.sleep(3_000)
     worker = Worker(storage, act=lambda: storage.clock.sleep(700))
     lake = worker.lake()
@@ -273,9 +268,9 @@ def test_a_step_that_nobody_wrote_is_none(tmp_path: Path) -> None:
     assert tables(storage, job) == tables(whole, first)
 
 
-def test_a_small_dump_keeps_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+def test_a_small_dump_keeps_no_steps(tmp_path: Path) -> None:
     storage = grown(tmp_path)
+    storage.change_settings(step_row_count=limits.step_row_count)
     worker = run_of(storage, ordered(storage))
     asked_of = [verb for verb, address in worker.requests if "/steps/" in address]
     assert asked_of == ["list", "list"]

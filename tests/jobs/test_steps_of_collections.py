@@ -30,9 +30,6 @@ from tests.jobs.aged import (
 from tests.jobs.cut_off import Worker, run_of, runs_of, status, steps_of
 from tests.jobs.world import World
 
-pytestmark = pytest.mark.usefixtures("small_steps")
-
-
 # ---- what is not believed ------------------------------------------------------------------------
 
 

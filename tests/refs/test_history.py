@@ -21,8 +21,11 @@ def dated(parents: list[tuple[int, ...]], times: list[int]) -> Table:
     return made
 
 
-def shown(made: Table, start: int, query: LogQuery = ALL) -> list[int]:
-    return [made.numbers[entry.id] for entry in log(made.lookup, id_of(start), query)]
+def shown(
+    made: Table, start: int, query: LogQuery = ALL, walk_count_max: int = limits.walk_count_max
+) -> list[int]:
+    walk = log(made.lookup, id_of(start), query, walk_count_max)
+    return [made.numbers[entry.id] for entry in walk]
 
 
 def expected(made: Table, start: int) -> list[int]:
@@ -177,24 +180,23 @@ def test_log_nothing_is_read_before_it_is_asked_for() -> None:
     assert made.calls == 0
 
 
-def test_look_ahead_is_bounded_and_nothing_is_lost_or_shown_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_look_ahead_is_bounded_and_nothing_is_lost_or_shown_twice() -> None:
     """Past the bound times are believed: a parent may come first, but every commit comes once."""
-    monkeypatch.setattr(limits, "walk_count_max", 5)
+    ahead_max = 5
     made = Table()
     old = made.add(created_ns=1)
     long = made.add_line(50, old)
     recent = made.add(old, created_ns=100)
     tip = made.add(long, recent, created_ns=101)
     made.calls = 0
-    walk = log(made.lookup, id_of(tip), ALL)
+    walk = log(made.lookup, id_of(tip), ALL, ahead_max)
     assert [made.numbers[entry.id] for entry in islice(walk, 2)] == [tip, recent]
     assert made.calls <= 10
-    assert sorted(shown(made, tip)) == list(range(tip + 1))
+    assert sorted(shown(made, tip, ALL, ahead_max)) == list(range(tip + 1))
     for seed in range(100):
         chance = random.Random(seed)
         parents = random_parents(chance)
         many = dated(parents, [chance.randrange(9) for _ in parents])
         start = len(parents) - 1
-        assert sorted(shown(many, start)) == sorted(expected(many, start)), f"{seed=}"
+        found = shown(many, start, ALL, ahead_max)
+        assert sorted(found) == sorted(expected(many, start)), f"{seed=}"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.errors import Unsupported
 from graveler.records import ABSENT
 from graveler.refs.graph import graph
@@ -173,12 +172,11 @@ def test_equal_generations_at_different_depths_do_not_confuse_the_jumps() -> Non
         assert base_of(made, *pair) == chosen(made, best_common(sets, *pair)) == long
 
 
-def test_the_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "graph_visit_count_max", 10)
+def test_the_search_is_bounded() -> None:
     made = table([(), *[(n,) for n in range(3)], *[(n, 0) for n in range(3, 40)]])
     other = made.add(0)
     with pytest.raises(Unsupported):
-        base_of(made, len(made.parents) - 2, other)
+        graph.merge_base(made.lookup, id_of(len(made.parents) - 2), id_of(other), 10)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.identity import shard
@@ -17,6 +17,7 @@ from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
 from graveler.requests import Counts
 from graveler.staging import area
 from graveler.streams import END, Cursor, Item, list_page
+from tests.engine.short_pages import ShortScans
 
 IDS = SystemIds()
 CLOCK = SystemClock()
@@ -214,15 +215,15 @@ def random_rows(rows: Rows, seed: int, count: int) -> dict[bytes, StagedValue]:
     return model
 
 
-def test_scan_shows_every_row_in_key_order(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "scan_page_count_max", 50)
+def test_scan_shows_every_row_in_key_order(rows: Rows) -> None:
     for seed in range(5):
         kept = Rows(area.shard_count(rows.token))
         model = random_rows(kept, seed, 600)
-        found = [(key, staged.value) for key, staged in area.scan(kept.kv, kept.token)]
+        kv: Any = ShortScans(kept.kv, 50)
+        found = [(key, staged.value) for key, staged in area.scan(kv, kept.token)]
         assert found == sorted(model.items(), key=lambda item: item[0]), f"{seed=}"
         for start in (b"a", b"a/\xff", b"\xff\xff\xff\xff\xff\xff", b"\x00"):
-            later = [key for key, _ in area.scan(kept.kv, kept.token, start)]
+            later = [key for key, _ in area.scan(kv, kept.token, start)]
             assert later == sorted(key for key in model if key >= start), f"{seed=} {start=}"
 
 
@@ -255,14 +256,12 @@ def test_emptiness_is_asked_of_one_shard_and_then_of_all_others(rows: Rows) -> N
     assert rows.spent() == (1 if shard(b"k", shards) == 0 else shards)
 
 
-def test_drop_deletes_every_row_and_nothing_else(
-    rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "kv_batch_count_max", 100)
+def test_drop_deletes_every_row_and_nothing_else(rows: Rows) -> None:
     model = random_rows(rows, 3, 900)
     other = area.new_token(CLOCK, IDS, 1)
     area.stage(rows.memory, other, b"k", b"v", wid=b"w", order=1, version=b"v")
-    assert area.drop(rows.kv, rows.token).rows == len(model)
+    kv: Any = ShortScans(rows.kv, 100)
+    assert area.drop(kv, rows.token).rows == len(model)
     assert area.is_empty(rows.kv, rows.token)
     assert area.drop(rows.kv, rows.token).rows == 0
     assert not area.is_empty(rows.kv, other)
@@ -328,7 +327,7 @@ def test_a_listing_past_ten_thousand_tombstones_is_a_few_requests(rows: Rows) ->
     rows.put(b"b", b"live")
     rows.spent()
     page = list_page(area.cursor(rows.kv, rows.token), b"", b"/", b"", 100)
-    assert [line.key for line in page.lines] == [b"b"]
+    assert [key for key, _ in page.lines] == [b"b"]
     assert rows.spent() <= 4 * area.shard_count(rows.token)
 
 

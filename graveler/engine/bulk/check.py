@@ -70,7 +70,10 @@ def check(repo: OpenRepository, text: str, known: MetarangeId, prefix: bytes) ->
     fresh = [ref for ref in refs if ref.id not in known_ids]
     for at in range(0, len(fresh), _BATCH):
         repo.fanout.map(lambda ref: _check_range(space, ref), fresh[at : at + _BATCH])
-    rules, sample = _Rules(repo, known), list(_sampled(fresh))
+    rules, sample = (
+        _Rules(repo, known),
+        list(_sampled(fresh, repo.settings.bulk_checked_records_max)),
+    )
     every = 1 if len(sample) == len(fresh) else _JUDGED_ONE_IN
     for ref in sample:
         _check_records(space, ref, rules, every)
@@ -91,7 +94,8 @@ def check_same(repo: OpenRepository, written: MetarangeId, known: MetarangeId) -
             "of its base"
         )
     ids = {ref.id for ref in known_refs}
-    for ref in _sampled([ref for ref in refs if ref.id not in ids]):
+    fresh = [ref for ref in refs if ref.id not in ids]
+    for ref in _sampled(fresh, repo.settings.bulk_checked_records_max):
         records = (record for batch in range_batches(space, ref) for record in batch)
         expected = islice(scan(space, known, ref.min_key), ref.count)
         if any(one != other for one, other in zip_longest(records, expected)):
@@ -114,15 +118,13 @@ def _check_range(space: Keyspace, ref: RangeRef) -> None:
         raise Invalid(f"range refused: it holds {count} records instead of {ref.count}: {ref.id=}")
 
 
-def _sampled(refs: Sequence[RangeRef]) -> Iterator[RangeRef]:
-    """At least one range, spread evenly, with about `bulk_checked_records_max` records together."""
+def _sampled(refs: Sequence[RangeRef], records_max: int) -> Iterator[RangeRef]:
+    """At least one range, spread evenly, with about `records_max` records together."""
     total = sum(ref.count for ref in refs)
     passed = read = 0
     for ref in refs:
         passed += ref.count
-        if read * total <= passed * limits.bulk_checked_records_max and (
-            not read or read + ref.count <= limits.bulk_checked_records_max
-        ):
+        if read * total <= passed * records_max and (not read or read + ref.count <= records_max):
             read += ref.count
             yield ref
 

@@ -121,7 +121,8 @@ def _selected(
         first_parent=request.first_parent,
         limit=request.limit,
     )
-    entries = walks.log(timed_lookup(repo, "log", operation_deadline(repo)), start, query)
+    lookup = timed_lookup(repo, "log", operation_deadline(repo))
+    entries = walks.log(lookup, start, query, repo.settings.walk_count_max)
     if keys or stems:
         entries = _touching(repo, entries, keys, stems)
     return entries, query

@@ -97,8 +97,8 @@ def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iter
     did not land.  Cost: 1 KV request for each commit that is not cached.
     """
     depth = commit_of(repo, base).depth
-    here = start
-    for _ in range(limits.walk_count_max):
+    here, count_max = start, repo.settings.walk_count_max
+    for _ in range(count_max):
         commit = commit_of(repo, here)
         if commit.depth < depth:
             return
@@ -107,8 +107,8 @@ def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iter
             return
         here = commit.parents[0]
     raise HistoryTooLong(
-        f"more than {limits.walk_count_max} commits were made since; the service does not search "
-        f"all of them; outcome unknown: since={base}"
+        f"more than {count_max} commits were made since; the service does not search all of them; "
+        f"outcome unknown: since={base}"
     )
 
 

@@ -34,11 +34,12 @@ class RefTables(NamedTuple):
 class DumpSteps:
     """The checkpoints of earlier attempts, and where this attempt stores its own."""
 
-    def __init__(self, steps: Steps, now_ns: int) -> None:
-        """`now_ns`: when this attempt began.  Cost: a get for each checkpoint."""
+    def __init__(self, steps: Steps, now_ns: int, seconds_max: int) -> None:
+        """`now_ns`: when this attempt began.  Checkpoints of a dump that began more than
+        `seconds_max` before are left out.  Cost: a get for each checkpoint."""
         self._steps = steps
         known = [match for match in map(_NAME.fullmatch, steps.names("commits-")) if match]
-        oldest_ns = now_ns - limits.dump_seconds_max * limits.SECOND_NS
+        oldest_ns = now_ns - seconds_max * limits.SECOND_NS
         fresh = (began_ns for match in known if (began_ns := int(match[1])) > oldest_ns)
         self.began_ns = next(fresh, now_ns)
         self.refs: RefTables | Literal[Absent.ABSENT] = ABSENT

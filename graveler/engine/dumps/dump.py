@@ -64,10 +64,10 @@ def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
     each range, three for the metaranges, one for the manifest; less what `steps` hold, plus the
     cost of the checkpoints.
     """
-    now_ns = repo.clock.now_ns()
-    so_far = DumpSteps(steps, now_ns)
+    now_ns, seconds_max = repo.clock.now_ns(), repo.settings.dump_seconds_max
+    so_far = DumpSteps(steps, now_ns, seconds_max)
     spent = (now_ns - so_far.began_ns) / limits.SECOND_NS
-    deadline = Deadline(repo.clock, limits.dump_seconds_max - spent)
+    deadline = Deadline(repo.clock, seconds_max - spent)
     refs = so_far.refs
     if refs is ABSENT:
         found_branches = _written(repo, wire_dumps.BRANCHES, _branches(repo))

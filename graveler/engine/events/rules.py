@@ -10,7 +10,6 @@ Deleting a rule keeps everything that it staged and committed.
 import hashlib
 from dataclasses import dataclass
 
-from graveler import limits
 from graveler.block import address
 from graveler.engine.commits.records import fresh
 from graveler.engine.ports import OpenRepository, check_writable
@@ -69,8 +68,9 @@ def create(repo: OpenRepository, new: NewRule) -> EventRule:
     _check_apart(repo, rule)
     _check_readable(repo, rule)
     fresh(repo, branch)
-    if sum(1 for _ in rules.every(repo.kv)) >= limits.event_rules_max:
-        raise Invalid(f"too many rules: a deployment has at most {limits.event_rules_max}")
+    rules_max = repo.settings.event_rules_max
+    if sum(1 for _ in rules.every(repo.kv)) >= rules_max:
+        raise Invalid(f"too many rules: a deployment has at most {rules_max}")
     rules.put(repo.kv, repo.record, rule, repo.ids)
     return rule
 

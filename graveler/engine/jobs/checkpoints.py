@@ -100,8 +100,8 @@ NO_STEPS: Final[Steps] = _NoSteps()
 class _JobSteps:
     """`Steps`, as files in the repository's namespace."""
 
-    def __init__(self, repo: OpenRepository, life: str, pulse: Heartbeat, row_count: int) -> None:
-        self.row_count = row_count
+    def __init__(self, repo: OpenRepository, life: str, pulse: Heartbeat) -> None:
+        self.row_count = repo.settings.step_row_count
         self._blocks = repo.blocks
         self._repo = repo.record
         self._life = life
@@ -160,14 +160,14 @@ def add_next(steps: Steps, kind: str, step: Step) -> None:
     steps.add(free, step)
 
 
-def opened(repo: OpenRepository, job: Job, pulse: Heartbeat, *, row_count: int = 0) -> Steps:
+def opened(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Steps:
     """The checkpoints of a job.  `pulse` sends its heartbeats; each added checkpoint sets the
-    progress of the job to 0.  `row_count`: rows of a full checkpoint; 0: `limits.step_row_count`.
+    progress of the job to 0.  A checkpoint with `step_row_count` rows is full.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 checkpoints.
     """
     life = f"{job.id}.{job.created_ns:020}"
-    return _JobSteps(repo, life, pulse, row_count or limits.step_row_count)
+    return _JobSteps(repo, life, pulse)
 
 
 def forget(repo: OpenRepository, job: JobId) -> None:

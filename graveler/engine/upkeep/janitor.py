@@ -62,8 +62,9 @@ class _Round(NamedTuple):
         examine.
         """
         expired: list[T] = []
+        count_max = self.repo.settings.sweep_records_count_max
         for record in records:
-            if len(expired) == limits.sweep_records_count_max or not self.goes_on():
+            if len(expired) == count_max or not self.goes_on():
                 break
             if is_old(record):
                 expired.append(record)

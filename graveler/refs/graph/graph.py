@@ -110,7 +110,10 @@ def on_line(lookup: Lookup, entry: CommitEntry, other: CommitEntry) -> bool:
 
 
 def merge_base(
-    lookup: Lookup, left: CommitId, right: CommitId
+    lookup: Lookup,
+    left: CommitId,
+    right: CommitId,
+    visit_count_max: int = limits.graph_visit_count_max,
 ) -> CommitId | Literal[Absent.ABSENT]:
     """The best common ancestor.  If there are several, the one of the greatest generation, then of
     the smallest id.  ABSENT: the histories have no common commit.
@@ -118,11 +121,11 @@ def merge_base(
     A common ancestor of the greatest generation is not an ancestor of another common ancestor, so
     it is a best one as git defines it.  Cost: O(log n) calls where both sides are free of merges;
     elsewhere at most one call for each commit above the base's generation and for each parent of
-    such a commit.  Raises `Unsupported` after `limits.graph_visit_count_max` commits.
+    such a commit.  Raises `Unsupported` after `visit_count_max` commits.
     """
     if left == right:
         return left
-    frontier = _Frontier(lookup)
+    frontier = _Frontier(lookup, visit_count_max)
     frontier.add(left, _LEFT)
     frontier.add(right, _RIGHT)
     while frontier.both_sides:
@@ -157,8 +160,9 @@ class _Frontier:
     falling generation, so no descendant of a popped commit comes later, and its sides are final.
     """
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, visit_count_max: int) -> None:
         self._lookup = lookup
+        self._visit_count_max = visit_count_max
         self._heap: list[tuple[int, CommitId]] = []
         self._waiting: dict[CommitId, tuple[Commit, int]] = {}
         self._counts = [0, 0, 0, 0]  # how many wait, by sides
@@ -179,9 +183,9 @@ class _Frontier:
         known = self._waiting.get(id)
         if known is None:
             self._visited += 1
-            if self._visited > limits.graph_visit_count_max:
+            if self._visited > self._visit_count_max:
                 raise Unsupported(
-                    f"merge base search stopped: more than {limits.graph_visit_count_max} commits"
+                    f"merge base search stopped: more than {self._visit_count_max} commits"
                 )
             commit, before = self._lookup(id), 0
             heapq.heappush(self._heap, (-commit.generation, id))

@@ -6,7 +6,7 @@ then the smaller id.
 Clients set creation times, so these may be wrong.  Therefore a commit is shown only when no commit
 of greater generation is left that might be its child.  The walk looks ahead by generation, and
 counts for each commit the children that were found and not shown yet.  The look-ahead has a bound
-(`limits.walk_count_max`); beyond it the walk relies on creation times.
+(`walk_count_max`); beyond it the walk relies on creation times.
 
     ready    ids without an unshown child, by time          candidates for the next entry
     ahead    ids that were found, by generation             their parents are not read yet
@@ -53,13 +53,18 @@ class LogQuery:
     limit: bool = False
 
 
-def log(lookup: Lookup, start: CommitId, query: LogQuery) -> Iterator[CommitEntry]:
+def log(
+    lookup: Lookup,
+    start: CommitId,
+    query: LogQuery,
+    walk_count_max: int = limits.walk_count_max,
+) -> Iterator[CommitEntry]:
     """The commits from `start` on that `query` selects.  `amount` and `limit` have no effect here.
 
     The order of the log is the same for every query on `start`, so each page continues the one
     before it.  Reaching `after` costs O(log n) calls for each run of one-parent commits, and one
     call for each commit beside a merge.  So it costs almost nothing in a linear log of any depth.
-    Raises `NotFound`.
+    The walk reads at most `walk_count_max` commits ahead.  Raises `NotFound`.
     """
     shown = query.after is ABSENT
     goals: list[CommitEntry] = []  # commits that no jump may skip; no jumps without `after`
@@ -69,7 +74,7 @@ def log(lookup: Lookup, start: CommitId, query: LogQuery) -> Iterator[CommitEntr
     if query.first_parent:
         walk = _line(lookup, start, goals)
     else:
-        walk = _Walk(lookup, start, goals).entries()
+        walk = _Walk(lookup, start, goals, walk_count_max).entries()
     for entry in walk:
         if query.since_ns is not ABSENT and entry.commit.created_ns < query.since_ns:
             return
@@ -123,11 +128,14 @@ class _Walk:
     """One pass over a commit and all its ancestors.
 
     `goals`: until the first goal was shown, the walk jumps over runs of one-parent commits, up to
-    the next goal.
+    the next goal.  `ahead_max`: the bound of the look-ahead.
     """
 
-    def __init__(self, lookup: Lookup, start: CommitId, goals: Sequence[CommitEntry]) -> None:
+    def __init__(
+        self, lookup: Lookup, start: CommitId, goals: Sequence[CommitEntry], ahead_max: int
+    ) -> None:
         self._lookup = lookup
+        self._ahead_max = ahead_max
         self._goals = goals
         self._is_cut = False  # look-ahead met its bound: the order depends on all shown commits
         self._begin(CommitEntry(start, lookup(start)))
@@ -181,7 +189,7 @@ class _Walk:
         """Read the parents of all found commits of a greater generation than `generation`: all
         children of a commit of that generation are among them.  Stops at the bound."""
         while self._ahead and -self._ahead[0][0] > generation:
-            if len(self._looked) - len(self._shown) >= limits.walk_count_max:
+            if len(self._looked) - len(self._shown) >= self._ahead_max:
                 self._is_cut = True
                 return
             _, id = heapq.heappop(self._ahead)

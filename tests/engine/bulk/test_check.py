@@ -176,29 +176,22 @@ def test_what_is_condemned_is_not_landed(lake: Lake) -> None:
         check.check(open_repository(lake.ports, collected), metarange, NO_METARANGE, b"")
 
 
-def test_of_many_records_whole_ranges_are_read_spread_evenly(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "bulk_checked_records_max", 30)
+def test_of_many_records_whole_ranges_are_read_spread_evenly(lake: Lake) -> None:
     tree = {f"{number:04}": "1" for number in range(300)}
     metarange = write(lake, tree)
     refs = keyspace(lake.opened).metarange(metarange).ranges
-    sampled = list(check._sampled(refs))
+    sampled = list(check._sampled(refs, 30))
     assert 15 <= sum(ref.count for ref in sampled) <= 30
     places = [refs.index(ref) for ref in sampled]
     assert places[0] < len(refs) / 4 and places[-1] > len(refs) * 3 / 4
-    monkeypatch.setattr(limits, "bulk_checked_records_max", 1)
-    assert len(list(check._sampled(refs))) == 1
-    monkeypatch.setattr(limits, "bulk_checked_records_max", 300)
-    assert list(check._sampled(refs)) == list(refs)
+    assert len(list(check._sampled(refs, 1))) == 1
+    assert list(check._sampled(refs, 300)) == list(refs)
 
 
-def test_where_ranges_are_sampled_every_eighth_record_is_judged(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_ranges_are_sampled_every_eighth_record_is_judged(lake: Lake) -> None:
     good, bad = (encode_entry(GOOD._replace(checksum=text)) for text in ("e", ""))
 
-    def accepts(wrong: int) -> bool:
+    def accepts(lake: Lake, wrong: int) -> bool:
         records = [(b"%04d" % at, bad if at == wrong else good) for at in range(20)]
         first = lake.ports.ranges.write_range(lake.repo.namespace, records)
         try:
@@ -207,9 +200,9 @@ def test_where_ranges_are_sampled_every_eighth_record_is_judged(
             return False
         return True
 
-    assert not any(map(accepts, range(20)))  # all of them are read
-    monkeypatch.setattr(limits, "bulk_checked_records_max", 20)
-    assert [at for at in range(20) if not accepts(at)] == [0, 8, 16]
+    assert not any(accepts(lake, at) for at in range(20))  # all of them are read
+    sampling = lake.with_settings(bulk_checked_records_max=20)
+    assert [at for at in range(20) if not accepts(sampling, at)] == [0, 8, 16]
 
 
 def test_a_refused_metarange_leaves_the_job_running(lake: Lake) -> None:

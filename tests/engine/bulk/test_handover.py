@@ -31,8 +31,7 @@ PATHS = {"a": "1", "b": "1", "c": "1", "d": "1"}
 
 def bounded(lake: Lake, rows_max: float = ROWS_MAX) -> Lake:
     """The same store, whose commits scan so many rows."""
-    settings = replace(lake.ports.settings, commit_rows_max=rows_max)
-    return Lake(replace(lake.ports, settings=settings), lake.repo)
+    return lake.with_settings(commit_rows_max=rows_max)
 
 
 @pytest.fixture(params=[1, 3], ids=["one shard", "shards"])

@@ -11,6 +11,7 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import rows as staged_rows
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.commits import log, records, reset
+from graveler.engine.objects import write
 from graveler.engine.ports import keyspace
 from graveler.errors import (
     Conflict,
@@ -18,6 +19,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId, CommitId, MetarangeId
+from graveler.records import Entry
 from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake, new_lake
@@ -178,12 +180,13 @@ def test_so_much_is_sealed_that_a_commit_must_come_first(lake: Lake) -> None:
     assert lake.tree() == {"a": "last"}
 
 
-def test_a_page_of_large_rows_is_cut_short(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "bulk_page_bytes_max", 100)
-    paths = [f"p/{number}" for number in range(7)]
+def test_a_page_of_large_rows_is_cut_short(lake: Lake) -> None:
+    large = Entry("data/1", 1, "1", 1, metadata={"key": "v" * 8_000})
+    count = 3 * limits.bulk_page_bytes_max // 8_000
+    paths = [f"p/{number:04}" for number in range(count)]
     for path in paths:
-        lake.put(path, "1" * 40)
-    lake.delete("p/3")
+        write.stage(lake.opened, "main", path, large)
+    lake.delete("p/0003")
     (token,) = staged_rows.tokens(lake.opened, MAIN)
     found: list[str] = []
     after, more, pages = "", True, 0

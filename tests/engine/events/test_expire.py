@@ -72,15 +72,13 @@ def test_those_of_a_rule_that_was_ended_go_too(world: World) -> None:
     assert world.vouched() == 0
 
 
-def test_a_round_has_a_time_and_a_number_of_rows_and_comes_to_all_of_them(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_has_a_time_and_a_number_of_rows_and_comes_to_all_of_them(world: World) -> None:
     for number in range(200):
         world.deliver(f"{number}")
     world.clock.sleep(SPAN + 60)
     assert expire.expire(world.lake.opened, 0.0) == 0
-    monkeypatch.setattr(limits, "kv_batch_count_max", 1)
-    found = [expire.expire(world.lake.opened) for _ in range(40)]
+    lake = world.lake.with_short_scans(1)
+    found = [expire.expire(lake.opened) for _ in range(40)]
     assert 0 < found[0] <= 128
     assert sum(found) == 200 and world.vouched() == 0
 

@@ -143,10 +143,8 @@ def test_a_late_count_of_an_earlier_batch_changes_nothing(lake: Lake) -> None:
     assert batches.count_of(kv, lake.repo, "rule", 1) == 0
 
 
-def test_a_deployment_has_so_many_rules_and_no_more(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "event_rules_max", 1)
+def test_a_deployment_has_so_many_rules_and_no_more(lake: Lake) -> None:
+    lake = lake.with_settings(event_rules_max=1)
     first = rules.create(lake.opened, NewRule("main", "landing"))
     with pytest.raises(Invalid, match="too many"):
         rules.create(lake.opened, NewRule("main", "landing", "in/"))

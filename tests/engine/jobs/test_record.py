@@ -276,11 +276,9 @@ def an_import(*more: ImportPath) -> ImportRequest:
     return ImportRequest([FOLDER, *more], "import", COMMITTER)
 
 
-def test_an_import_is_taken_up_where_its_runner_stopped(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_is_taken_up_where_its_runner_stopped(lake: Lake) -> None:
     """The first runner dies when it has listed two pages of five; the later source wins."""
-    monkeypatch.setattr(limits, "page_count_max", 4)
+    lake = lake.with_short_lists(4)
     sources(lake, 18)
     lake.ports.blocks.put("mem://bucket/one", [b"one more"], CREATE)
     request = an_import(ImportPath("object", "mem://bucket/one", "in/003"))
@@ -313,10 +311,8 @@ def test_an_import_is_taken_up_where_its_runner_stopped(
     stored.forget(lake.ports.kv, lake.repo, [])
 
 
-def test_a_step_that_another_runner_stored_first_is_the_one_that_counts(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "page_count_max", 4)
+def test_a_step_that_another_runner_stored_first_is_the_one_that_counts(lake: Lake) -> None:
+    lake = lake.with_short_lists(4)
     sources(lake, 10)
     request = an_import()
     begun(lake, "import")
@@ -329,10 +325,8 @@ def test_a_step_that_another_runner_stored_first_is_the_one_that_counts(
     assert _marks(lake).count(JOB) == 1
 
 
-def test_steps_are_taken_up_by_the_source_that_they_are_of(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "page_count_max", 4)
+def test_steps_are_taken_up_by_the_source_that_they_are_of(lake: Lake) -> None:
+    lake = lake.with_short_lists(4)
     sources(lake, 9)
     request = an_import(ImportPath("common_prefix", SOURCE, "again/"))
     begun(lake, "import")

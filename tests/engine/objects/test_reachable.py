@@ -62,12 +62,9 @@ def test_objects_of_another_repository_are_not_read(
     assert "another repository" in damage.what
 
 
-def test_a_smuggled_address_among_many_records_is_not_read(
-    storage: Storage, secret: Entry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_smuggled_address_among_many_records_is_not_read(storage: Storage, secret: Entry) -> None:
     """Of a large range only samples are judged before it lands; reading judges each."""
-    monkeypatch.setattr(limits, "bulk_checked_records_max", 20)
-    lake = Lake(storage.ports, storage.repo)
+    lake = Lake(storage.ports, storage.repo).with_settings(bulk_checked_records_max=20)
     good = Entry("data/p/u", 3, "e", 1)
     first = [(b"%04d" % at, encode_entry(secret if at == 3 else good)) for at in range(20)]
     refs = [

@@ -151,20 +151,15 @@ def test_a_round_ends_in_the_middle_of_a_repository_and_the_next_goes_on() -> No
     assert [each.tokens_waiting for each in found] == [1, 1, 1, 0]
 
 
-def test_a_round_forgets_so_many_records_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "sweep_records_count_max", 2)
+def test_a_round_forgets_so_many_records_of_a_kind() -> None:
     clock = TickingClock()
     ports = assembly.open_memory(clock, SeededIds(1))
-    lake = Lake(ports, repository.create(ports, repository.NewRepository("lake", "mem://b/lake")))
+    repo = repository.create(ports, repository.NewRepository("lake", "mem://b/lake"))
+    lake = Lake(ports, repo).with_settings(sweep_records_count_max=2)
     for number in range(5):
         lake.commit_of(a=f"{number}")
     clock.sleep(40 * HOUR)
-    assert [janitor.sweep(open_repository(ports, lake.repo)).folds for _ in range(4)] == [
-        2,
-        2,
-        1,
-        0,
-    ]
+    assert [janitor.sweep(lake.opened).folds for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_a_sweep_holds_a_page_of_records_however_many_wait() -> None:
