@@ -86,6 +86,9 @@ class Code(StrEnum):
     # Refused
     READ_ONLY_REPOSITORY = "read_only_repository"
     DEFAULT_BRANCH = "default_branch"
+    PROTECTED_WRITE = "protected_write"
+    PROTECTED_COMMIT = "protected_commit"
+    PROTECTED_HEAD = "protected_head"
 
 
 class GravelerError(Exception):

@@ -11,6 +11,7 @@ SECOND_NS = 1_000_000_000
 path_length_bytes_max = 1_024
 name_length_max = 255
 message_length_bytes_max = 64 * 1024
+protection_rules_max = 100  # of one repository; a pattern has `name_length_max` characters
 metadata_pairs_max = 1_000
 metadata_length_bytes_max = 64 * 1024
 object_metadata_length_bytes_max = 8 * 1024

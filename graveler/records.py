@@ -106,7 +106,8 @@ class RepositoryState(IntEnum):
 class Repository:
     """One repository.  `uid` is fresh at each creation, so a re-created repository sees no state of
     the old one.  `collected`: garbage collection may have condemned some of its commits; check a
-    commit before using it."""
+    commit before using it.  `protected`: globs of branch names; only merges, reverts and
+    cherry-picks change these branches (engine/protection.py)."""
 
     id: RepositoryId
     uid: RepositoryUid
@@ -118,6 +119,7 @@ class Repository:
     breaks: BreakParameters = field(default_factory=BreakParameters)
     staging_shards: int = 1
     collected: bool = False
+    protected: tuple[str, ...] = ()
     rest: bytes = b""
 
 

@@ -204,6 +204,7 @@ def encode_repository(r: Repository) -> bytes:
             breaks=breaks,
             staging_shards=r.staging_shards,
             collected=r.collected,
+            protected=r.protected,
         ),
         r.rest,
     )
@@ -229,8 +230,14 @@ def decode_repository(raw: bytes) -> Repository:
         ),
         m.staging_shards,
         m.collected,
+        tuple(m.protected),
         _rest(m),
     )
+
+
+def encode_rules(patterns: tuple[str, ...]) -> bytes:
+    """The stored form of the branch protection rules, which are a field of their repository."""
+    return _bytes(pb.Repository(protected=patterns))
 
 
 def encode_branch(b: Branch) -> bytes:

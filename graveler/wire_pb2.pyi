@@ -66,7 +66,7 @@ class Breaks(_message.Message):
     def __init__(self, min_size: _Optional[int] = ..., max_size: _Optional[int] = ..., raggedness: _Optional[int] = ..., salt: _Optional[bytes] = ...) -> None: ...
 
 class Repository(_message.Message):
-    __slots__ = ("id", "uid", "namespace", "default_branch", "created_ns", "state", "read_only", "breaks", "staging_shards", "collected")
+    __slots__ = ("id", "uid", "namespace", "default_branch", "created_ns", "state", "read_only", "breaks", "staging_shards", "collected", "protected")
     ID_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class Repository(_message.Message):
     BREAKS_FIELD_NUMBER: _ClassVar[int]
     STAGING_SHARDS_FIELD_NUMBER: _ClassVar[int]
     COLLECTED_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_FIELD_NUMBER: _ClassVar[int]
     id: str
     uid: str
     namespace: str
@@ -87,7 +88,8 @@ class Repository(_message.Message):
     breaks: Breaks
     staging_shards: int
     collected: bool
-    def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., namespace: _Optional[str] = ..., default_branch: _Optional[str] = ..., created_ns: _Optional[int] = ..., state: _Optional[int] = ..., read_only: _Optional[bool] = ..., breaks: _Optional[_Union[Breaks, _Mapping]] = ..., staging_shards: _Optional[int] = ..., collected: _Optional[bool] = ...) -> None: ...
+    protected: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., namespace: _Optional[str] = ..., default_branch: _Optional[str] = ..., created_ns: _Optional[int] = ..., state: _Optional[int] = ..., read_only: _Optional[bool] = ..., breaks: _Optional[_Union[Breaks, _Mapping]] = ..., staging_shards: _Optional[int] = ..., collected: _Optional[bool] = ..., protected: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Branch(_message.Message):
     __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns", "recent_rows")

@@ -70,7 +70,12 @@ class Run:
         self._skews = options is not None
         self._steps_back = False
         self._deployment = Deployment(
-            stage.ports.ranges, stage.ports.blocks, stage.commits, draw() < 0.5, settings
+            stage.ports.ranges,
+            stage.ports.blocks,
+            stage.commits,
+            draw() < 0.5,
+            settings,
+            self.repo,
         )
         self._draw = draw
         self._clients: dict[int, Client] = {}

@@ -77,12 +77,18 @@ class SimulatedIds:
 class StaleCache:
     """A cache that may return any of the last branch records, or none."""
 
-    def __init__(self, world: World, commits: Mapping[CommitId, Commit]) -> None:
+    def __init__(
+        self,
+        world: World,
+        commits: Mapping[CommitId, Commit],
+        repository: Repository | Literal[Absent.ABSENT],
+    ) -> None:
         self._world = world
         self._commits = dict(commits)
+        self._repository = repository
 
-    def repository(self, id: object) -> Literal[Absent.ABSENT]:
-        return ABSENT
+    def repository(self, id: object) -> Repository | Literal[Absent.ABSENT]:
+        return self._repository
 
     def put_repository(self, repository: Repository) -> None:
         return None
@@ -260,6 +266,7 @@ class Deployment(NamedTuple):
     commits: Mapping[CommitId, Commit]  # in every cache
     retrying: bool = False
     settings: EngineSettings = SETTLED
+    repository: Repository | Literal[Absent.ABSENT] = ABSENT  # in every cache
 
 
 def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> Ports:
@@ -275,6 +282,6 @@ def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> P
         clock=clock,
         ids=SimulatedIds(world),
         fanout=_SEQUENTIAL,
-        cache=StaleCache(world, deployment.commits),  # type: ignore[arg-type]
+        cache=StaleCache(world, deployment.commits, deployment.repository),  # type: ignore[arg-type]
         settings=deployment.settings,
     )

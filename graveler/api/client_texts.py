@@ -48,6 +48,10 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     # repositories
     ("setup", Code.ADMINISTRATOR_EXISTS): "lakeFS already initialized",
     (ANY, Code.READ_ONLY_REPOSITORY): "read-only repository",
+    (ANY, Code.PROTECTED_WRITE): "cannot write to protected branch",
+    (ANY, Code.PROTECTED_COMMIT): "cannot commit to protected branch",
+    (ANY, Code.PROTECTED_HEAD): "protected branch",
+    ("setBranchProtectionRules", Code.PRECONDITION_FAILED): "Precondition failed",
     (ANY, Code.REPOSITORY_NOT_FOUND): "repository not found",
     (ANY, Code.REPOSITORY_EXISTS): "error creating repository: not unique",
     ("createRepository", Code.NAMESPACE_IN_USE): "failed to create repository: found lakeFS "

@@ -40,6 +40,7 @@ def create_repository(call: Call) -> Answer:
         read_only=body.get("read_only", False),
         bare=bare,
         content=samples.content(call.committer) if with_samples else ABSENT,
+        protected=with_samples,
     )
     shape = shapes.repository(repository.create(call.ports, new))
     if bare:

@@ -333,6 +333,31 @@ _EVENTS = (
           "fs:UpdateRepository", _REPOSITORY, answers={204: ""}, **_POOL),
 )
 
+_PROTECTION = REPO + "/settings/branch_protection"
+_OLDER_PROTECTION = REPO + "/branch_protection"
+_MAY_SET = ("branches:SetBranchProtectionRules", _REPOSITORY)
+_PROTECTIONS = (
+    Route("getBranchProtectionRules", "GET", _PROTECTION, "repositories",
+          "Get the branch protection rules", "branches:GetBranchProtectionRules", _REPOSITORY,
+          answers={200: "BranchProtectionRules"}, **_POINT),
+    Route("setBranchProtectionRules", "PUT", _PROTECTION, "repositories",
+          "Replace the branch protection rules", *_MAY_SET, (IF_MATCH,),
+          "BranchProtectionRules", {204: ""}, **_POOL),
+    Route("internalGetBranchProtectionRules", "GET", _OLDER_PROTECTION, "internal",
+          "Get the branch protection rules, for older clients",
+          "branches:GetBranchProtectionRules", _REPOSITORY,
+          answers={200: "BranchProtectionRules"}, **_POINT),
+    Route("internalCreateBranchProtectionRule", "POST", _OLDER_PROTECTION, "internal",
+          "Add a branch protection rule, for older clients", *_MAY_SET,
+          body="BranchProtectionRule", answers={204: ""}, **_POOL),
+    Route("internalDeleteBranchProtectionRule", "DELETE", _OLDER_PROTECTION, "internal",
+          "Remove a branch protection rule, for older clients", *_MAY_SET,
+          body="BranchProtectionRule", answers={204: ""}, **_POOL),
+    Route("createBranchProtectionRulePreflight", "GET", _OLDER_PROTECTION + "/set_allowed",
+          "internal", "Whether the caller may set branch protection rules", *_MAY_SET,
+          answers={204: ""}, **_LOOP),
+)
+
 _GC_RULES = REPO + "/settings/gc_rules"
 _GC_RUNS = REPO + "/gc/runs"
 _GC_TURNS = REPO + "/gc/turns"
@@ -403,5 +428,6 @@ ROWS: Final = (
     *_CLUSTER,
     *_OWN,
     *_EVENTS,
+    *_PROTECTIONS,
     *_UPKEEP,
 )

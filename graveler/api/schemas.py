@@ -53,6 +53,9 @@ def _size(least: int, most: int) -> Schema:
     return {**INTEGER, "minimum": least, "maximum": most}
 
 
+_RULE: Final = record(
+    "pattern", pattern=text("A glob of branch names", maxLength=limits.name_length_max)
+)
 _CHECKSUM: Final = text(
     "The checksum that the storage returned for the write",
     minLength=1,
@@ -237,6 +240,8 @@ REQUESTS: Final[Mapping[str, Schema]] = {
         metadata=PAIRS,
     ),
     "EventRuleCreation": record("branch bucket", "prefix suffix path marker", **_BATCH),
+    "BranchProtectionRule": _RULE,
+    "BranchProtectionRules": items(of("BranchProtectionRule"), limits.protection_rules_max),
     **upkeep_schemas.REQUESTS,
 }
 

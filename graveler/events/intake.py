@@ -25,6 +25,7 @@ from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.take_in import ArrivedObject, IntakeResult
 from graveler.engine.ports import Deadline, OpenRepository, Ports, open_repository
+from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, HandedOver, Invalid, NotFound
 from graveler.events.notification import Notification, parse
@@ -128,8 +129,8 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
     them may have died.
 
     A rule that fails does not stop the others; the first failure is raised after the last rule.
-    Batches of a read-only repository wait.  Cost: the rules, the repositories that have one, and
-    the batches of each rule.
+    Batches of a read-only repository and of a protected branch wait.
+    Cost: the rules, the repositories that have one, and the batches of each rule.
     """
     count = 0
     failures: list[GravelerError] = []
@@ -137,7 +138,7 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
     for rule in event_rules.every(ports.kv):
         try:
             repo = repos.of(rule)
-            if repo is None or repo.record.read_only:
+            if repo is None or repo.record.read_only or is_protected(repo, rule.branch):
                 continue
             for closing in batches.tick(repo, rule, waiting=waiting):
                 hand_on(BatchJob(rule.repository, rule.id, closing.batch))

@@ -10,6 +10,8 @@ from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import fresh, head_of
 from graveler.engine.dumps import restore
 from graveler.engine.ports import check_writable
+from graveler.engine.protection import check_commit
+from graveler.ids import parse_branch_id
 from graveler.jobs.handover import Desk, begin, newest, submit
 from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest, restore_asked
 from graveler.records import ABSENT, Job, JobState
@@ -27,6 +29,8 @@ def ask(desk: Desk, request: JobRequest) -> Job:
     KV request more to resolve the source of a merge.
     """
     check_writable(desk.repo.record, request.fields["force"])
+    if request.kind == COMMIT:
+        check_commit(desk.repo, parse_branch_id(request.branch))
     check_message(request.fields["message"])
     check_metadata(request.fields["metadata"])
     if request.kind == MERGE:

@@ -61,6 +61,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         repo = open_repository(ports, repositories.get(ports.kv, RepositoryId(message.repository)))
     except NotFound:
         return
+    ports.cache.put_repository(repo.record)
     owner, job_id = ports.ids.stamp(), JobId(message.job)
     if record.claim(repo, job_id, owner) is not Claim.OURS:
         return

@@ -7,7 +7,10 @@ from typing import Any
 from tests.api.serving import USER, Served
 from tests.api.transcript import RIGHT, Run, lines, replay
 
-CORE = Path(__file__).parents[1] / "data" / "transcripts" / "core.jsonl"
+TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
+CORE = TRANSCRIPTS / "core.jsonl"
+MORE = TRANSCRIPTS / "more.jsonl"
+SUBJECTS = ("repo", "seed", "protection")  # of MORE, in its order
 
 
 def _run(live: Served, number: int) -> Run:
@@ -23,6 +26,14 @@ def test_every_recorded_request_is_answered_as_recorded(live: Served) -> None:
     assert not wrong
 
 
+def test_the_subjects_of_the_second_recording_are_answered_as_recorded(live: Served) -> None:
+    run = _run(live, 3)
+    recorded = [line for line in lines(MORE) if line["id"].partition(".")[0] in SUBJECTS]
+    assert {line["id"].partition(".")[0] for line in recorded} == set(SUBJECTS)
+    wrong = {line["id"]: found for line in recorded if (found := replay(run, line))}
+    assert not wrong
+
+
 def _replayed(live: Served, run: Run, line: dict[str, Any]) -> list[str]:
     """The recorded server linked what nobody had written."""
     if line["id"] == "object.link":
@@ -31,7 +42,7 @@ def _replayed(live: Served, run: Run, line: dict[str, Any]) -> list[str]:
 
 
 def test_the_corrections_name_recorded_requests() -> None:
-    assert set(RIGHT) <= {line["id"] for line in lines(CORE)}
+    assert set(RIGHT) <= {line["id"] for path in (CORE, MORE) for line in lines(path)}
 
 
 def test_the_runner_notices_a_wrong_answer(live: Served) -> None:

@@ -75,6 +75,7 @@ RIGHT: dict[str, tuple[int, Any]] = {
     "diff.uncommitted": (200, _lacking_other),
     "diff.uncommitted.delimiter": (200, _lacking_other),
     "metarange.unknown": (404, ANY),
+    "protection.bad-pattern": (400, ANY),
 }
 
 

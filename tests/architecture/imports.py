@@ -26,6 +26,7 @@ LAYERS = {
             "wire_pb2",
             "wire_dumps",
             "break_json",
+            "globs",
             "streams",
         ),
         0,

@@ -180,7 +180,7 @@ def test_a_committer_that_dies_after_its_seal_fifty_times_is_made_good_by_the_ne
     lake = new_lake()
     for attempt in range(50):
         lake.put(f"p/{attempt:02}", "1")
-        broken, _ = _faulty(lake, 4 if attempt else 5, Fault.REFUSED)  # just after the seal
+        broken, _ = _faulty(lake, 5 if attempt else 6, Fault.REFUSED)  # just after the seal
         with pytest.raises(Unavailable):
             broken.commit("never")
     assert len(lake.record().sealed) >= 50

@@ -27,6 +27,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import break_json, limits
+from graveler.engine import protection
 from graveler.engine.bulk.rows import StagedToken, tokens_of
 from graveler.engine.commits.messages import NO_CHANGES
 from graveler.engine.commits.records import commit_of, fresh
@@ -147,6 +148,7 @@ def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = Fals
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
+    protection.check_commit(repo, name)
     parse_prefix(new.prefix)
     if new.mode is not Mode.REPLACE and new.prefix:
         raise Invalid("prefix invalid: only the mode replace takes a prefix")

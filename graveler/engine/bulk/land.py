@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from graveler import limits
+from graveler.engine import protection
 from graveler.engine.bulk import check
 from graveler.engine.bulk import content as bulk_content
 from graveler.engine.bulk.job import (
@@ -42,6 +43,7 @@ from graveler.errors import (
     NoChanges,
     NotFound,
     OutcomeUnknown,
+    Refused,
 )
 from graveler.ids import MetarangeId, StagingToken
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState
@@ -84,7 +86,7 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
         return known
     try:
         landed = _landed(repo, bulk, once, order)
-    except (Conflict, Invalid, NotFound) as error:
+    except (Conflict, Invalid, NotFound, Refused) as error:
         if bulk.job.state is not JobState.LANDING:
             raise
         # An earlier attempt may have sent a swap that has not arrived yet.
@@ -175,6 +177,7 @@ def _put_on(work: _Work) -> CommitEntry:
 
     def build(head: CommitEntry) -> Commit:
         result = bulk_content.onto(repo, bulk, work.written, head.commit.metarange)
+        protection.check_commit(repo, bulk.job.branch)
         note_landing(repo, bulk, work.asked.request_id)
         return Commit(
             committer=work.asked.committer,
@@ -206,6 +209,7 @@ def _committed(work: _Work) -> CommitEntry:
                 f"id={bulk.job.id}"
             )
         result = bulk_content.committed(repo, bulk, work.written, base)
+        protection.check_commit(repo, name)
         note_landing(repo, bulk, work.asked.request_id)
         return result
 

@@ -37,6 +37,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from graveler import limits
+from graveler.engine import protection
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
@@ -59,7 +60,7 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.errors import Conflict, Contended, NoChanges
+from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown, Refused
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Write
@@ -141,6 +142,7 @@ def commit(
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
+    protection.check_commit(repo, name)
     check_message(request.message)
     check_metadata(request.metadata)
     if request.source_metarange:
@@ -266,6 +268,7 @@ def _tries(
             # Stop if the build took too long: garbage collection may condemn files that are older
             # than a day.
             call.deadline.check("commit")
+        _check_still_open(call, is_pending=seen.version == last)
         last = seen.version
         if _advance(call, seen, drafts[-1]):
             return _answer(drafts[-1])
@@ -276,6 +279,19 @@ def _tries(
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
     raise given_up(repo, branch, last, "commit")
+
+
+def _check_still_open(call: Attempt, *, is_pending: bool) -> None:
+    """Raises `Refused` if a rule protects the branch by now: the rows stay staged.
+
+    `is_pending`: an earlier swap of this call got no answer and may still land.
+    """
+    try:
+        protection.check_commit(call.repo, call.branch)
+    except Refused as error:
+        if is_pending:
+            raise OutcomeUnknown(f"commit not confirmed: branch={call.branch}") from error
+        raise
 
 
 def _build(call: Attempt, base_id: CommitId, folding: Folding) -> Draft:
@@ -404,6 +420,7 @@ def _commit_metarange(
     repo: OpenRepository, branch: BranchId, request: CommitRequest
 ) -> CommitEntry:
     def draft_commit(head: CommitEntry, metarange: MetarangeId) -> Commit:
+        protection.check_commit(repo, branch)
         if metarange == head.commit.metarange and not request.allow_empty:
             raise NoChanges(NO_CHANGES)
         return Commit(

@@ -37,6 +37,7 @@ from graveler.errors import (
     Invalid,
     NotFound,
     OutcomeUnknown,
+    Refused,
 )
 from graveler.framing import identity_of
 from graveler.identity import commit_id
@@ -151,7 +152,7 @@ def _move(
                     return landed
                 head = CommitEntry(seen.branch.commit, commit_of(repo, seen.branch.commit))
                 landing = draw(head)
-            except (Invalid, Conflict, NotFound):
+            except (Invalid, Conflict, NotFound, Refused):
                 if not tried:
                     raise
                 landed = _landed(repo, _past_landing(repo, branch, tried), tried)

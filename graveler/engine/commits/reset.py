@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
+from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.records import (
     check_kept,
@@ -67,6 +68,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
+    protection.check_staging(repo, name)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     seen = fresh(repo, name)
     with UnconfirmedWrite("reset") as unconfirmed:
@@ -118,6 +120,7 @@ def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool 
 
 def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: bool) -> None:
     check_writable(repo.record, force)
+    protection.check_staging(repo, branch)
     deadline = operation_deadline(repo)
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
@@ -215,8 +218,10 @@ def hard_reset(repo: OpenRepository, branch: str, ref: str, *, force: bool = Fal
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
+    protection.check_head(repo, name)
 
     def target() -> tuple[CommitEntry, bytes]:
+        protection.check_head(repo, name)
         ref_target = resolved(repo, ref)
         check_kept(repo, ref_target.commit)
         is_own = ref_target.branch is not ABSENT and ref_target.branch_id == name

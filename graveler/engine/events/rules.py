@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from graveler.block import address
+from graveler.engine import protection
 from graveler.engine.commits.records import fresh
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid, NotFound
@@ -49,6 +50,7 @@ def create(repo: OpenRepository, new: NewRule) -> EventRule:
     """
     check_writable(repo.record, force=False)
     branch = parse_branch_id(new.branch)
+    protection.check_staging(repo, branch)
     rule = EventRule(
         _id(repo.record, new),
         repo.id,

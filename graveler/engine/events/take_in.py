@@ -29,6 +29,7 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
+from graveler.engine import protection
 from graveler.engine.commits.records import cached, fresh
 from graveler.engine.ports import OpenRepository, check_writable, operation_deadline
 from graveler.errors import OutcomeUnknown, Unavailable
@@ -110,6 +111,7 @@ def take_in(
     and 1 to confirm; events that were delivered before cost 1 batch more.
     """
     check_writable(repo.record, force=False)
+    protection.check_staging(repo, rule.branch)
     deadline = operation_deadline(repo)
     became: dict[int, _Verdict] = {}
     waits, call = 0, repo.ids.stamp()

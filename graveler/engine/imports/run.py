@@ -23,6 +23,7 @@ from typing import Literal
 from graveler import limits
 from graveler.committed import reader
 from graveler.committed.apply import apply
+from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.commits.records import fresh
@@ -77,6 +78,7 @@ def submit(
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
+    protection.check_commit(repo, name)
     check_message(request.message)
     check_metadata(request.metadata)
     head = fresh(repo, name).branch.commit
@@ -170,6 +172,7 @@ def work(
             for key, _ in reader.scan(space, head.commit.metarange, b"", prefix)
         )
         applied = apply(space, head.commit.metarange, _changes(old_paths, records), replace=True)
+        protection.check_commit(repo, branch)  # the last moment before nobody can cancel
         pulse.land(len(records))
         return Commit(
             committer=request.committer,

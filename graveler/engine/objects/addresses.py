@@ -22,6 +22,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
+from graveler.engine import protection
 from graveler.engine.commits.records import cached
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put, put_if_absent
 from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
@@ -77,6 +78,7 @@ def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: boo
     """
     name, key = parse_branch_id(branch), parse_path(path)
     check_writable(repo.record, force)
+    protection.check_staging(repo, name)
     entry = described(repo, link, checked(repo, name, path, link.address))
     check_written(repo, entry)
     check_described(entry.metadata, entry.content_type)

@@ -20,6 +20,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.committed import reader
+from graveler.engine import protection
 from graveler.engine.commits.records import fresh
 from graveler.engine.commits.seal import history_until
 from graveler.engine.ports import OpenRepository, check_writable, keyspace
@@ -103,6 +104,7 @@ def write(
     `is_written`; `Refused`, `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
     """
     check_writable(repo.record, force)
+    protection.check_staging(repo, parse_branch_id(branch))
     work = _work(repo, branch, path, entry, intent)
     for _ in range(limits.conditional_round_count_max):
         seen = fresh(repo, work.branch)

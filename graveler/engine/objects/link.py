@@ -17,6 +17,7 @@ not handed out.  Used by the API.
 """
 
 from graveler.block import address
+from graveler.engine import protection
 from graveler.engine.gc.candidates import is_ours
 from graveler.engine.imports import sources
 from graveler.engine.imports.sources import ImportPath
@@ -41,6 +42,7 @@ def place(
     """
     key, name = parse_path(path), parse_branch_id(branch)
     check_writable(repo.record, force)
+    protection.check_staging(repo, name)
     canonical = address.split(link.address).address
     relative = address.relative_to(repo.namespace, canonical)
     if relative is ABSENT:

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
+from graveler.engine import protection
 from graveler.engine.commits.records import cached, commit_of, fresh
 from graveler.engine.commits.seal import history_until
 from graveler.engine.ports import (
@@ -58,9 +59,11 @@ def write(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue
     """Stage `value` (an entry or a tombstone) at `key`.
 
     Every read and every commit that begins after the return sees the value.
-    Errors: `NotFound` (no such branch; nothing happened), `OutcomeUnknown` (the value may or may
-    not become visible).  Cost: 2 KV requests with a cached record, else 3.
+    Errors: `NotFound` (no such branch; nothing happened), `Refused` (a protected branch; nothing
+    happened), `OutcomeUnknown` (the value may or may not become visible).
+    Cost: 2 KV requests with a cached record, else 3.
     """
+    protection.check_staging(repo, branch)
     with UnconfirmedWrite("write") as unconfirmed:
         _write(repo, branch, key, value, unconfirmed)
 
@@ -177,8 +180,10 @@ def write_if(
     answer was lost), and for the value of an earlier conditional call with the same `own_address`.
     `decide` refuses with `PreconditionFailed` or `NotFound`; that error is raised only if the
     branch did not change meanwhile and no write of this call took effect.
-    Other errors: `Contended` (nothing written), `OutcomeUnknown`.  Cost: 3 KV requests.
+    Other errors: `Refused` (a protected branch), `Contended` (nothing written), `OutcomeUnknown`.
+    Cost: 3 KV requests.
     """
+    protection.check_staging(repo, branch)
     wid = _mark(own_address) if own_address else repo.ids.stamp()
     attempts = WriteState(wid, own_address, [])
     deadline = operation_deadline(repo)

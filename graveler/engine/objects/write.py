@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE
+from graveler.engine import protection
 from graveler.engine.commits.messages import check_metadata
 from graveler.engine.commits.records import cached, fresh
 from graveler.engine.objects import reachable
@@ -25,7 +26,7 @@ from graveler.engine.ports import (
     UnconfirmedWrite,
     check_writable,
 )
-from graveler.errors import Code, Gone, GravelerError, Invalid, NotFound, OutcomeUnknown
+from graveler.errors import Code, Gone, GravelerError, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import (
     BranchId,
     StagingToken,
@@ -78,9 +79,14 @@ class PathError(NamedTuple):
 
 
 def check_branch(repo: OpenRepository, branch: str) -> None:
-    """Raises `NotFound` if the branch does not exist, so that a caller can refuse before it reads a
-    body.  The answer may be `limits.branch_cache_seconds_max` old."""
-    cached(repo, parse_branch_id(branch))
+    """Raises `NotFound` for a branch that does not exist and `Refused` for a protected one, so that
+    a caller can refuse before it reads a body.
+
+    The branch may be as it was `limits.branch_cache_seconds_max` ago.
+    """
+    name = parse_branch_id(branch)
+    cached(repo, name)
+    protection.check_staging(repo, name)
 
 
 def upload(
@@ -99,7 +105,7 @@ def upload(
     if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
         raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
     name = parse_branch_id(branch)
-    cached(repo, name)
+    check_branch(repo, branch)
     entry = stored(repo, upload)
     if upload.only_if_absent:
         put_if_absent(repo, name, key, entry)
@@ -195,6 +201,7 @@ def delete_many(
 
     The call reads the branch record, writes all rows with a fan-out, and reads the record again
     after the last answer.  It writes rows again if the branch's open token changed.  Not atomic.
+    On a protected branch every path fails with `Refused`.
     Errors of the call: `NotFound`, `Refused`, `Invalid`, `OutcomeUnknown` (any of the deletions may
     be staged).  Cost: 2 KV requests, and 1 for each path.
     """
@@ -209,6 +216,11 @@ def delete_many(
             todo[path] = parse_path(path)
         except Invalid as error:
             failed.append(PathError(path, error))
+    if todo and protection.is_protected(repo, name):
+        refused = Refused(
+            f"cannot write to protected branch: branch={name}", Code.PROTECTED_WRITE, branch=name
+        )
+        return failed + [PathError(path, refused) for path in todo]
     with UnconfirmedWrite("deletion of paths") as unconfirmed:
         _delete_all(repo, name, todo, failed, unconfirmed)
     return failed

@@ -94,6 +94,7 @@ class NewRepository:
     - `breaks`: the break parameters; an empty salt means a fresh random one.
     - `staging_shards`: the smallest number of shards of its staging tokens.
     - `content`: the files that the default branch contains from the beginning.
+    - `protected`: whether a rule protects the default branch from the beginning.
     """
 
     name: str
@@ -104,6 +105,7 @@ class NewRepository:
     breaks: BreakParameters = field(default_factory=BreakParameters)
     staging_shards: int = 1
     content: InitialContent | Literal[Absent.ABSENT] = ABSENT
+    protected: bool = False
 
 
 def create(ports: Ports, new: NewRepository) -> Repository:
@@ -209,6 +211,7 @@ def _drawn(
         read_only=new.read_only,
         breaks=breaks if breaks.salt else replace(breaks, salt=ports.ids.stamp()[:_SALT_BYTES]),
         staging_shards=new.staging_shards,
+        protected=(default_branch,) if new.protected else (),
     )
 
 

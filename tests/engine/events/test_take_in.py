@@ -230,7 +230,7 @@ def test_an_older_event_waits_for_a_newer_one_that_does_not_count_yet(
     def die() -> None:
         raise KeyboardInterrupt
 
-    scripted[1].before("get", die)
+    scripted[1].before("get", die, nth=2)  # the branch; before it the repository is read
     newer, older = told("a", "2", "newer"), told("a", "1", "older")
     with pytest.raises(KeyboardInterrupt):
         deliver(mine, newer)
