@@ -49,6 +49,26 @@ def _array(name: str, description: str) -> Parameter:
     return Parameter(name, schema, description=description)
 
 
+_DOTS: Final = Parameter(
+    "type", {"type": "string", "enum": ["two_dot", "three_dot"], "default": "three_dot"}
+)
+_SUMMARY: Final = (
+    PREFIX,
+    AFTER,
+    AMOUNT,
+    Parameter(
+        "delimiter",
+        {"type": "string", "default": "/"},
+        description="paths that share a stem up to this become one line",
+    ),
+    Parameter(
+        "sizes",
+        {"type": "boolean", "default": True},
+        description="sum up bytes too; without, ranges below one child are not read",
+    ),
+)
+
+
 # The formatter is off so that the table keeps one row for each operation.
 # fmt: off
 _SERVICE = (
@@ -161,8 +181,7 @@ _COMMITS = (
     Route("diffRefs", "GET", REPO + "/refs/{leftRef}/diff/{rightRef}", "refs",
           "List the differences between two refs", "fs:ListObjects", _REPOSITORY,
           (AFTER, AMOUNT, PREFIX, DELIMITER,
-           Parameter("type", {"type": "string", "enum": ["two_dot", "three_dot"],
-                              "default": "three_dot"}),
+           _DOTS,
            Parameter("include_right_stats", SWITCH)),
           answers={200: "DiffList"}, **_WALK),
     Route("findMergeBase", "GET", _MERGE, "refs",
@@ -305,6 +324,15 @@ _OWN = (
           "What a merge would do: counts of this page's paths, and its conflicts in three versions",
           "fs:ListObjects", _REPOSITORY, (PREFIX, AFTER, AMOUNT), answers={200: "MergePreview"},
           **_WALK),
+    Route("summarizeObjects", "GET", REF + "/objects/summary", "graveler",
+          "Objects and bytes below each child of a prefix", "fs:ListObjects", _REPOSITORY,
+          _SUMMARY, answers={200: "ObjectSummaryPage"}, **_WALK),
+    Route("summarizeDiff", "GET", REPO + "/refs/{leftRef}/diff/{rightRef}/summary", "graveler",
+          "Differences between two refs below each child of a prefix", "fs:ListObjects",
+          _REPOSITORY, (*_SUMMARY, _DOTS), answers={200: "DiffSummaryPage"}, **_WALK),
+    Route("summarizeUncommitted", "GET", BRANCH + "/diff/summary", "graveler",
+          "Uncommitted changes below each child of a prefix", "fs:ListObjects", _REPOSITORY,
+          _SUMMARY, answers={200: "DiffSummaryPage"}, **_WALK),
     Route("listJobs", "GET", REPO + "/jobs", "graveler",
           "List jobs of all kinds, newest first", "fs:ReadRepository", _REPOSITORY,
           (Parameter("kind", TEXT, description="only jobs of this kind"),

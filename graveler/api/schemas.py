@@ -383,6 +383,30 @@ ANSWERS: Final[Mapping[str, Schema]] = {
         "id branch bucket prefix suffix path marker creation_date", creation_date=INTEGER, **_BATCH
     ),
     "EventRuleList": record("results", results=items(of("EventRule"))),
+    "ObjectSummary": record("path objects", objects=INTEGER, size_bytes=INTEGER),
+    "ObjectSummaryPage": record(
+        "commit_id complete results pagination",
+        complete=BOOLEAN,
+        results=items(of("ObjectSummary")),
+        pagination=of("Pagination"),
+    ),
+    "DiffSummary": record(
+        "path added changed removed conflict",
+        added=INTEGER,
+        changed=INTEGER,
+        removed=INTEGER,
+        conflict=INTEGER,
+        bytes_added=INTEGER,
+        bytes_removed=INTEGER,
+    ),
+    "DiffSummaryPage": record(
+        "left_commit_id complete results pagination",
+        "right_commit_id",
+        right_commit_id=text("Absent: what is uncommitted"),
+        complete=BOOLEAN,
+        results=items(of("DiffSummary")),
+        pagination=of("Pagination"),
+    ),
     "Job": record(
         "id kind state create_time update_time cancellable attempts",
         "branch",

@@ -102,7 +102,7 @@ def merge(
     for region in regions(sides):
         if conflicts:
             break
-        taken = _settled(region)
+        taken = settled(region)
         if taken is None:
             changes = _ResolvedChanges(space, region, resolutions, conflicts)
             applier = Applier(space, assembler, Changes(changes), replace=False)
@@ -160,14 +160,15 @@ def _differences(
     space: Keyspace, sides: Sides, start: bytes, prefix: bytes
 ) -> Iterator[Difference]:
     for region in regions(sides):
-        if _settled(region) is region.destination:
+        if settled(region) is region.destination:
             continue
-        yield from _region_differences(space, region, start, prefix)
+        yield from region_differences(space, region, start, prefix)
 
 
-def _region_differences(
-    space: Keyspace, region: Sides, start: bytes, prefix: bytes
+def region_differences(
+    space: Keyspace, region: Sides, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[Difference]:
+    """As `differences`, in one region whose destination `settled` does not take."""
     destination = Metarange.of(region.destination)
     unchanged = _equal(region.destination, region.base)
     changed = compare(space, region.base, region.source, start, prefix)
@@ -208,7 +209,7 @@ class _ResolvedChanges:
         resolutions: Resolutions,
         conflicts: list[Difference],
     ) -> None:
-        self._found = _region_differences(space, region, b"", b"")
+        self._found = region_differences(space, region, b"", b"")
         self._resolutions = resolutions
         self._conflicts = conflicts
 
@@ -224,7 +225,7 @@ class _ResolvedChanges:
             yield difference.key, TOMBSTONE if difference.right is ABSENT else difference.right
 
 
-def _settled(region: Sides) -> Sequence[RangeRef] | None:
+def settled(region: Sides) -> Sequence[RangeRef] | None:
     """The side that the rule takes for all paths of a region, if two sides are equal; otherwise
     None."""
     if _equal(region.source, region.destination) or _equal(region.source, region.base):

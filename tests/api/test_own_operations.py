@@ -15,7 +15,14 @@ from simulator.service.described import by_name, described
 from tests.api.serving import Client, Served, ended
 from tests.waiting import until
 
-OWN = ("getRef", "previewMerge", "listJobs", "getJob", "cancelJob")
+OWN = (
+    *("getRef", "previewMerge", "listJobs", "getJob", "cancelJob"),
+    *("summarizeObjects", "summarizeDiff", "summarizeUncommitted"),
+)
+OPEN_TO = (
+    *("refs/main", "refs/main/merge/main/preview", "jobs", "jobs/x", "refs/main/objects/summary"),
+    *("refs/main/diff/main/summary", "branches/main/diff/summary"),
+)
 
 
 @pytest.fixture
@@ -48,7 +55,7 @@ def test_they_are_described_and_tagged_as_own() -> None:
         assert operation["tags"] == ["graveler"]
 
 
-@pytest.mark.parametrize("path", ["refs/main", "refs/main/merge/main/preview", "jobs", "jobs/x"])
+@pytest.mark.parametrize("path", OPEN_TO)
 def test_strangers_and_unknown_repositories_are_refused(
     client: Client, where: str, path: str
 ) -> None:
@@ -181,6 +188,60 @@ def test_a_merge_with_resolutions(client: Client, forked: str, path: str) -> Non
     metadata = client.send("GET", f"{forked}/commits/{made['reference']}").json["metadata"]
     sides = metadata[".graveler.merge.resolutions"]
     assert sides == '{"": "dest", "x/": "source", "x/c": "dest"}'
+
+
+# ---- summaries -----------------------------------------------------------------------------------
+
+
+def test_objects_are_summed_up(client: Client, where: str) -> None:
+    commit = _commit(client, where, **{"top": "1", "a/x": "22", "a/y": "333", "b/c/d": "4444"})
+    client.upload(where.rpartition("/")[2], "a/z", b"uncommitted")
+    target = f"{where}/refs/main/objects/summary"
+    whole = client.send("GET", target)
+    assert whole.status == 200, whole.body
+    assert whole.json["results"] == [
+        {"path": "", "objects": 1, "size_bytes": 1},
+        {"path": "a/", "objects": 2, "size_bytes": 5},
+        {"path": "b/", "objects": 1, "size_bytes": 4},
+    ]
+    assert whole.json["complete"] is True and whole.json["commit_id"] == commit
+    below = client.send("GET", target, {"prefix": "b/", "sizes": "false"}).json
+    assert below["results"] == [{"path": "b/c/", "objects": 1}]
+    first = client.send("GET", target, {"amount": "1"}).json
+    assert first["complete"] is False
+    after = {"after": first["pagination"]["next_offset"]}
+    rest = client.send("GET", target, after).json["results"]
+    assert first["results"] + rest != whole.json["results"]  # `top` comes behind the folders
+    assert {line["path"] for line in first["results"] + rest} == {"", "a/", "b/"}
+    assert client.send("GET", f"{where}/refs/none/objects/summary").status == 404
+
+
+def test_differences_are_summed_up(client: Client, where: str) -> None:
+    _commit(client, where, **{"a/x": "1", "a/y": "1", "b/z": "1"})
+    _branch(client, where, "dev")
+    _commit(client, where, "dev", **{"a/x": "dev", "a/new": "dev"})
+    _commit(client, where, **{"a/x": "main", "c/1": "main"})
+
+    def line(path: str, *numbers: int) -> dict[str, Any]:
+        names = ("added", "changed", "removed", "conflict", "bytes_added", "bytes_removed")
+        return {"path": path, **dict(zip(names, numbers, strict=True))}
+
+    target = f"{where}/refs/main/diff/dev/summary"
+    three = client.send("GET", target).json
+    assert three["results"] == [line("a/", 1, 0, 0, 1, 3, 0)]
+    two = client.send("GET", target, {"type": "two_dot"}).json
+    assert two["results"] == [line("a/", 1, 1, 0, 0, 6, 4), line("c/", 0, 0, 1, 0, 0, 4)]
+    heads = [client.send("GET", f"{where}/refs/{name}").json for name in ("main", "dev")]
+    shown = [two["left_commit_id"], two["right_commit_id"]]
+    assert shown == [each["commit_id"] for each in heads]
+    bare = client.send("GET", target, {"sizes": "false"}).json["results"]
+    assert bare == [{"path": "a/", "added": 1, "changed": 0, "removed": 0, "conflict": 1}]
+    client.upload(where.rpartition("/")[2], "b/z", b"22")
+    target = f"{where}/branches/main/diff/summary"
+    staged = client.send("GET", target).json
+    assert staged["results"] == [line("b/", 0, 1, 0, 0, 2, 1)]
+    assert "right_commit_id" not in staged
+    assert client.send("GET", f"{where}/branches/none/diff/summary").status == 404
 
 
 # ---- jobs ----------------------------------------------------------------------------------------
