@@ -63,6 +63,7 @@ class Code(StrEnum):
     REF_NOT_FOUND = "ref_not_found"
     PATH_NOT_FOUND = "path_not_found"
     JOB_NOT_FOUND = "job_not_found"
+    RULE_NOT_FOUND = "rule_not_found"
     # AlreadyExists, PreconditionFailed
     REPOSITORY_EXISTS = "repository_exists"
     BRANCH_EXISTS = "branch_exists"

@@ -109,6 +109,9 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     ("updateObjectUserMetadata", Code.PATH_NOT_FOUND): "update user metadata on "
     "{repository}/{branch}/{path}: not found",
     **{(operation, code): text for operation, text in _NOT_FOUND_IN.items() for code in _NOT_FOUND},
+    # garbage collection
+    (ANY, Code.RULE_NOT_FOUND): "not found",
+    ("prepareGarbageCollectionCommits", Code.RULE_NOT_FOUND): "get gc rules: not found",
     # jobs
     (ANY, Code.JOB_NOT_FOUND): "not found",
 }

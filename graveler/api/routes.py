@@ -386,18 +386,9 @@ _PROTECTIONS = (
           answers={204: ""}, **_LOOP),
 )
 
-_GC_RULES = REPO + "/settings/gc_rules"
 _GC_RUNS = REPO + "/gc/runs"
 _GC_TURNS = REPO + "/gc/turns"
 _UPKEEP = (
-    Route("getGCRules", "GET", _GC_RULES, "repositories", "Get the retention rules",
-          "retention:GetGarbageCollectionRules", _REPOSITORY,
-          answers={200: "GarbageCollectionRules"}, **_POINT),
-    Route("setGCRules", "PUT", _GC_RULES, "repositories", "Replace the retention rules",
-          "retention:SetGarbageCollectionRules", _REPOSITORY,
-          body="GarbageCollectionRules", answers={204: ""}, **_POOL),
-    Route("deleteGCRules", "DELETE", _GC_RULES, "repositories", "Delete the retention rules",
-          "retention:SetGarbageCollectionRules", _REPOSITORY, answers={204: ""}, **_POOL),
     Route("orderCollection", "POST", _GC_RUNS, "retention",
           "Begin a collection; with `dry_run`, the default, it deletes nothing",
           "retention:CollectGarbage", _REPOSITORY, body="CollectionOrder",

@@ -7,52 +7,19 @@ condemns commits here.
 """
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.service import Call
-from graveler.engine.gc import cluster, cluster_turns, collect, retention
+from graveler.engine.gc import cluster, cluster_turns, collect
 from graveler.engine.jobs import record
 from graveler.errors import Conflict, Invalid, NotFound
-from graveler.ids import parse_branch_id
 from graveler.jobs import handover, rota
 from graveler.jobs.orders import COLLECT, is_dry_run
-from graveler.records import ABSENT, Job
+from graveler.records import Job
 from graveler.refs.jobs.turn import Turn
-
-
-def get_gc_rules(call: Call) -> Answer:
-    rule = retention.find_rule(call.repo)
-    if rule is ABSENT:
-        raise NotFound("not found")
-    branches = [
-        {"branch_id": name, "retention_days": days} for name, days in sorted(rule.branches.items())
-    ]
-    return answers.json({"default_retention_days": rule.default_days, "branches": branches})
-
-
-def set_gc_rules(call: Call) -> Answer:
-    """Replace the days of the default rule and of the branches.
-
-    The retention of unreachable commits is configured elsewhere and does not change.
-    """
-    branches = {
-        parse_branch_id(rule["branch_id"]): rule["retention_days"] for rule in call.body["branches"]
-    }
-    if len(branches) != len(call.body["branches"]):
-        raise Invalid("branches invalid: a branch may have only one rule")
-    known = retention.get_rule(call.repo)
-    days = call.body["default_retention_days"]
-    retention.set_rule(call.repo, replace(known, default_days=days, branches=branches))
-    return NO_CONTENT
-
-
-def delete_gc_rules(call: Call) -> Answer:
-    retention.end_rule(call.repo)
-    return NO_CONTENT
 
 
 def order_collection(call: Call) -> Answer:

@@ -19,15 +19,8 @@ from graveler.api.schema_words import (
 _FILES: Final = record("count size_bytes", count=INTEGER, size_bytes=INTEGER)
 _COUNT: Final = {**INTEGER, "minimum": 0}
 _TURN: Final = text("The id of the caller's turn; 409 without it")
-_DAYS: Final = {"type": "integer", "minimum": 0, "maximum": limits.retention_days_max}
 
 REQUESTS: Final[Mapping[str, Schema]] = {
-    "GarbageCollectionRule": record("branch_id retention_days", retention_days=_DAYS),
-    "GarbageCollectionRules": record(
-        "default_retention_days branches",
-        default_retention_days=_DAYS,
-        branches=items(of("GarbageCollectionRule"), limits.retention_branches_max),
-    ),
     "CollectionOrder": record("", dry_run={"type": "boolean", "default": True}),
     "Condemnation": record(
         "",

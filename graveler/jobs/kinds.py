@@ -3,6 +3,7 @@
 Used by worker.py.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
@@ -11,6 +12,7 @@ from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.records import commit_of
 from graveler.engine.dumps import restore
+from graveler.engine.gc import prepare
 from graveler.engine.imports import run
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
@@ -85,6 +87,13 @@ def _restore(task: Task) -> Landed:
     return ABSENT
 
 
+def _prepare(task: Task) -> Landed:
+    if not task.order.result:
+        prepared = prepare.commits(task.repo)
+        record.note_result(task.repo, task.job.id, json.dumps(prepared._asdict()))
+    return ABSENT
+
+
 STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed at their end
 
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
@@ -96,6 +105,7 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.LAND: _land,
     orders.COPY: _copy,
     orders.RESTORE: _restore,
+    orders.PREPARE: _prepare,
 }
 
 

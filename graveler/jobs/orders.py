@@ -25,9 +25,21 @@ COPY: Final = "copy"
 DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 RESTORE: Final = "restore"
+PREPARE: Final = "gc-prepare"
 _STEM_LENGTH = 32
 
-__all__ = ["COLLECT", "COMMIT", "COPY", "DUMP", "IMPORT", "LAND", "MERGE", "RESTORE", "JobRequest"]
+__all__ = [
+    "COLLECT",
+    "COMMIT",
+    "COPY",
+    "DUMP",
+    "IMPORT",
+    "LAND",
+    "MERGE",
+    "PREPARE",
+    "RESTORE",
+    "JobRequest",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class Case(NamedTuple):
             "orderCollection",
             "dumpSubmit",
             "restoreSubmit",
+            "prepareGarbageCollectionCommitsAsync",
         )
 
     @property
@@ -294,6 +295,19 @@ _UPKEEP = (
     _get("getGCRules", LAKE + "/settings/gc_rules"),
     _json("setGCRules", "PUT", LAKE + "/settings/gc_rules", _RULE, (204,)),
     _bare("deleteGCRules", "DELETE", LAKE + "/settings/gc_rules"),
+    _get("internalGetGarbageCollectionRules", LAKE + "/gc/rules"),
+    _json("internalSetGarbageCollectionRules", "POST", LAKE + "/gc/rules", _RULE, (204,)),
+    _bare("internalDeleteGarbageCollectionRules", "DELETE", LAKE + "/gc/rules"),
+    _get("setGarbageCollectionRulesPreflight", LAKE + "/gc/rules/set_allowed", status=204),
+    _get("getGarbageCollectionConfig", "/config/garbage-collection"),
+    Case("prepareGarbageCollectionCommits",
+         lambda _world: Ask("POST", LAKE + "/gc/prepare_commits"), 201),
+    Case("prepareGarbageCollectionCommitsAsync",
+         lambda _world: Ask("POST", LAKE + "/gc/prepare_commits/async"), 202),
+    _get("prepareGarbageCollectionCommitsStatus",
+         LAKE + "/gc/prepare_commits/status?id={preparation}"),
+    _json("prepareGarbageCollectionUncommitted", "POST", LAKE + "/gc/prepare_uncommited", {},
+          (201,)),
     _json("orderCollection", "POST", LAKE + "/gc/runs", {}, (202,)),
     _json("orderCollection", "POST", "/repositories/spare/gc/runs", {"dry_run": False}, (202,),
           "to delete"),

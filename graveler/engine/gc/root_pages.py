@@ -49,6 +49,7 @@ from graveler.staging import area
 from graveler.wire import decode_entry
 
 _PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
+_UNCOMMITTED: Final = _PHASES[:2]
 _KIND: Final = "roots"
 _RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
 _SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
@@ -120,6 +121,19 @@ def page(repo: OpenRepository, after: str, amount: int) -> RootPage:
         behind = _PHASES[_PHASES.index(place.phase) + 1 :]
         following = _Place(behind[0]) if behind else None
     return RootPage(records, "" if following is None else _encoded(following))
+
+
+def uncommitted(repo: OpenRepository, after: str, amount: int) -> RootPage:
+    """A page of the phases staged and issued only: addresses that no commit may name yet.
+
+    Errors and cost: those of `page`.
+    """
+    if _decoded(after).phase not in _UNCOMMITTED:
+        raise _not_returned(after)
+    part = page(repo, after, amount)
+    if part.following and _decoded(part.following).phase in _UNCOMMITTED:
+        return part
+    return RootPage(part.roots, "")
 
 
 def _staged(repo: OpenRepository, place: _Place, amount: int) -> _Part:
@@ -216,11 +230,11 @@ def _decoded(after: str) -> _Place:
         wrong = phase not in _PHASES or not isinstance(name, str) or type(shard) is not int
         bytes.fromhex(key)
     except (ValueError, TypeError, RecursionError) as error:
-        raise Invalid(
-            f"after must be the value that the previous page returned: after={after!r:.80}"
-        ) from error
+        raise _not_returned(after) from error
     if wrong or not 0 <= shard < limits.staging_shard_count_max:
-        raise Invalid(
-            f"after must be the value that the previous page returned: after={after!r:.80}"
-        )
+        raise _not_returned(after)
     return place
+
+
+def _not_returned(after: str) -> Invalid:
+    return Invalid(f"after must be the value that the previous page returned: after={after!r:.80}")
