@@ -108,21 +108,35 @@ def write(
     return StoredTable(metarange, (*(ref.id for ref in begun.ranges), *tables.files))
 
 
+class ReadLimits(NamedTuple):
+    """What one table of a dump may hold, whatever its files claim.  `bytes_max`: of the files, and
+    again of the records in them."""
+
+    records_max: int = limits.restore_records_max
+    bytes_max: int = limits.restore_bytes_max
+
+
+READ_LIMITS: Final = ReadLimits()
+
+
 def read(
-    blocks: BlockStore, namespace: str, metarange: MetarangeId, marks: Mapping[str, str]
+    blocks: BlockStore,
+    namespace: str,
+    metarange: MetarangeId,
+    marks: Mapping[str, str],
+    bounds: ReadLimits = READ_LIMITS,
 ) -> Iterator[Record]:
     """All records of a table that another process or lakeFS wrote, in key order; verified.
 
     The files are looked up in `namespace` only.  Every id is computed again from the records, and
     the tables must have the properties `marks`.
 
-    Errors: `Gone` if a file is not there; `Corrupt`; `Unsupported` beyond
-    `limits.restore_records_max` or `limits.restore_bytes_max`.  Cost: 1 or 2 requests for each
-    file.  Memory: one range.
+    Errors: `Gone` if a file is not there; `Corrupt`; `Unsupported` beyond the `bounds`.  Cost: 1 or
+    2 requests for each file.  Memory: one range.
     """
     tables = DumpTables(blocks, marks)
     space = Keyspace(tables, namespace, BreakParameters())
-    budget = _Budget()
+    budget = _Budget(bounds)
     if metarange:
         budget.spend(0, _opened(space, metarange, marks).length)
     for ref in space.metarange(metarange).ranges:
@@ -146,9 +160,10 @@ def _opened(space: Keyspace, name: str, marks: Mapping[str, str]) -> SortedTable
 
 
 class _Budget:
-    """Bounds what one table of a dump may hold, whatever its files claim."""
+    """Counts what was read of one table."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: ReadLimits) -> None:
+        self._bounds = bounds
         self._records = 0
         self._bytes = 0
 
@@ -156,8 +171,9 @@ class _Budget:
         """Count what was read.  Raises `Unsupported` if it is too much."""
         self._records += records
         self._bytes += size
-        if self._records > limits.restore_records_max or self._bytes > limits.restore_bytes_max:
+        records_max, bytes_max = self._bounds
+        if self._records > records_max or self._bytes > bytes_max:
             raise Unsupported(
-                f"dump too large to restore: at most {limits.restore_records_max} records and "
-                f"{limits.restore_bytes_max} bytes in the table of one kind"
+                f"dump too large to restore: at most {records_max} records and {bytes_max} bytes "
+                "in the table of one kind"
             )

@@ -40,6 +40,7 @@ class EngineSettings:
       commits more (`bulk/handover.py`).
     - `walk_count_max`: how many commits a verb looks through for its own commit, and how many
       commits the log reads ahead.
+    - `restore_batch_count`: how many records of a dump one step of a restore writes.
 
     The other fields are limits too; `limits.py` explains each.
     """
@@ -59,6 +60,10 @@ class EngineSettings:
     bulk_checked_records_max: int = limits.bulk_checked_records_max
     event_rules_max: int = limits.event_rules_max
     sweep_records_count_max: int = limits.sweep_records_count_max
+    restore_batch_count: int = limits.kv_batch_count_max
+    restore_records_max: int = limits.restore_records_max
+    restore_bytes_max: int = limits.restore_bytes_max
+    part_copy_bytes_max: int = limits.part_copy_bytes_max
 
 
 @dataclass(frozen=True, slots=True)

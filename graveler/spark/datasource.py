@@ -48,7 +48,7 @@ Rows = Iterator[pa.RecordBatch]
 PIN: Final = "pin"
 PLAN: Final = "plan"
 
-_ROWS: Final = 10_000  # in a piece of a table whose rows the driver makes
+ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
 _HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
 
 
@@ -191,22 +191,29 @@ def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
 
 
 class ReadRequest(NamedTuple):
-    """The arguments of a read.  `schema`: of the files, if it is known or given."""
+    """The arguments of a read.  `schema`: of the files, if it is known or given.  `rows_each`: rows
+    in a piece of a table whose rows the driver makes."""
 
     where: str
     columns: Sequence[str]
     options: Mapping[str, str]
     schema: StructType | None
+    rows_each: int
 
 
-def plan(lake: Lake, options: Mapping[str, str], schema: StructType | None = None) -> ReadPlan:
+def plan(
+    lake: Lake,
+    options: Mapping[str, str],
+    schema: StructType | None = None,
+    rows_each: int = ROWS_EACH,
+) -> ReadPlan:
     """The plan of a read with these options.  Raises `Invalid`, and the errors of the functions
     `entries`, `diff`, `read`, `log` and `ranges`."""
     where, table = options.get("path", ""), options.get("table", "files")
     if table not in _PLANS:
         raise Invalid(f"unknown table: {table!r:.100} of={','.join(_PLANS)}")
     columns = [each.strip() for each in options.get("columns", "").split(",") if each.strip()]
-    return _PLANS[table](lake, ReadRequest(where, columns, options, schema))
+    return _PLANS[table](lake, ReadRequest(where, columns, options, schema, rows_each))
 
 
 def _entries(lake: Lake, request: ReadRequest) -> ReadPlan:
@@ -263,23 +270,23 @@ def _log(lake: Lake, request: ReadRequest) -> ReadPlan:
     limit = request.options.get("limit", str(LIMIT))
     if not limit.isdecimal():
         raise Invalid(f"limit must be a number of commits: {limit=!r:.100}")
-    return _made(LOG, history(lake, request.where, int(limit)), request.columns)
+    return _made(LOG, history(lake, request.where, int(limit)), request)
 
 
 def _ranges(lake: Lake, request: ReadRequest) -> ReadPlan:
-    return _made(RANGES, ranges_at(lake, request.where), request.columns)
+    return _made(RANGES, ranges_at(lake, request.where), request)
 
 
-def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> ReadPlan:
+def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], request: ReadRequest) -> ReadPlan:
     """The plan of a table whose rows this process makes; tasks only return them."""
-    unknown = [name for name in columns if name not in schema.names]
+    unknown = [name for name in request.columns if name not in schema.names]
     if unknown:
         raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(schema.names)}")
     kinds = to_arrow_schema(schema)
-    names = tuple(columns) or tuple(schema.names)
+    names, size = tuple(request.columns) or tuple(schema.names), request.rows_each
     pieces = []
-    for at in range(0, len(rows), _ROWS):
-        values = list(zip(*rows[at : at + _ROWS], strict=True))
+    for at in range(0, len(rows), size):
+        values = list(zip(*rows[at : at + size], strict=True))
         arrays = [pa.array(each, field.type) for each, field in zip(values, kinds, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(names))
         with pa.BufferOutputStream() as out:

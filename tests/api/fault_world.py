@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -192,8 +192,8 @@ class World:
         }
         return rows, {at: stored.content for at, stored in self.blocks._objects.items()}
 
-    def serve(self, strikes: Strikes, *, retrying: bool = False) -> Running:
-        """A process that knows nothing yet."""
+    def serve(self, strikes: Strikes, *, retrying: bool = False, **settings: float) -> Running:
+        """A process that knows nothing yet.  `settings`: of the engine."""
         ids = SeededIds(self.blocks._serial)
         faulty_kv = FaultyStore(self.kv, strikes.of("kv"))
         faulty_blocks = FaultyBlocks(self.blocks, strikes.of("block"))
@@ -203,6 +203,8 @@ class World:
         )
         ranges = SstRangeStore(StoredFiles(blocks, self.around.scratch))
         ports = ports_of(Drivers(kv, blocks, ranges, self.clock, ids, Sequential()), SECRET)
+        changed = replace(ports.settings, **settings)  # type: ignore[arg-type]
+        ports = replace(ports, settings=changed)
         service = Service(
             ports,
             Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET, setup_token=SETUP_TOKEN),

@@ -23,15 +23,10 @@ from tests.jobs.world import Killed, World, calls_of, replaced
 COMMITS = 7
 
 
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several batches of commits."""
-    monkeypatch.setattr(limits, "kv_batch_count_max", 2)
-
-
 def new_world(scratch: Path) -> tuple[World, DumpIds]:
-    """A bare repository, and a dump on its namespace."""
+    """A bare repository, and a dump on its namespace, which is restored in small batches."""
     storage = new_storage(scratch)
+    storage.change_settings(restore_batch_count=2)
     for number in range(COMMITS):
         storage.commit(a=f"{number}")
     branches.create_branch(storage.opened, "side", "main~2")

@@ -16,7 +16,7 @@ from graveler.spark.cluster.server import Credentials
 from graveler.spark.core import cuts
 from graveler.spark.core.check import Addresses
 from graveler.spark.core.columns import canonical
-from graveler.spark.core.join import here, joined_over
+from graveler.spark.core.join import ROUNDS, Rounds, here, joined_over
 from graveler.spark.core.tasks import Task, TaskOrder, importing
 from graveler.wire import encode_entry
 
@@ -90,9 +90,10 @@ def joined(
     cuts: Sequence[bytes],
     made: Mapping[int, Sequence[RangeRef]],
     base: Sequence[RangeRef] = (),
+    rounds: Rounds = ROUNDS,
 ) -> tuple[RangeRef, ...]:
     """The ranges of all buckets, put together without Spark."""
-    return joined_over(here(opened(place).space), place.breaks, base, cuts, made)
+    return joined_over(here(opened(place).space), place.breaks, base, cuts, made, rounds)
 
 
 class Spread(NamedTuple):

@@ -335,11 +335,8 @@ def test_what_only_saved_work_for_what_is_gone_goes_too(spark: SparkSession) -> 
         assert scan(blocks, f"{folders[1]}jobs/") == [young]
 
 
-def test_the_driver_holds_no_addresses(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_holds_no_addresses(spark: SparkSession) -> None:
     """Its list is of pieces; a dry run's go a day later, with a list that each run takes once."""
-    monkeypatch.setattr(scopes, "_ADDRESSES_EACH", 3)
     with world_of(1, 6_001) as world, connect(spark, world.store, KEYS) as lake:
         (name,) = world.used
         for number in range(7):
@@ -347,7 +344,7 @@ def test_the_driver_holds_no_addresses(
             lake.session.ask("POST", where, {"staged": number})
         names = {each.name for each in bulk.roots(lake.session, name) if each.kind == "address"}
         scope = scopes.scope_of(lake, [name], "a-run", 0)
-        found = scopes.roots(lake, scope, "roots").addresses
+        found = scopes.roots(lake, scope, "roots", addresses_each=3).addresses
         assert len(found) == -(-len(names) // 3) and len(names) >= 7
         rows = pieces.frame(spark, scope.place, found, uses.USED).collect()
         assert {(row["repo"], row["hash"]) for row in rows} == {(0, hashed(each)) for each in names}

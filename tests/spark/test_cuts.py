@@ -57,13 +57,11 @@ def test_rows_that_come_twice_are_not_taken_for_others_that_come_twice() -> None
     assert cuts.content_of(one) != cuts.content_of(two)
 
 
-def test_spare_keys_are_an_even_sample_of_the_same_hash(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cuts, "_SPARE_ROWS", 25)
+def test_spare_keys_are_an_even_sample_of_the_same_hash(spark: SparkSession) -> None:
     keys, salt = some_keys(77, 2_000), b"salt"
     rows = spark.createDataFrame([(key,) for key in keys], "path binary")
-    found = cuts.survey(rows, BreakParameters(raggedness=1_000_000, salt=salt)).spare
+    breaks = BreakParameters(raggedness=1_000_000, salt=salt)
+    found = cuts.survey(rows, breaks, spare_rows=25).spare
     hashes = {key: break_hash(key, break_seed(salt)) for key in keys}
     assert found == tuple(key for key in keys if (hashes[key] >> 20) % 25 == 0)
     assert 40 < len(found) < 120

@@ -176,13 +176,12 @@ def test_rows_without_a_path_do_not_go_to_a_task(spark: SparkSession, place: Pla
 
 
 def test_keys_without_breaks_are_not_all_one_task(
-    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
     """Cut anywhere, ranges are still those of one writer, which end by size alone."""
-    monkeypatch.setattr(cuts, "_SPARE_ROWS", 60)
     rows = some_rows(14, 700)
     there = replace(place, breaks=replace(place.breaks, raggedness=1 << 40, max_size=20_000))
-    options = ImportOptions(tasks=1, job="j")
+    options = ImportOptions(tasks=1, job="j", spare_rows=60)
     made = import_rows(frame(spark, rows), there, options)
     assert count(opened(there).blocks, JobMarkers(there.namespace, "j")) > 8
     assert list(made.ranges) == sequential(there, rows, tmp_path / "one")[1]

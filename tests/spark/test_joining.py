@@ -15,9 +15,8 @@ from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark.cluster import places
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core import join
 from graveler.spark.core.cuts import Survey, chosen
-from graveler.spark.core.join import by_tasks, here, joined_over, sewing
+from graveler.spark.core.join import Rounds, by_tasks, here, joined_over, sewing
 from graveler.spark.core.repack import repacked
 from graveler.spark.verbs import imports
 from graveler.spark.verbs.imports import ImportOptions, import_rows
@@ -111,14 +110,13 @@ def test_rows_on_a_base_and_packing_take_none_either(
 
 
 def test_a_seam_that_meets_no_end_is_sewn_with_more(
-    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
     """By tasks, all of them at first, then the one that is needed."""
-    monkeypatch.setattr(join, "_SPAN", 1)
-    monkeypatch.setattr(join, "_ROUNDS_OF_ALL", 1)
     place = replace(place, breaks=replace(place.breaks, min_size=35_000, raggedness=3))
     rows = some_rows(152, 1_500)
-    made = import_rows(frame(spark, rows), place, ImportOptions(tasks=20))
+    options = ImportOptions(tasks=20, rounds=Rounds(span=1, of_all=1))
+    made = import_rows(frame(spark, rows), place, options)
     assert list(made.ranges) == sequential(place, rows, tmp_path / "one")[1]
 
 

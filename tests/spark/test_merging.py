@@ -13,7 +13,7 @@ from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core import join
+from graveler.spark.core.join import ROUNDS, Rounds
 from graveler.spark.core.merge import bounds_of, merged
 from graveler.spark.verbs.imports import ImportOptions, import_rows
 from graveler.wire import encode_entry
@@ -28,7 +28,11 @@ def records(rows: Sequence[Row]) -> Records:
 
 
 def in_buckets(
-    place: Place, base: MetarangeId, cuts: Sequence[bytes], changes: Records
+    place: Place,
+    base: MetarangeId,
+    cuts: Sequence[bytes],
+    changes: Records,
+    rounds: Rounds = ROUNDS,
 ) -> tuple[RangeRef, ...]:
     """What tasks and driver do, without Spark."""
     space = opened(place).space
@@ -39,18 +43,16 @@ def in_buckets(
         mine = [(k, changes[k]) for k in sorted(changes) if after < k and (not upto or k <= upto)]
         if mine:
             made[bucket] = merged(space, refs, bounds_of(cuts, bucket, bucket), mine)
-    return joined(place, cuts, made, refs)
+    return joined(place, cuts, made, refs, rounds)
 
 
 @pytest.mark.parametrize("seed", range(0, 60, SHARE))
-def test_any_cuts_give_what_one_apply_gives(
-    place: Place, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_cuts_give_what_one_apply_gives(place: Place, seed: int) -> None:
     """Cuts at any key, whether or not a range may end there, and sizes of all kinds; tasks that get
     enough of what follows a cut, or too little at first."""
     print(f"{seed=}")
     chance = random.Random(seed)
-    monkeypatch.setattr(join, "_SPAN", (1, 2, 24)[seed % 3])
+    rounds = Rounds(span=(1, 2, 24)[seed % 3])
     place = replace(
         place,
         breaks=replace(
@@ -69,7 +71,7 @@ def test_any_cuts_give_what_one_apply_gives(
     changes = records([(*row[:2], row[2] + 1, *row[3:]) for row in spread])
     cuts = sorted(chance.sample(sorted(records(rows)), chance.choice((0, 1, 5, 30))))
     expected = apply(space, base, sorted(changes.items()), replace=True).metarange_id
-    found = in_buckets(place, base, cuts, changes)
+    found = in_buckets(place, base, cuts, changes, rounds)
     assert found == tuple(ranges(space, expected))
 
 

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 from graveler.errors import Invalid
 from graveler.spark import (
     Lake,
-    datasource,
     diff,
     entries,
     import_,
@@ -146,14 +145,13 @@ def test_filters_on_the_path_leave_stretches_of_a_diff_out(lake: Lake, repositor
 
 
 def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
-    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, repository: str
 ) -> None:
     for at in range(4):
         body = {"message": f"{at}", "allow_empty": True}
         lake.session.ask("POST", f"/repositories/{repository}/branches/main/commits", body)
-    monkeypatch.setattr(datasource, "_ROWS", 2)
     asked = {"path": f"{repository}/main", "table": "log", "columns": "message,id"}
-    found = plan(replace(lake, spark=None), asked)
+    found = plan(replace(lake, spark=None), asked, rows_each=2)
     reader = Reader(found.pieces, found.run)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     assert [batch.num_rows for batch in batches] == [2, 2, 1]

@@ -123,10 +123,10 @@ def restore(
         if restores.begin(repo.kv, repo.record, dump, repo.ids.stamp()) != dump:
             raise _other_dump(repo)
         _put_commits(repo, refs.commits, attempt)
-        for page in _pages(refs.tags):
+        for page in _pages(repo, refs.tags):
             repo.fanout.map(lambda tag: _put_tag(repo, tag), page)
             attempt.note(len(refs.commits))
-        for page in _pages(refs.branches):
+        for page in _pages(repo, refs.branches):
             repo.fanout.map(lambda branch: _put_branch(repo, branch), page)
             attempt.note(len(refs.commits))
         _put_branch(repo, refs.default)
@@ -194,7 +194,8 @@ def _read(repo: OpenRepository, dump: DumpIds) -> _Refs:
 
 
 def _lines(repo: OpenRepository, table: str, marks: Mapping[str, str]) -> Iterator[Record]:
-    return dumps.read(repo.blocks, repo.namespace, MetarangeId(table), marks)
+    bounds = dumps.ReadLimits(repo.settings.restore_records_max, repo.settings.restore_bytes_max)
+    return dumps.read(repo.blocks, repo.namespace, MetarangeId(table), marks, bounds)
 
 
 def _commits(repo: OpenRepository, dump: DumpIds) -> Iterator[CommitEntry]:
@@ -251,14 +252,14 @@ def _check_heads(
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def _pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    size = limits.kv_batch_count_max
+def _pages(repo: OpenRepository, items: Sequence[T]) -> Iterator[Sequence[T]]:
+    size = repo.settings.restore_batch_count
     return (items[first : first + size] for first in range(0, len(items), size))
 
 
 def _put_commits(repo: OpenRepository, ordered: Sequence[CommitEntry], attempt: Attempt) -> None:
     stored = attempt.stored
-    for page in _pages(ordered[stored:]):
+    for page in _pages(repo, ordered[stored:]):
         stamp = repo.ids.stamp()
         repo.kv.set_many([commits.write_of(repo.record, *entry, stamp) for entry in page])
         stored += len(page)

@@ -109,16 +109,15 @@ def copy_part(
 ) -> Part:
     """Copy bytes of an object into part `number`.  The call may be repeated.
 
-    Errors: `Invalid`, also for more than `limits.part_copy_bytes_max` bytes; `NotFound` for an
+    Errors: `Invalid`, also for more than `part_copy_bytes_max` bytes; `NotFound` for an
     unknown upload; `Refused`; those of `read.open_body`.
     Cost: 1 KV request, and 2 block requests.
     """
     check_writable(repo.record, False)
     full = _address(repo.record, addresses.checked(repo, branch, path, upload.address))
-    if source.end - source.start > limits.part_copy_bytes_max:
-        raise Invalid(
-            f"part too long to copy: at most {limits.part_copy_bytes_max} bytes; name a range"
-        )
+    size_max = repo.settings.part_copy_bytes_max
+    if source.end - source.start > size_max:
+        raise Invalid(f"part too long to copy: at most {size_max} bytes; name a range")
     body = read.open_body(source.repo, source.entry, source.start, source.end)
     return repo.blocks.put_part(full, upload.id, number, body.chunks)
 

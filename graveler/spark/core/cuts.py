@@ -38,7 +38,7 @@ _ROWS_WANTED: Final = 300_000  # in a bucket, on average
 _ROWS_MOST: Final = 500_000  # a task can hold these
 _ROW_BYTES: Final = 170  # of key and value, approximately
 _RANGES_WANTED: Final = 8  # in a bucket, because ranges at its ends are written twice
-_SPARE_ROWS: Final = 250_000  # for each spare key, on average
+SPARE_ROWS: Final = 250_000  # for each spare key, on average
 _SPARE_COUNT: Final = 8  # this many in one bucket do not occur by chance
 _SPARE_SHIFT: Final = 20  # spare keys are chosen by other bits than breaks
 _PARTITIONER_SEED: Final = 42
@@ -68,11 +68,18 @@ class Survey:
     nameless: int = 0
 
 
-def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False) -> Survey:
-    """Read all `rows` once: only the column `path`, or all columns if `of_content`."""
+def survey(
+    rows: DataFrame,
+    breaks: BreakParameters,
+    *,
+    of_content: bool = False,
+    spare_rows: int = SPARE_ROWS,
+) -> Survey:
+    """Read all `rows` once: only the column `path`, or all columns if `of_content`.  One key in
+    `spare_rows` is a spare key."""
     path = F.col("path")
     usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
-    is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks))
+    is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks, spare_rows))
     # Separate columns: Spark does not compile an expression inside `collect_set`.
     columns = [path, is_kept.alias(_KEPT)]
     sums = [
@@ -89,7 +96,7 @@ def survey(rows: DataFrame, breaks: BreakParameters, *, of_content: bool = False
     count, seed = int(row["count"]), break_seed(breaks.salt)
     hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, row["kept"]))}
     ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
-    spare = tuple(key for key, hashed in hashes.items() if _is_spare_hash(hashed))
+    spare = tuple(key for key, hashed in hashes.items() if _is_spare_hash(hashed, spare_rows))
     return Survey(count, ends, content, spare, count - int(row["named"]))
 
 
@@ -123,13 +130,13 @@ def with_ends(rows: DataFrame, breaks: BreakParameters) -> DataFrame:
     return rows.withColumn(ENDS, is_break(F.col("path"), breaks))
 
 
-def _is_spare(path: Column, breaks: BreakParameters) -> Column:
+def _is_spare(path: Column, breaks: BreakParameters, spare_rows: int) -> Column:
     bits = F.shiftrightunsigned(_hashed_key(path, breaks), _SPARE_SHIFT)
-    return bits % F.lit(_SPARE_ROWS) == F.lit(0)
+    return bits % F.lit(spare_rows) == F.lit(0)
 
 
-def _is_spare_hash(hashed: int) -> bool:
-    return (hashed >> _SPARE_SHIFT) % _SPARE_ROWS == 0
+def _is_spare_hash(hashed: int, spare_rows: int) -> bool:
+    return (hashed >> _SPARE_SHIFT) % spare_rows == 0
 
 
 def _hashed_key(path: Column, breaks: BreakParameters) -> Column:

@@ -32,9 +32,7 @@ from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.core.merge import END, Bounds, bounds_of, side
 from graveler.spark.core.tasks import Task
 
-_SPAN: Final = 12  # ranges for a seam at first; usually an end agrees after a few
 _SEAMS_EACH: Final = 4
-_ROUNDS_OF_ALL: Final = 3  # after these rounds, only the seam that is needed next is tried
 _EVERYTHING: Final = Bounds(b"", END)
 _SEAMS: Final = (
     "start int, is_end boolean, pieces array<struct<id:string,min_key:binary,max_key:binary,"
@@ -73,6 +71,15 @@ class SeamRanges(NamedTuple):
     ranges: tuple[RangeRef, ...]
 
 
+class Rounds(NamedTuple):
+    """How seams are tried.  `span`: ranges for a seam at first; usually an end agrees after a few.
+    `of_all`: after so many rounds, only the seam that is needed next is tried."""
+
+    span: int = 12
+    of_all: int = 3
+
+
+ROUNDS: Final = Rounds()
 Sewing = Callable[[Sequence[Seam]], Iterable[SeamRanges]]
 
 
@@ -82,6 +89,7 @@ def joined_over(
     base: Sequence[RangeRef],
     cuts: Sequence[bytes],
     refs_of: Mapping[int, Sequence[RangeRef]],
+    rounds: Rounds = ROUNDS,
 ) -> tuple[RangeRef, ...]:
     """The ranges of the whole key space.
 
@@ -99,7 +107,7 @@ def joined_over(
             continue
         for at, ref in enumerate(refs, 1):
             pieces.append(Piece(ref, at == len(refs) and ref.max_key not in kept_ends))
-    result = tuple(_joined(pieces, splitter, sew))
+    result = tuple(_joined(pieces, splitter, sew, rounds))
     for before, ref in pairwise(result):
         if before.max_key >= ref.min_key:
             raise Invalid(f"write a metarange: ranges overlap: min_key={ref.min_key!r}")
@@ -129,11 +137,13 @@ def _of_base(base: Sequence[RangeRef], bounds: Bounds) -> Iterator[Piece]:
             return
 
 
-def _joined(pieces: Sequence[Piece], splitter: Splitter, sew: Sewing) -> list[RangeRef]:
+def _joined(
+    pieces: Sequence[Piece], splitter: Splitter, sew: Sewing, rounds: Rounds
+) -> list[RangeRef]:
     starts = [at for at in range(len(pieces)) if _is_seam(pieces, at, splitter)]
     seams, sewn = set(starts), dict[int, SeamRanges]()
     result: list[RangeRef] = []
-    at, span, rounds, due = 0, _SPAN, 0, starts
+    at, span, tried, due = 0, rounds.span, 0, starts
     while True:
         due = [start for start in due if start >= at and start not in sewn]
         seam_pieces = [_seam(pieces, start, span) for start in due]
@@ -146,8 +156,8 @@ def _joined(pieces: Sequence[Piece], splitter: Splitter, sew: Sewing) -> list[Ra
             at += seam.used
         if at == len(pieces):
             return result
-        span, rounds = span * 2, rounds + 1
-        due = due if rounds < _ROUNDS_OF_ALL else [at]
+        span, tried = span * 2, tried + 1
+        due = due if tried < rounds.of_all else [at]
 
 
 def _is_seam(pieces: Sequence[Piece], at: int, splitter: Splitter) -> bool:

@@ -43,7 +43,7 @@ FOUND_ARROW: Final = pa.schema(
 )
 _SUMMARY: Final = "summary.json"
 _ASKERS: Final = 8
-_ADDRESSES_EACH: Final = 50_000  # in a piece
+ADDRESSES_EACH: Final = 50_000  # in a piece
 
 
 class ListPiece(NamedTuple):
@@ -156,11 +156,11 @@ def _check_own(place: Place, one: CollectedRepository, everyone: Namespaces) -> 
     opened(place).blocks.check_versions(address.marker(one.namespace))
 
 
-def roots(lake: Lake, scope: Scope, label: str) -> Roots:
+def roots(lake: Lake, scope: Scope, label: str, addresses_each: int = ADDRESSES_EACH) -> Roots:
     """What is in use now, of every repository; each is read to its end in the API's order.
 
     The pieces of addresses have the `label` in their names.  Cost: one request for each 10,000
-    roots, one put for each 50,000 addresses.
+    roots, one put for each `addresses_each` addresses.
     """
 
     def read(repo: CollectedRepository) -> tuple[list[str], list[bulk.Root]]:
@@ -172,7 +172,7 @@ def roots(lake: Lake, scope: Scope, label: str) -> Roots:
                 others.append(root)
                 continue
             held.append(hashed(root.name))
-            if len(held) == _ADDRESSES_EACH:
+            if len(held) == addresses_each:
                 names.append(_put_addresses(scope, repo, f"{label}-{len(names):05}", held))
                 held = array("q")
         if held:

@@ -38,7 +38,7 @@ from graveler.spark.cluster.results import (
 from graveler.spark.core import cuts
 from graveler.spark.core.check import NO_PATH, Addresses
 from graveler.spark.core.columns import canonical
-from graveler.spark.core.join import by_tasks, joined_over, sewing
+from graveler.spark.core.join import ROUNDS, Rounds, by_tasks, joined_over, sewing
 from graveler.spark.core.tasks import TaskOrder, importing
 
 OnBad = Literal["fail", "skip"]
@@ -63,7 +63,8 @@ class ImportOptions:
     its entry.  Without a base the result has the rows only.  `tasks`: the least number of buckets,
     if there are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the
     name under which tasks leave checkpoints (`markers.py`); `birth`: when the job began, in
-    seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input."""
+    seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input.
+    `spare_rows`: see `cuts.survey`; `rounds`: how seams are tried (`join.py`)."""
 
     prefix: str = ""
     base: MetarangeId = NO_METARANGE
@@ -73,6 +74,8 @@ class ImportOptions:
     job: str = ""
     taken_up: bool = False
     birth: int = 0
+    spare_rows: int = cuts.SPARE_ROWS
+    rounds: Rounds = ROUNDS
 
 
 def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> StoredImport:
@@ -86,7 +89,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
     rows = canonical(df, parse_prefix(chosen.prefix))
-    survey = cuts.survey(rows, place.breaks, of_content=True)
+    survey = cuts.survey(rows, place.breaks, of_content=True, spare_rows=chosen.spare_rows)
     at = cuts.chosen(survey, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     marks = _marks(place, chosen, survey, at)
@@ -107,7 +110,8 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     space = opened(place).space
     refs_of = {part.bucket: part.ranges for part in parts if part.ranges}
     sew = by_tasks(df.sparkSession, sewing(place))
-    refs = joined_over(sew, place.breaks, space.metarange(chosen.base).ranges, at, refs_of)
+    base = space.metarange(chosen.base).ranges
+    refs = joined_over(sew, place.breaks, base, at, refs_of, chosen.rounds)
     stored = space.store.write_metarange(space.namespace, refs)
     return StoredImport(stored, refs, survey.count - report.count, report)
 

@@ -162,13 +162,13 @@ def test_only_a_bare_repository_takes_over_a_namespace_of_lakefs(storage: Storag
 
 
 def test_the_commits_of_a_restore_are_stored_after_their_parents(
-    source: tuple[Storage, DumpIds], monkeypatch: pytest.MonkeyPatch
+    source: tuple[Storage, DumpIds],
 ) -> None:
     storage, ids = source
+    storage.change_settings(restore_batch_count=2)
     copy = bare(storage)
     written: list[CommitId] = []
     notes: list[int] = []
-    monkeypatch.setattr(limits, "kv_batch_count_max", 2)
     script = Script()
     kv = InterposedStore(copy.kv, script)
 
@@ -396,11 +396,9 @@ def test_a_range_outside_the_namespace_is_not_named(source: tuple[Storage, DumpI
 
 
 @pytest.mark.parametrize("limit", ["restore_records_max", "restore_bytes_max"])
-def test_a_dump_that_is_too_large_is_refused(
-    source: tuple[Storage, DumpIds], limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dump_that_is_too_large_is_refused(source: tuple[Storage, DumpIds], limit: str) -> None:
     storage, ids = source
-    monkeypatch.setattr(limits, limit, 5)
+    storage.change_settings(**{limit: 5})
     with pytest.raises(Unsupported, match="too large"):
         restore.restore(bare(storage), ids)
 
@@ -505,18 +503,16 @@ def test_a_branch_that_has_moved_on_is_as_restored(source: tuple[Storage, DumpId
     assert there["side"][0] == moved and set(there) == {"hidden", "main", "side"}
 
 
-def test_a_branch_whose_record_keeps_changing(
-    source: tuple[Storage, DumpIds], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_branch_whose_record_keeps_changing(source: tuple[Storage, DumpIds]) -> None:
     storage, ids = source
     copy = bare(storage)
     script = Script()
-    monkeypatch.setattr(limits, "conditional_round_count_max", 1)
 
     def lose() -> None:
         raise OutcomeUnknown("no answer")
 
-    script.before("set_if", lose, 4)
+    for round in range(limits.conditional_round_count_max):
+        script.before("set_if", lose, 4 + round)
     with pytest.raises(Contended):
         restore.restore(replace(copy, kv=InterposedStore(copy.kv, script)), ids)
     restore.restore(copy, ids)
