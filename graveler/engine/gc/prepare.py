@@ -88,8 +88,10 @@ def commits(repo: OpenRepository) -> PreparedCommits:
     return PreparedCommits(run, place, address.join(repo.namespace, f"{_FOLDER}addresses/"))
 
 
-def uncommitted(repo: OpenRepository, after: str) -> PreparedPage:
-    """Store a page of the addresses of staged rows, and of addresses that were handed out.
+def uncommitted(
+    repo: OpenRepository, after: str, amount: int = limits.bulk_page_count_max
+) -> PreparedPage:
+    """Store a page: at most `amount` addresses of staged rows, or that were handed out.
 
     `after`: the continuation token of the page before.  A page may be stored again.
 
@@ -102,7 +104,7 @@ def uncommitted(repo: OpenRepository, after: str) -> PreparedPage:
     else:
         eligible.check_own(repo, list_namespaces(repo))
         progress = _Progress(_new_run(repo), 0, "")
-    page = root_pages.uncommitted(repo, progress.place, limits.bulk_page_count_max)
+    page = root_pages.uncommitted(repo, progress.place, amount)
     folder = address.join(repo.namespace, f"{_FOLDER}uncommitted/{progress.run}/uncommitted/")
     files = progress.files
     if page.roots:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.engine.gc import prepare, retention
 from graveler.engine.gc.prepare import PreparedPage
 from graveler.engine.names import branches
@@ -37,11 +36,11 @@ def lines(storage: Storage) -> list[list[str]]:
     return rest
 
 
-def pages(storage: Storage) -> tuple[PreparedPage, list[str]]:
+def pages(storage: Storage, amount: int = 1_000) -> tuple[PreparedPage, list[str]]:
     """The last page of a run, and all addresses of its files."""
-    page = prepare.uncommitted(storage.opened, "")
+    page = prepare.uncommitted(storage.opened, "", amount)
     while page.following:
-        page = prepare.uncommitted(storage.opened, page.following)
+        page = prepare.uncommitted(storage.opened, page.following, amount)
     if not page.folder:
         return page, []
     found = storage.blocks.list(page.folder, "", 1_000).lines
@@ -71,14 +70,11 @@ def test_uncommitted_addresses_are_all_that_are_staged_or_handed_out(storage: St
     assert page.folder == folder
 
 
-def test_pages_of_a_run_are_files_of_one_folder(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_of_a_run_are_files_of_one_folder(storage: Storage) -> None:
     for number in range(7):
         storage.put(**{f"p{number}": f"{number}"})
     _, whole = pages(storage)
-    monkeypatch.setattr(limits, "bulk_page_count_max", 3)
-    page, found = pages(storage)
+    page, found = pages(storage, 3)
     assert sorted(found) == sorted(whole) and len(found) == 7
     assert len(storage.blocks.list(page.folder, "", 100).lines) >= 3
 
