@@ -26,7 +26,7 @@ from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
 from tests.engine.lake import Lake
-from tests.jobs.test_handed_over import MANY, ROWS_MAX, bounded
+from tests.jobs.test_handover_to_clusters import MANY, ROWS_MAX, bounded
 from tests.jobs.world import (
     COMMIT,
     Held,

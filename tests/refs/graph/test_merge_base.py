@@ -13,7 +13,7 @@ from graveler.records import ABSENT
 from graveler.refs.graph import graph
 from tests.refs.graphs import Table, ancestors, best_common, id_of, random_parents, table
 
-HISTORY = Path(__file__).parents[1] / "data" / "git-history.jsonl.xz"
+HISTORY = Path(__file__).parents[2] / "data" / "git-history.jsonl.xz"
 # In these merges the first commit reached from both sides is an ancestor of a better base.
 MISLEADING = (2394, 3167, 3613, 3694, 4037, 5296)
 GRAPHS = 5_000
