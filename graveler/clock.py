@@ -110,6 +110,15 @@ def ulid_born_ns(text: str) -> int:
     return number * 1_000_000
 
 
+def descending_id(now_ns: int, seed: bytes) -> str:
+    """20 characters of [0-9a-v] that sort newest first: 56 bits of microseconds, counted down, then
+    44 bits of `seed`."""
+    left = ((1 << 56) - 1) - now_ns // 1_000
+    rest = int.from_bytes(seed[:6].ljust(6, b"\0"), "big") & ((1 << 44) - 1)
+    number = left << 44 | rest
+    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(95, -1, -5))
+
+
 def descending_partition(now_ns: int, seed: bytes) -> str:
     """20 characters of [0-9a-v] that sort newest hour first.  With the same `seed` they are the
     same for one hour."""

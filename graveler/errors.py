@@ -15,6 +15,7 @@ import this.
     Conflict     another client was first, or two sides conflict   read again, decide, retry
     Invalid      the call is wrong                                 fix the call
     Refused      well formed, but not permitted                    ask an administrator
+    HookFailed   a hook of the repository vetoed the change        satisfy the hook
     Throttled    too many failures                                 wait for `seconds`
     Unavailable  temporarily not possible                          retry later
     Corrupt      stored bytes differ from what was written         stop, alert an operator
@@ -64,6 +65,7 @@ class Code(StrEnum):
     PATH_NOT_FOUND = "path_not_found"
     JOB_NOT_FOUND = "job_not_found"
     RULE_NOT_FOUND = "rule_not_found"
+    RUN_NOT_FOUND = "run_not_found"
     # AlreadyExists, PreconditionFailed
     REPOSITORY_EXISTS = "repository_exists"
     BRANCH_EXISTS = "branch_exists"
@@ -83,6 +85,7 @@ class Code(StrEnum):
     STRATEGY_INVALID = "strategy_invalid"
     PARENT_NUMBER_MISSING = "parent_number_missing"
     NO_PARENT = "no_parent"
+    FILTERS_CONFLICT = "filters_conflict"
     NOT_BARE = "not_bare"
     # Refused
     READ_ONLY_REPOSITORY = "read_only_repository"
@@ -90,6 +93,8 @@ class Code(StrEnum):
     PROTECTED_WRITE = "protected_write"
     PROTECTED_COMMIT = "protected_commit"
     PROTECTED_HEAD = "protected_head"
+    # HookFailed
+    HOOK_FAILED = "hook_failed"
 
 
 class GravelerError(Exception):
@@ -195,6 +200,12 @@ class Refused(GravelerError):
     default branch that must stay."""
 
     code = Code.REFUSED
+
+
+class HookFailed(GravelerError):
+    """An action of the repository vetoed the change, or could not be run; nothing changed."""
+
+    code = Code.HOOK_FAILED
 
 
 class Unauthenticated(GravelerError):

@@ -136,6 +136,23 @@ event_rules_max = 10_000
 event_batches_closing_max = 100
 event_seconds = 15 * 24 * 60 * 60  # longer than any notification can be delayed
 
+# hooks
+action_file_length_bytes_max = 64 * 1024
+action_files_max = 100  # of one commit
+action_hooks_max = 100  # of one commit
+action_yaml_nodes_max = 10_000  # with every alias counted as what it stands for
+action_yaml_depth_max = 20
+action_yaml_aliases_max = 100
+action_patterns_max = 100  # of one event
+hook_seconds_max = 60  # of one hook, with name look-up, connection and answer
+hook_answer_length_bytes_max = 64 * 1024
+hook_head_length_bytes_max = 16 * 1024
+hook_threads = 16  # hooks that one process runs at the same time
+hook_poll_seconds = 2  # between two requests for the state of a run of Airflow
+hook_run_keep_seconds = 30 * 24 * 3600
+hook_runs_max = 10_000  # of one repository; the janitor forgets older ones
+hook_landing_seconds = 20 * 60  # a change that is not visible for longer will not be: see commits
+
 # tables
 table_block_length_bytes_max = 4 * 1024 * 1024
 table_block_records_count_max = 128 * 1024

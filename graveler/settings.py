@@ -2,6 +2,12 @@
 
     GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY    the administrator's credentials
 
+    GRAVELER_HOOKS_ALLOW        hosts that hooks may reach: HOST[:PORT] with commas between; empty:
+                                hooks are off, and action files have no effect
+    GRAVELER_HOOKS_SECRET       the key that signs what hooks send: at least 32 characters
+    GRAVELER_HOOKS_VARIABLES    names of variables that action files may use, with commas between;
+                                each begins with LAKEFSACTION_
+
 On AWS the template sets, for each function:
 
     GRAVELER_TABLE, GRAVELER_SECRET     names of the table and of the secret
@@ -21,14 +27,17 @@ For the commands and handlers; no module below them reads the environment.
 """
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from graveler import limits
 from graveler.errors import Invalid
 
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(?::(?:[0-9]{1,5}|\*))?", re.ASCII)
+_HOOKS_SECRET_LENGTH_MIN = 32
 _DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
 
 
@@ -57,6 +66,54 @@ def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:
     if bool(key) != bool(secret):
         raise Invalid(f"set both {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or neither")
     return AdministratorKeys(key, secret)
+
+
+@dataclass(frozen=True, slots=True)
+class HookSettings:
+    """What hooks may reach and use.  No `hosts`: hooks are off.
+
+    `loopback`: a host may have a loopback address, for local tests.  `variables`: the values that
+    action files may refer to.
+    """
+
+    hosts: tuple[str, ...] = ()
+    loopback: bool = False
+    signing_key: bytes = field(default=b"", repr=False)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+NO_HOOK_SETTINGS = HookSettings()
+
+
+def hook_settings(
+    variables: Mapping[str, str], hosts: tuple[str, ...] = (), *, loopback: bool = False
+) -> HookSettings:
+    """The settings of hooks in `variables`, with more `hosts`.
+
+    Raises `Invalid` if hosts are allowed without a secret, or if a variable is not set or has
+    another kind of name."""
+    hosts = (*_names(variables.get("GRAVELER_HOOKS_ALLOW", "")), *hosts)
+    if not hosts:
+        return HookSettings()
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise Invalid(f"hooks host must be HOST, HOST:PORT or HOST:*: {host!r:.100}")
+    secret = variables.get("GRAVELER_HOOKS_SECRET", "")
+    if len(secret) < _HOOKS_SECRET_LENGTH_MIN:
+        raise Invalid(
+            f"set GRAVELER_HOOKS_SECRET to at least {_HOOKS_SECRET_LENGTH_MIN} characters: "
+            "it signs what hooks send"
+        )
+    names = _names(variables.get("GRAVELER_HOOKS_VARIABLES", ""))
+    for name in names:
+        value = variables.get(name, "")
+        if not name.startswith("LAKEFSACTION_") or not value or not value.isprintable():
+            raise Invalid(
+                "variable for hooks must begin with LAKEFSACTION_ and have a printable value: "
+                f"name={name!r:.100}"
+            )
+    values = {name: variables[name] for name in names}
+    return HookSettings(hosts, loopback, secret.encode(), values)
 
 
 def endpoint_url() -> str:

@@ -5,13 +5,15 @@ same random values: `Afresh` makes its value again in each copy.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 
-from graveler import clock, settings
+from graveler import clock, limits, settings
 from graveler.assembly.aws import Aws, open_aws
+from graveler.assembly.fanout import ThreadFanout
 from graveler.settings import Deployment
 
 T = TypeVar("T")
@@ -30,8 +32,14 @@ class Afresh(Generic[T]):
 
 
 def open_store() -> Aws:
-    """Open the store that the environment variables name."""
+    """Open the store that the environment variables name, with hooks if they allow hosts."""
     aws = open_aws(deployment())
+    hooks = settings.hook_settings(settings.environment())
+    if hooks.hosts:
+        from graveler.hooks.deployment import open_hooks
+
+        opened = open_hooks(hooks, aws.ports.clock, ThreadFanout(limits.hook_threads))
+        aws = replace(aws, ports=replace(aws.ports, hooks=opened))
     _on_restore(clock.reseed)
     _on_restore(aws.thaw)
     return aws

@@ -112,8 +112,11 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     # garbage collection
     (ANY, Code.RULE_NOT_FOUND): "not found",
     ("prepareGarbageCollectionCommits", Code.RULE_NOT_FOUND): "get gc rules: not found",
-    # jobs
+    # jobs and hooks
     (ANY, Code.JOB_NOT_FOUND): "not found",
+    (ANY, Code.RUN_NOT_FOUND): "not found: not found",
+    (ANY, Code.FILTERS_CONFLICT): "can't use both branchID and MergedCommitID: parameters conflict",
+    (ANY, Code.HOOK_FAILED): "{error[event]} hook aborted, run id '{error[run]}': {error[reason]}",
 }
 
 

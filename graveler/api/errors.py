@@ -31,6 +31,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Unsupported: 501,
     errors.Invalid: 400,
     errors.Refused: 403,
+    errors.HookFailed: 412,
     errors.Unauthenticated: 401,
     errors.Throttled: 429,
     errors.StorageFull: 507,

@@ -23,7 +23,7 @@ from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import NewCredential, keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.engine.ports import Ports
-from graveler.jobs.queue import Queue
+from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent
 
 QueueOf = Callable[[Ports, Pools], Queue]
@@ -62,7 +62,8 @@ def open_service(
         ThreadPoolExecutor(settings.import_threads, "import"),
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
     )
-    return Service(ports, auth, grants, settings, pools, queue(ports, pools))
+    jobs = queue(ports, pools)
+    return Service(announcing(ports, jobs), auth, grants, settings, pools, jobs)
 
 
 def bare_app(service: Service) -> ASGIApp:

@@ -19,6 +19,7 @@ from graveler.clock import Clock, Ids, descending_partition
 from graveler.errors import Invalid
 from graveler.records import ABSENT, Absent, AddressType
 
+HOOK_LOGS = "_lakefs/actions/log/"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
 _SPELLINGS = {"s3a": "s3", "s3n": "s3"}
 _WITHOUT_BUCKET = "local"
@@ -133,6 +134,11 @@ def marker(namespace: str) -> str:
     claimant recognises its own claim only by the content.
     """
     return join(namespace, "_lakefs/dummy")
+
+
+def hook_log(namespace: str, run: str, hook_run: str) -> str:
+    """The address of the log of one hook of a run."""
+    return join(namespace, f"{HOOK_LOGS}{run}/{hook_run}.log")
 
 
 def new_data_address(clock: Clock, ids: Ids, partition: bytes) -> str:

@@ -24,6 +24,7 @@ from graveler.cli.options import (
     parse_listen,
 )
 from graveler.errors import GravelerError, Invalid
+from graveler.settings import environment, hook_settings
 
 T = TypeVar("T")
 LISTEN_DEFAULT = "127.0.0.1:8000"
@@ -95,6 +96,7 @@ def _add_serve(commands: Commands) -> None:
         help="commit more than N uncommitted rows only with Spark (default: no limit)",
     )
     _add_front(parser)
+    _add_hooks(parser)
     parser.set_defaults(run=_serve)
 
 
@@ -122,6 +124,22 @@ def _add_front(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="another host name at which clients may log in or set up (repeatable; IP addresses, "
         "localhost and the host of the public URL are always allowed)",
+    )
+
+
+def _add_hooks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hooks-allow",
+        action="append",
+        default=[],
+        metavar="HOST[:PORT]",
+        help="a host that the hooks of repositories may reach by https (repeatable; needs "
+        "GRAVELER_HOOKS_SECRET; default: none, and action files have no effect)",
+    )
+    parser.add_argument(
+        "--hooks-allow-loopback",
+        action="store_true",
+        help="for local tests: allowed hosts may be addresses of this machine, also by http",
     )
 
 
@@ -221,7 +239,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     before = front.Front(
         arguments.public_url or "", tuple(arguments.trusted_proxy), tuple(arguments.allowed_host)
     )
-    return serve(ServeOptions(arguments.store, arguments.listen, roots, hours, rows, before))
+    hooks = hook_settings(
+        environment(), tuple(arguments.hooks_allow), loopback=arguments.hooks_allow_loopback
+    )
+    return serve(
+        ServeOptions(arguments.store, arguments.listen, roots, hours, rows, before, hooks=hooks)
+    )
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from graveler.api.front import DIRECT, Front
 from graveler.errors import Invalid
+from graveler.settings import NO_HOOK_SETTINGS, HookSettings
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # has no public name
 PORT_MAX = 65_535
@@ -44,6 +45,7 @@ class ServeOptions:
     commit_rows_max: int = 0  # 0: no limit
     front: Front = DIRECT  # the proxy between clients and the service
     setup_token: str = ""  # empty: a fresh one
+    hooks: HookSettings = NO_HOOK_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,24 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from types import FrameType
 from typing import Final
 
+from graveler import limits
 from graveler.api.app import create_app, open_service
 from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
+from graveler.assembly.fanout import ThreadFanout
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
 from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
+from graveler.engine.ports import Ports
 from graveler.errors import Internal
 
 # The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
@@ -71,14 +75,30 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
         try:
             listen = bound(taken, options.listen)
             prepare(store, listen)
-            service = open_service(store.ports, store.signer, store.secret, _settings(options))
-            _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
+            with _hooked(store, options) as ports:
+                service = open_service(ports, store.signer, store.secret, _settings(options))
+                _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
         finally:
             store.close()
     finally:
         taken.close()
         signals.restore()
         os.umask(mask)
+
+
+@contextmanager
+def _hooked(store: Embedded, options: ServeOptions) -> Iterator[Ports]:
+    """The ports of the store, with hooks if the options allow hosts to them."""
+    if not options.hooks.hosts:
+        yield store.ports
+        return
+    from graveler.hooks.deployment import open_hooks
+
+    together = ThreadFanout(limits.hook_threads)
+    try:
+        yield replace(store.ports, hooks=open_hooks(options.hooks, store.ports.clock, together))
+    finally:
+        together.close()
 
 
 class Signals:

@@ -15,6 +15,7 @@ from graveler.block.adapter import Blocks
 from graveler.block.partitions import Partitions
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore, unchecked
+from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.errors import Code, OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
@@ -79,6 +80,7 @@ class Ports:
     cache: RefCache
     settings: EngineSettings
     partitions: Partitions = field(default_factory=Partitions)
+    hooks: Hooks = NO_HOOKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def open_repository(ports: Ports, record: Repository) -> OpenRepository:
         ports.cache,
         ports.settings,
         ports.partitions,
+        ports.hooks,
         record=record,
     )
 
@@ -164,6 +167,10 @@ class Deadline:
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
         self._end = clock.steady_seconds() + seconds
+
+    def remaining_seconds(self) -> float:
+        """The time that is left; negative after the deadline."""
+        return self._end - self._clock.steady_seconds()
 
     def check(self, action: str, remedy: str = "try again") -> None:
         """Raises `Unavailable` after the deadline.

@@ -146,7 +146,12 @@ def _until(repo: OpenRepository, end: float) -> OpenRepository:
         if repo.clock.steady_seconds() >= end:
             raise _TimeUp("not done in time")
 
-    return beating(repo, check)
+    def defer() -> None:
+        raise _TimeUp("hooks run in a worker")
+
+    timed = beating(repo, check)
+    # The service behind a gateway sends no webhook: it answers in time, and reaches no other host.
+    return timed if end == inf else replace(timed, hooks=repo.hooks.deferred(defer))
 
 
 def _join(

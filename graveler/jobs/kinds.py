@@ -13,9 +13,10 @@ from graveler.engine.commits import merge
 from graveler.engine.commits.records import commit_of
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
+from graveler.engine.hooks import JOB_KIND
 from graveler.engine.imports import run
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Heartbeat, JobOrder
+from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NoChanges, NotFound
 from graveler.jobs import commit, copy, orders, stepwise
@@ -63,6 +64,18 @@ def _land(task: Task) -> Landed:
     return land.finish(task.repo, task.job.branch, job_id, finish)
 
 
+def _hooks(task: Task) -> Landed:
+    """Run a post-event.  If its change is not visible yet, the job waits; after
+    `limits.hook_landing_seconds` it ends."""
+    repo, job = task.repo, task.job
+    if repo.hooks.after(repo, task.order.body):
+        return ABSENT
+    if repo.clock.now_ns() - job.created_ns > limits.hook_landing_seconds * limits.SECOND_NS:
+        return ABSENT
+    record.release(repo, job.id, job.owner)
+    raise Stopped(Why.HANDED_OVER)
+
+
 def _copy(task: Task) -> Landed:
     copy.work(task.repo, task.job, task.pulse)
     return ABSENT
@@ -106,6 +119,7 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.COPY: _copy,
     orders.RESTORE: _restore,
     orders.PREPARE: _prepare,
+    JOB_KIND: _hooks,
 }
 
 

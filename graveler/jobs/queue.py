@@ -12,9 +12,11 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from graveler.clock import Clock
+from graveler.engine.ports import OpenRepository, P
 from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.events.intake import BatchJob
 
@@ -74,6 +76,15 @@ def decode(text: str) -> Message:
     except (ValueError, KeyError, TypeError) as error:
         raise Invalid(f"message is not a job: length={len(text)}") from error
     raise Invalid(f"message is a job of an unknown kind: kind={kind!r:.100}")
+
+
+def announcing(ports: P, queue: Queue) -> P:
+    """The same ports, whose hooks hand the jobs of post-events to this queue.  No request."""
+
+    def announce(repo: OpenRepository, job: str) -> None:
+        queue.enqueue(JobMessage(repo.id, job))
+
+    return replace(ports, hooks=ports.hooks.announcing(announce))
 
 
 class LocalQueue:

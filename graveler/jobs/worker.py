@@ -24,6 +24,7 @@ from graveler.errors import (
     GravelerError,
     HandedOver,
     HistoryTooLong,
+    HookFailed,
     Internal,
     NotFound,
     Unavailable,
@@ -35,7 +36,7 @@ from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed
-from graveler.jobs.queue import Message, PurgeMessage, Queue
+from graveler.jobs.queue import Message, PurgeMessage, Queue, announcing
 from graveler.records import JobState
 from graveler.refs.names import repositories
 
@@ -50,6 +51,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     Errors: `Unavailable`: the message must be delivered again.  Any other failure of a job is
     recorded in its job record.
     """
+    ports = announcing(ports, queue)
     if isinstance(message, BatchJob):
         _run_batch(ports, message)
         return
@@ -91,7 +93,7 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
         intake.work(ports, batch)
     except HandedOver as handed:
         _LOG.info("batch waits for a cluster: batch=%s job=%s", batch.batch, handed.job)
-    except Unsupported as error:
+    except (HookFailed, Unsupported) as error:
         _LOG.error("batch given up: %s", error)
 
 

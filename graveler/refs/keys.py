@@ -24,6 +24,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     l/       upload addresses                   u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
+    a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
 
 Only this module spells these bytes, except those of staged rows.  Pure; for this folder.
 """
@@ -56,6 +57,9 @@ UNREACHED = b"u/"
 RUNS = b"h/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
+ACTION_RUNS = b"a/r/"
+ACTION_RUNS_OF_BRANCH = b"a/b/"
+ACTION_RUNS_OF_COMMIT = b"a/c/"
 
 
 def space(repository: Repository) -> bytes:
@@ -125,6 +129,18 @@ def unreached_key(commit: CommitId) -> bytes:
 
 def run_key(run: str) -> bytes:
     return RUNS + run.encode()
+
+
+def action_run_key(run: str) -> bytes:
+    return ACTION_RUNS + run.encode()
+
+
+def branch_runs_prefix(branch: BranchId) -> bytes:
+    return ACTION_RUNS_OF_BRANCH + f"{branch}/".encode()
+
+
+def commit_runs_prefix(commit: CommitId) -> bytes:
+    return ACTION_RUNS_OF_COMMIT + f"{commit}/".encode()
 
 
 def watch_prefix(repository: Repository) -> bytes:

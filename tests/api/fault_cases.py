@@ -281,6 +281,14 @@ _OWN = (
     _get("getJob", LAKE + "/jobs/{merge job}"),
     _bare("cancelJob", "DELETE", LAKE + "/jobs/{merge job}"),
 )
+_RUN = LAKE + "/actions/runs/{action run}"
+_ACTIONS = (
+    _get("listRepositoryRuns", LAKE + "/actions/runs"),
+    _get("listRepositoryRuns", LAKE + "/actions/runs?branch=main", "of a branch"),
+    _get("getRun", _RUN),
+    _get("listRunHooks", _RUN + "/hooks"),
+    _get("getRunHookOutput", _RUN + "/hooks/0000_0000/output"),
+)
 _RULES = LAKE + "/events/rules"
 _EVENTS = (
     _get("listEventRules", _RULES),
@@ -340,6 +348,7 @@ CASES = (
     *_OWN,
     *_EVENTS,
     *_UPKEEP,
+    *_ACTIONS,
 )
 
 

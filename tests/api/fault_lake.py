@@ -13,12 +13,15 @@ Names that requests need (ids of commits, an upload address) are kept with the w
 from typing import Any
 from urllib.parse import quote
 
+from graveler.block import address
 from graveler.engine.jobs.record import MARK_KEY
 from graveler.identity import commit_id
-from graveler.ids import CommitId, MetarangeId, RepositoryId
+from graveler.ids import BranchId, CommitId, MetarangeId, RepositoryId
 from graveler.records import ABSENT, Commit
 from graveler.refs.gc import runs
 from graveler.refs.gc.runs import Run, RunState
+from graveler.refs.hooks import runs as action_runs
+from graveler.refs.hooks.runs import ActionRun, HookRun
 from graveler.refs.names import repositories
 from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
 from tests.asgi import Ask, Door
@@ -92,6 +95,7 @@ def lake(around: Surroundings) -> World:
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", watched))["id"]
     world.names["range"] = _range_of(world)
     world.names["run"] = _condemned(world)
+    world.names["action run"] = _action_run(world)
     _done(door, Ask.json("POST", LAKE + "/gc/turns", {"id": "01TURN"}))
     return world
 
@@ -115,6 +119,17 @@ def _condemned(world: World) -> str:
     repo = repositories.get(world.kv, RepositoryId("lake"))
     run = Run("01RUN", RunState.CONDEMNED, world.clock.now_ns(), 0, 0)
     assert runs.put(world.kv, repo, run, ABSENT, b"0123456789abcdef") is not ABSENT
+    return run.id
+
+
+def _action_run(world: World) -> str:
+    """A run of actions with one hook and its log."""
+    repo, now_ns = repositories.get(world.kv, RepositoryId("lake")), world.clock.now_ns()
+    hook = HookRun("0000_0000", "check", "first", now_ns, now_ns, passed=True)
+    first = CommitId(world.names["first"])
+    run = ActionRun("v" * 20, "pre-commit", BranchId("main"), first, now_ns, now_ns, True, (hook,))
+    world.kv.set_many(action_runs.writes_of(repo, run, b"0123456789abcdef"))
+    world.blocks.put(address.hook_log(repo.namespace, run.id, hook.id), [b"log"])
     return run.id
 
 

@@ -24,6 +24,7 @@ from graveler.auth.accounts import NewCredential
 from graveler.auth.attempts import Rates
 from graveler.cli.listener import bind
 from graveler.cli.options import Listen
+from graveler.engine.hooks import NO_HOOKS, Hooks
 from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -146,6 +147,7 @@ def served(
     commit_rows_max: float = inf,
     public: bool = False,
     bounds: ConnectionLimits = BOUNDS,
+    hooks: Hooks = NO_HOOKS,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL."""
@@ -158,7 +160,7 @@ def served(
         store, import_roots=import_roots, base_url=base_url, commit_rows_max=commit_rows_max
     )
     try:
-        ports = embedded.ports
+        ports = replace(embedded.ports, hooks=hooks)
         service = open_service(ports, embedded.signer, embedded.secret, settings)
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is accounts.ABSENT:

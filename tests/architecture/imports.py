@@ -28,6 +28,7 @@ LAYERS = {
             "break_json",
             "globs",
             "streams",
+            "globs",
         ),
         0,
     ),
@@ -38,7 +39,7 @@ LAYERS = {
     "settings": 40,
     "client": 41,
     "auth": 42,
-    **dict.fromkeys(("assembly", "events"), 43),
+    **dict.fromkeys(("assembly", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("api", "spark", "gateway"), 45),
     **dict.fromkeys(("cli", "functions"), 46),
@@ -75,6 +76,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "urllib3": ("graveler/block/ranged_get.py",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
+    "yaml": ("graveler/hooks/yaml_text.py",),
     "xxhash": ("graveler/identity.py",),
 }
 

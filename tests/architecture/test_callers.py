@@ -27,6 +27,8 @@ ALLOWED = {
     "graveler.events.intake:run": "simulations commit batches by it",
     "graveler.engine.commits.merge:conflicts": "simulations check merges by it",
     "graveler.engine.commits.merge:preview": "simulations check merges by it",
+    "graveler.hooks.egress:_Received.readable": "readers of files call it",
+    "graveler.hooks.egress:_Received.readinto": "readers of files call it",
     "graveler.identity:file_id": "the rule that the fast `committed.hashing` is compared with",
     "graveler.kv.dynamodb_table:create_table": "makes a table where no template does",
     "graveler.refs.graph.graph:all_merge_bases": "the rule `merge_base` is compared with",

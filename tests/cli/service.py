@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,13 +63,16 @@ class Service:
 
 @contextmanager
 def started(
-    *arguments: str, credentials: tuple[str, str] | None = (KEY, SECRET), prelude: str = ""
+    *arguments: str,
+    credentials: tuple[str, str] | None = (KEY, SECRET),
+    prelude: str = "",
+    variables: Mapping[str, str] = {},
 ) -> Iterator[Service]:
     """`graveler ARGUMENTS`, ready; killed at the end if it still runs.  The process first runs the
     statements of `prelude`."""
     process = subprocess.Popen(
         [*COMMAND[:2], prelude + COMMAND[2], *arguments],
-        env=environment(credentials),
+        env=environment(credentials) | dict(variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,10 +90,13 @@ def serving(
     *more: str,
     credentials: tuple[str, str] | None = (KEY, SECRET),
     prelude: str = "",
+    variables: Mapping[str, str] = {},
 ) -> Iterator[Service]:
     """`graveler serve` on a free port."""
     arguments = ("serve", "--store", str(store), "--listen", "127.0.0.1:0", *more)
-    with started(*arguments, credentials=credentials, prelude=prelude) as service:
+    with started(
+        *arguments, credentials=credentials, prelude=prelude, variables=variables
+    ) as service:
         yield service
 
 

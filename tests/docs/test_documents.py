@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,22 @@ def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:
         assert service.end()[0] == 0
 
 
+def test_the_example_of_hooks_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    allowed = ("--hooks-allow", f"127.0.0.1:{port}", "--hooks-allow-loopback")
+    secret = {"GRAVELER_HOOKS_SECRET": "a secret of at least 32 characters"}
+    with serving(tmp_path / "store", *allowed, credentials=KEYS, variables=secret) as service:
+        with service.client(KEYS) as client:
+            repository(client)
+        here = {HERE: service.url, "8001": str(port)}
+        examples.run("docs/how-to/hooks.md", here)
+        assert service.end()[0] == 0
+    out = capsys.readouterr().out
+    assert "412" in out and "hook 'message' of action 'message.yaml' failed" in out
+    assert out.endswith("fine\n")
+
+
 def test_every_block_of_python_runs_in_some_test() -> None:
     run_elsewhere = {
         "docs/tutorial/2-aws.md",  # tests/aws/deployment/test_tutorial.py
@@ -194,6 +211,7 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/tutorial/1-local.md",
         "docs/reference/python.md",
         "docs/reference/bulk.md",
+        "docs/how-to/hooks.md",
     }
     assert {name for name in names(DOCUMENTS) if examples.blocks(name)} == run_here | run_elsewhere
 

@@ -34,11 +34,13 @@ from graveler.engine.commits import commit, land
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import commit_of, fresh
 from graveler.engine.commits.seal import Once, find_by_key
+from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import (
     Conflict,
     DirtyBranch,
+    HookFailed,
     Invalid,
     NoChanges,
     NotFound,
@@ -86,7 +88,7 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
         return known
     try:
         landed = _landed(repo, bulk, once, order)
-    except (Conflict, Invalid, NotFound, Refused) as error:
+    except (Conflict, HookFailed, Invalid, NotFound, Refused) as error:
         if bulk.job.state is not JobState.LANDING:
             raise
         # An earlier attempt may have sent a swap that has not arrived yet.
@@ -188,7 +190,7 @@ def _put_on(work: _Work) -> CommitEntry:
             parents=(head.id,),
         )
 
-    terms = land.Terms(work.deadline, work.once)
+    terms = land.Terms(work.deadline, work.once, COMMIT)
     name = bulk.job.branch
     try:
         return land.land(repo, name, build, terms)

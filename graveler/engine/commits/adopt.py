@@ -12,6 +12,7 @@ from graveler.engine.commits.land import Terms, land
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import check_kept, lookup
 from graveler.engine.commits.seal import Once
+from graveler.engine.hooks import COMMIT
 from graveler.engine.ports import OpenRepository, check_writable, keyspace
 from graveler.errors import Invalid, NotFound
 from graveler.identity import commit_id
@@ -114,4 +115,5 @@ def land_metarange(
         raise Invalid(
             f"source_metarange invalid: it holds dumped refs instead of objects: {metarange=}"
         )
-    return land(repo, branch, lambda head: drawn(head, metarange), Terms(once=once))
+    terms = Terms(once=once, event=COMMIT)
+    return land(repo, branch, lambda head: drawn(head, metarange), terms)

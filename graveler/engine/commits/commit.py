@@ -14,7 +14,8 @@
     5 equal   if nothing differs from the base: store what was folded in and the clean-up records,
               swap the tokens off the record, and raise `NoChanges`
     6 note    else, in one batch: the commit, what it folded in, and the clean-up records (with
-              `allow_empty` the commit is stored before, alone: `_store_unique`)
+              `allow_empty` the commit is stored before, alone: `_store_unique`); then the hooks of
+              pre-commit run, and may veto the commit (engine/hooks.py)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
     8 settle  if the swap failed: find out what happened, and continue from there
 
@@ -53,6 +54,7 @@ from graveler.engine.commits.seal import (
     seal,
     trim_writes,
 )
+from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
@@ -126,6 +128,8 @@ def commit(
     - `Invalid`, `NotFound`, `Refused`.
     - `NoChanges`: no staged row differs from the head.
     - `Conflict`: the branch was reset.
+    - `HookFailed`: an action of prepare-commit or pre-commit vetoed the commit.  The rows stay
+      staged.
     - `Contended`: all tries lost, or, with `allow_empty`, too many equal commits were made within
       a minute.  This call made no commit.  Rows that no other commit folded in stay staged.
     - `HandedOver`, an `Unavailable`: there are more than `commit_rows_max` rows, and the bulk job
@@ -153,6 +157,7 @@ def commit(
     if earlier is not ABSENT:
         return earlier
     handover.check(repo, name, first.branch)
+    first = _prepared(repo, name, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, name)
         if again.branch == first.branch:
@@ -162,6 +167,27 @@ def commit(
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _folded_first(call, first)
     return _folded(call, first)
+
+
+def _prepared(
+    repo: OpenRepository,
+    branch: BranchId,
+    request: CommitRequest,
+    first: Versioned,
+    deadline: Deadline,
+) -> Versioned:
+    """Run the hooks of prepare-commit, which may still write to the branch; the record to begin
+    with."""
+    event = HookEvent(
+        PREPARE,
+        decides=first.branch.commit,
+        branch=branch,
+        message=request.message,
+        committer=request.committer,
+        metadata=request.metadata,
+    )
+    ran = repo.hooks.before(repo, event, deadline).run
+    return fresh(repo, branch) if ran else first
 
 
 def _folded(call: Attempt, first: Versioned) -> CommitEntry:
@@ -212,13 +238,14 @@ class Draft(NamedTuple):
     """The result that one try puts on `base`.
 
     `made`: the new commit; None if nothing changes, so that the try only trims `tokens`.
-    `rows`: the number of rows in `tokens`.
+    `rows`: the number of rows in `tokens`.  `pending`: what hooks leave to do after the landing.
     """
 
     base: CommitId
     tokens: tuple[StagingToken, ...]
     rows: int
     made: CommitEntry | None
+    pending: Pending = NOTHING_PENDING
 
     @property
     def head(self) -> CommitId:
@@ -228,15 +255,24 @@ class Draft(NamedTuple):
 
 def fold(call: Attempt, seen: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
-    with UnconfirmedWrite("commit") as unconfirmed:
-        return _tries(call, seen, _scan_sealed(call, seen.branch), unconfirmed)
+    return _landed(call, seen, _scan_sealed(call, seen.branch))
 
 
 def fold_written(call: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run steps 4 to 8 for the oldest tokens of the branch, which a bulk job sealed and scanned."""
+    unfolded = [token for token in folding.tokens if token in seen.branch.sealed]
+    return _landed(call, seen, folding._replace(tokens=tuple(unfolded)))
+
+
+def _landed(call: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
+    """Run the tries; if the commit of one of them landed, tell the hooks."""
+    drafts: list[Draft] = []
     with UnconfirmedWrite("commit") as unconfirmed:
-        unfolded = [token for token in folding.tokens if token in seen.branch.sealed]
-        return _tries(call, seen, folding._replace(tokens=tuple(unfolded)), unconfirmed)
+        entry = _tries(call, seen, folding, unconfirmed, drafts)
+    for draft in drafts:
+        if draft.made is not None and draft.made.id == entry.id:
+            call.repo.hooks.landed(call.repo, draft.pending)
+    return entry
 
 
 def _scan_sealed(call: Attempt, record: Branch) -> Folding:
@@ -250,10 +286,14 @@ def _scan_sealed(call: Attempt, record: Branch) -> Folding:
 
 
 def _tries(
-    call: Attempt, seen: Versioned, folding: Folding, unconfirmed: UnconfirmedWrite
+    call: Attempt,
+    seen: Versioned,
+    folding: Folding,
+    unconfirmed: UnconfirmedWrite,
+    drafts: list[Draft],
 ) -> CommitEntry:
+    """The tries; the draft of each is appended to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
-    drafts: list[Draft] = []
     last = b""
     for _ in range(limits.commit_round_count_max):
         call.deadline.check("commit")
@@ -264,7 +304,8 @@ def _tries(
             earlier = find_by_key(repo, call.request.once, base)
             if earlier is not ABSENT:
                 return earlier
-            drafts.append(_build(call, base, folding._replace(tokens=tokens)))
+            draft = _build(call, base, folding._replace(tokens=tokens))
+            drafts.append(draft._replace(pending=_gated(call, draft)))
             # Stop if the build took too long: garbage collection may condemn files that are older
             # than a day.
             call.deadline.check("commit")
@@ -314,6 +355,15 @@ def _build(call: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     if entry is not None:
         repo.cache.put_commit(repo.record, entry.id, entry.commit)
     return draft
+
+
+def _gated(call: Attempt, draft: Draft) -> Pending:
+    """The hooks of pre-commit, which run once for each draft.  Errors: `HookFailed`."""
+    if draft.made is None:
+        return NOTHING_PENDING
+    new = draft.made.id
+    event = HookEvent(COMMIT, decides=new, commit=new, base=draft.base, branch=call.branch)
+    return call.repo.hooks.before(call.repo, event, call.deadline)
 
 
 def _draft_commit(call: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:

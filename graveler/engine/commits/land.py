@@ -29,11 +29,13 @@ from graveler.engine.commits.seal import (
     seal,
     trim_writes,
 )
+from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
     Conflict,
     DirtyBranch,
     HistoryTooLong,
+    HookFailed,
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -41,10 +43,7 @@ from graveler.errors import (
 )
 from graveler.framing import identity_of
 from graveler.identity import commit_id
-from graveler.ids import (
-    BranchId,
-    StagingToken,
-)
+from graveler.ids import BranchId, StagingToken
 from graveler.kv.store import Declined, Write
 from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph
@@ -74,23 +73,29 @@ class EarlierRound(NamedTuple):
 
     `is_new`: the round made the commit.  `over`: the branch record that the swap was to replace.
     `is_refused`: the store refused the swap, so it did not land and never will.
+    `pending`: what hooks leave to do after the landing.
     """
 
     entry: CommitEntry
     is_new: bool
     over: Versioned
     is_refused: bool
+    pending: Pending = NOTHING_PENDING
 
 
 class Terms(NamedTuple):
     """Conditions of a landing.
 
     `deadline`: None means `commit_seconds_max` from now.  `once`: an idempotency key; if the
-    branch already has a commit with this key, that commit is returned.
+    branch already has a commit with this key, that commit is returned.  `event`: the kind of event
+    whose hooks run before and after the landing; empty: no hook runs.  `merge_source`: the ref
+    that a merge names.
     """
 
     deadline: Deadline | None = None
     once: Once | Literal[Absent.ABSENT] = ABSENT
+    event: str = ""
+    merge_source: str = ""
 
 
 ANY_TIMES: Final = Terms()
@@ -102,9 +107,9 @@ def land(
     """Make the commit that `build` returns for the head, and put the branch on it.  Atomic.
 
     Each round calls `build` again, with the head of that moment.
-    Errors: those of `build`, `NotFound`, `DirtyBranch`, `Contended`, `Unavailable` after the
-    deadline, `OutcomeUnknown`.  Except after `OutcomeUnknown`, an error changes nothing that a
-    reader sees; staged rows may have moved from the open token to a sealed one.
+    Errors: those of `build`, `NotFound`, `DirtyBranch`, `HookFailed`, `Contended`, `Unavailable`
+    after the deadline, `OutcomeUnknown`.  Except after `OutcomeUnknown`, an error changes nothing
+    that a reader sees; staged rows may have moved from the open token to a sealed one.
     Cost on a clean branch with one shard: 4 KV requests and those of `build`.
     """
 
@@ -112,7 +117,12 @@ def land(
         drawn = graph.positioned(lookup(repo), build(head))
         return Landing(CommitEntry(commit_id(drawn), drawn), True)
 
-    return _move(repo, branch, draw, terms)
+    tried: list[EarlierRound] = []
+    entry = _move(repo, branch, draw, terms, tried)
+    for earlier in tried:
+        if earlier.entry.id == entry.id:
+            repo.hooks.landed(repo, earlier.pending)
+    return entry
 
 
 def put_on(repo: OpenRepository, branch: BranchId, target: Target) -> CommitEntry:
@@ -130,14 +140,18 @@ def put_on(repo: OpenRepository, branch: BranchId, target: Target) -> CommitEntr
         entry, at = target()
         return Landing(entry, False, at)
 
-    return _move(repo, branch, draw, ANY_TIMES)
+    return _move(repo, branch, draw, ANY_TIMES, [])
 
 
 def _move(
-    repo: OpenRepository, branch: BranchId, draw: Callable[[CommitEntry], Landing], terms: Terms
+    repo: OpenRepository,
+    branch: BranchId,
+    draw: Callable[[CommitEntry], Landing],
+    terms: Terms,
+    tried: list[EarlierRound],
 ) -> CommitEntry:
+    """Run the rounds; append to `tried` each one whose swap is not known to have landed."""
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
-    tried: list[EarlierRound] = []
     with UnconfirmedWrite("landing a commit") as unconfirmed:
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
@@ -152,17 +166,19 @@ def _move(
                     return landed
                 head = CommitEntry(seen.branch.commit, commit_of(repo, seen.branch.commit))
                 landing = draw(head)
-            except (Invalid, Conflict, NotFound, Refused):
+                if landing.at not in (b"", seen.version):
+                    continue
+                deadline.check("landing a commit")
+                _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
+                pending = _gated(repo, _event(branch, seen, landing, terms), deadline)
+            except (Invalid, Conflict, NotFound, Refused, HookFailed):
                 if not tried:
                     raise
                 landed = _landed(repo, _past_landing(repo, branch, tried), tried)
                 if landed is not None:
                     return landed
                 raise
-            if landing.at not in (b"", seen.version):
-                continue
             deadline.check("landing a commit")
-            _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
             new = seen.branch._replace(
                 rev=seen.branch.rev + 1,
                 commit=landing.entry.id,
@@ -173,8 +189,9 @@ def _move(
             with suppress(OutcomeUnknown):
                 is_refused = isinstance(attempt(repo, branch, seen, new), Declined)
                 if not is_refused:
+                    repo.hooks.landed(repo, pending)
                     return landing.entry
-            tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused))
+            tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused, pending))
             unconfirmed.mark_unconfirmed()
         landed = _landed(repo, fresh(repo, branch), tried)
         if landed is not None:
@@ -182,6 +199,25 @@ def _move(
         unanswered = [each.over.version for each in tried if not each.is_refused]
         last = unanswered[-1] if unanswered else b""
         raise given_up(repo, branch, last, "landing a commit")
+
+
+def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) -> HookEvent:
+    """What the hooks of this landing are told.  A commit brings the action files that decide about
+    it; what merges, reverts and cherry-picks bring is checked by those of the head."""
+    head, commit_id = over.branch.commit, landing.entry.id
+    return HookEvent(
+        terms.event,
+        decides=commit_id if terms.event == COMMIT else head,
+        commit=commit_id,
+        base=head,
+        branch=branch,
+        merge_source=terms.merge_source,
+    )
+
+
+def _gated(repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
+    """Run the hooks before the swap.  Errors: `HookFailed`, `Unavailable`."""
+    return repo.hooks.before(repo, event, deadline) if event.kind else NOTHING_PENDING
 
 
 def _cleaned(

@@ -34,6 +34,7 @@ from graveler.engine.commits.messages import (
 )
 from graveler.engine.commits.records import check_kept, commit_of, head_of, resolved
 from graveler.engine.commits.seal import Once
+from graveler.engine.hooks import MERGE
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
@@ -101,8 +102,8 @@ def merge(
 
     A merge always makes a commit; it never fast-forwards.
     Errors: `MergeConflict` (it carries paths; nothing changed), `DirtyBranch`, `NoChanges`,
-    `NotFound`, `Gone` (the source has expired), `Invalid`, `Refused`, `Contended`, and
-    `Unavailable` after the deadline, which is checked before each range.
+    `NotFound`, `Gone` (the source has expired), `Invalid`, `Refused`, `HookFailed`, `Contended`,
+    and `Unavailable` after the deadline, which is checked before each range.
     Cost on a clean branch with one shard: 4 KV requests, the resolution of the source, 1 KV request
     for each commit that is not cached, and the ranges that changed.
     """
@@ -134,7 +135,8 @@ def merge(
         check_conflicts(merged, f"update branch {name}")
         return _drawn(repo, request, source, name, merged.metarange_id, (head.id, source_head.id))
 
-    return land.land(repo, name, build, land.Terms(once=request.once)).id
+    terms = land.Terms(once=request.once, event=MERGE, merge_source=source)
+    return land.land(repo, name, build, terms).id
 
 
 def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:

@@ -18,6 +18,7 @@ from graveler.engine.commits import land
 from graveler.engine.commits.merge import check_conflicts
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.records import check_kept, commit_of, head_of
+from graveler.engine.hooks import CHERRY_PICK, REVERT
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
@@ -59,8 +60,8 @@ def revert(
 
     Errors: `Conflict` (a merge commit without a parent number; a path that changed since),
     `NoChanges`, `DirtyBranch`, `NotFound`, `Gone` (the commit or its parent has expired),
-    `Invalid` (a root commit, for example), `Refused`, `Contended`, `Unavailable` after the
-    deadline.
+    `Invalid` (a root commit, for example), `Refused`, `HookFailed`, `Contended`, `Unavailable`
+    after the deadline.
     """
     name = _checked(repo.record, branch, request, force)
     target = head_of(repo, ref)
@@ -88,7 +89,7 @@ def revert(
             parents=(head.id,),
         )
 
-    return land.land(repo, name, build)
+    return land.land(repo, name, build, land.Terms(event=REVERT))
 
 
 def cherry_pick(
@@ -125,7 +126,7 @@ def cherry_pick(
             parents=(head.id,),
         )
 
-    return land.land(repo, name, build)
+    return land.land(repo, name, build, land.Terms(event=CHERRY_PICK))
 
 
 def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool) -> BranchId:

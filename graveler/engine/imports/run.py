@@ -27,6 +27,7 @@ from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.messages import STRATEGY_KEY, check_message, check_metadata
 from graveler.engine.commits.records import fresh
+from graveler.engine.hooks import COMMIT
 from graveler.engine.imports.records import ImportState, SourceRecords, Steps
 from graveler.engine.imports.sources import ImportPath, ImportRequest, below, check, decode, encode
 from graveler.engine.jobs import record
@@ -183,7 +184,7 @@ def work(
             parents=(head.id,),
         )
 
-    return land.land(repo, branch, build, land.Terms(deadline, once))
+    return land.land(repo, branch, build, land.Terms(deadline, once, COMMIT))
 
 
 def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:

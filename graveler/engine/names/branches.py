@@ -9,9 +9,21 @@ from dataclasses import dataclass
 
 from graveler import limits
 from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
-from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
+from graveler.engine.hooks import (
+    CREATE_BRANCH,
+    DELETE_BRANCH,
+    NOTHING_PENDING,
+    HookEvent,
+    Pending,
+)
+from graveler.engine.ports import (
+    OpenRepository,
+    UnconfirmedWrite,
+    check_writable,
+    operation_deadline,
+)
 from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
-from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id
+from graveler.ids import NO_COMMIT, BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState
 from graveler.refs.names import branches
 from graveler.refs.names.branches import NamedBranch as BranchView
@@ -36,7 +48,7 @@ def create_branch(
 
     Uncommitted changes of the source are not copied.
     Errors: `AlreadyExists` (a branch, tag or commit has the name), `NotFound` (no such source),
-    `Gone` (the commit has expired), `Invalid`, `Refused`, `OutcomeUnknown`.
+    `Gone` (the commit has expired), `HookFailed`, `Invalid`, `Refused`, `OutcomeUnknown`.
     Cost: 2 KV requests, and the resolution of `source`.
     """
     branch = parse_branch_id(name)
@@ -51,6 +63,7 @@ def create_branch(
     seen = holding.branch
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
+    pending = _gated(repo, CREATE_BRANCH, branch, commit_id)
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
     token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     record = Branch(
@@ -68,9 +81,16 @@ def create_branch(
         with UnconfirmedWrite("branch creation") as unconfirmed:
             unconfirmed.mark_unconfirmed()
             _check_made(repo, branch, token, rev)
-        return commit_id
-    repo.cache.put_branch(repo.record, branch, created)
+    else:
+        repo.cache.put_branch(repo.record, branch, created)
+    repo.hooks.landed(repo, pending)
     return commit_id
+
+
+def _gated(repo: OpenRepository, kind: str, branch: BranchId, commit: CommitId) -> Pending:
+    """Run the hooks before the swap.  The action files are those of the branch's commit."""
+    event = HookEvent(kind, decides=commit, commit=commit, branch=branch)
+    return repo.hooks.before(repo, event, operation_deadline(repo))
 
 
 def _check_free(holding: Holders, name: BranchId) -> None:
@@ -116,8 +136,8 @@ def list_branches(
 def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> None:
     """Delete the branch and its uncommitted changes; its commits stay.  Atomic.
 
-    Errors: `NotFound`, `Refused` (the default branch, a read-only repository), `Contended`,
-    `OutcomeUnknown`.  Cost: 3 KV requests.
+    Errors: `NotFound`, `Refused` (the default branch, a read-only repository), `HookFailed`,
+    `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
@@ -129,14 +149,19 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
         )
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     tried, last = False, b""
+    gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
     with UnconfirmedWrite("branch deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             seen = branches.find(repo.kv, repo.record, branch)
             if seen is ABSENT or not seen.branch.live:
                 if tried:
-                    return  # it existed when this call began: this call or another one deleted it
+                    break  # it existed when this call began: this call or another one deleted it
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
-            record, now_ns = seen.branch, repo.clock.now_ns()
+            record = seen.branch
+            if record.commit != gated:
+                pending = _gated(repo, DELETE_BRANCH, branch, record.commit)
+                gated = record.commit
+            now_ns = repo.clock.now_ns()
             dropped = (*record.sealed, record.staging)
             repo.kv.set_many(
                 cleanups.cleanup_writes(repo.record, branch, dropped, now_ns + grace_ns, repo.ids)
@@ -146,9 +171,11 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             done = swap(repo, branch, seen, gone)
             repo.cache.forget_branch(repo.record, branch)
             if done is not None:
-                return
+                break
             unconfirmed.mark_unconfirmed()
-        raise given_up(repo, branch, last, "branch deletion")
+        else:
+            raise given_up(repo, branch, last, "branch deletion")
+    repo.hooks.landed(repo, pending)
 
 
 __all__ = [

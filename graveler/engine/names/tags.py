@@ -5,10 +5,17 @@ created it, or of an earlier deletion, fails.
 """
 
 from graveler.engine.commits.records import check_kept, resolved
+from graveler.engine.hooks import (
+    CREATE_TAG,
+    DELETE_TAG,
+    NOTHING_PENDING,
+    HookEvent,
+    Pending,
+)
 from graveler.engine.names.branches import PageQuery
-from graveler.engine.ports import OpenRepository, check_writable
+from graveler.engine.ports import OpenRepository, check_writable, operation_deadline
 from graveler.errors import AlreadyExists, Code
-from graveler.ids import CommitId, TagId, parse_tag_id
+from graveler.ids import NO_COMMIT, CommitId, TagId, parse_tag_id
 from graveler.refs.names import tags
 from graveler.refs.names.resolve import holders
 
@@ -17,7 +24,7 @@ def create_tag(repo: OpenRepository, name: str, ref: str, *, force: bool = False
     """Create a tag for the commit that `ref` means.  Atomic.
 
     Errors: `AlreadyExists` (a tag, branch or commit has the name), `NotFound`, `Gone` (the commit
-    has expired), `Invalid`, `Refused`, `OutcomeUnknown`.
+    has expired), `HookFailed`, `Invalid`, `Refused`, `OutcomeUnknown`.
     Cost: 2 KV requests, and the resolution of `ref`.
     """
     tag = parse_tag_id(name)
@@ -32,8 +39,16 @@ def create_tag(repo: OpenRepository, name: str, ref: str, *, force: bool = False
         )
     commit_id = resolved(repo, ref).commit
     check_kept(repo, commit_id)
+    pending = _gated(repo, CREATE_TAG, tag, commit_id)
     tags.create(repo.kv, repo.record, tag, commit_id, repo.ids, holding.tag)
+    repo.hooks.landed(repo, pending)
     return commit_id
+
+
+def _gated(repo: OpenRepository, kind: str, tag: TagId, commit: CommitId) -> Pending:
+    """Run the hooks before the write.  The action files are those of the tag's commit."""
+    event = HookEvent(kind, decides=commit, commit=commit, tag=tag)
+    return repo.hooks.before(repo, event, operation_deadline(repo))
 
 
 def get_tag(repo: OpenRepository, name: str) -> CommitId:
@@ -44,11 +59,20 @@ def get_tag(repo: OpenRepository, name: str) -> CommitId:
 def delete_tag(repo: OpenRepository, name: str, *, force: bool = False) -> None:
     """Delete the tag; the commit stays.  Atomic.
 
-    Errors: `NotFound`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
+    Errors: `NotFound`, `HookFailed`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
     """
     tag = parse_tag_id(name)
     check_writable(repo.record, force)
-    tags.delete(repo.kv, repo.record, tag, repo.ids, repo.clock.now_ns())
+    gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
+
+    def gate(commit: CommitId) -> None:
+        nonlocal gated, pending
+        if commit != gated:
+            pending = _gated(repo, DELETE_TAG, tag, commit)
+            gated = commit
+
+    tags.delete(repo.kv, repo.record, tag, repo.ids, repo.clock.now_ns(), gate)
+    repo.hooks.landed(repo, pending)
 
 
 def list_tags(

@@ -179,8 +179,8 @@ def _is_own(repo: OpenRepository, file: ListedObject, before_ns: int) -> bool:
 
 
 def _drop_notes(repo: OpenRepository, before_ns: int, goes_on: _GoesOn) -> bool:
-    """Delete the files of jobs and collections (`_graveler/`) that were written during the life of
-    the repository and before `before_ns`.
+    """Delete the files of jobs and collections (`_graveler/`) and the logs of hooks that were
+    written during the life of the repository and before `before_ns`.
 
     A file that the process may not delete stays: the worker of an older deployment has no right to
     delete the lists of collected files.
@@ -193,8 +193,12 @@ def _drop_notes(repo: OpenRepository, before_ns: int, goes_on: _GoesOn) -> bool:
     def drop_page(page: Sequence[ListedObject]) -> None:
         repo.fanout.map(drop, page)
 
-    listed = list_all(repo.blocks, f"{repo.namespace}/{_OWN}")
-    notes = (file for file in listed if _is_own(repo, file, before_ns))
+    notes = (
+        file
+        for folder in (_OWN, address.HOOK_LOGS)
+        for file in list_all(repo.blocks, f"{repo.namespace}/{folder}")
+        if _is_own(repo, file, before_ns)
+    )
     return _drop_all(notes, drop_page, goes_on)
 
 

@@ -13,15 +13,20 @@ ends at its time limit; the next round continues.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from math import inf
 from typing import NamedTuple, TypeVar
 
 from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import Target
 from graveler.engine.jobs.record import BULK
 from graveler.engine.ports import OpenRepository
+from graveler.errors import Refused
 from graveler.ids import BranchId, StagingToken
 from graveler.records import ABSENT, Job
 from graveler.refs.graph import commits
+from graveler.refs.hooks import runs
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
 from graveler.refs.names.purge import Name
@@ -43,6 +48,7 @@ class Swept(NamedTuple):
     addresses: int = 0
     jobs: int = 0
     names: int = 0  # of deleted branches and tags
+    runs: int = 0  # of actions
     waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
@@ -74,8 +80,8 @@ class _Round(NamedTuple):
 def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
-    Cost: its clean-up, fold, address, job, branch and tag records, and the rows.  Memory: a page of
-    records, because a busy repository has hundreds of thousands.
+    Cost: its clean-up, fold, address, job, branch and tag records, its runs, and the
+    rows.  Memory: a page of records, because a busy repository has hundreds of thousands.
     """
     begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
@@ -93,6 +99,7 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         addresses=_forget_addresses(rest),
         jobs=_forget_jobs(rest),
         names=_purge_names(rest),
+        runs=_forget_runs(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
     )
@@ -160,6 +167,30 @@ def _forget_jobs(now: _Round) -> int:
         lambda seen: _over_since_ns(seen.job) < horizon_ns,
     )
     jobs.forget(now.repo.kv, now.repo.record, [seen.job.id for seen in old])
+    return len(old)
+
+
+def _forget_runs(now: _Round) -> int:
+    """Forget runs of actions that are old, or beyond the newest `limits.hook_runs_max`, with their
+    logs.  The logs go first: no record is left that names a log, and no log without a record.
+
+    A log that the process may not delete stays.
+    """
+    repo = now.repo
+    horizon_ns = _horizon_ns(now, limits.hook_run_keep_seconds)
+    numbered = enumerate(runs.every(repo.kv, repo.record))
+    old = now.old(
+        numbered, lambda each: each[0] >= limits.hook_runs_max or each[1].ended_ns < horizon_ns
+    )
+    logs = [
+        Target(address.hook_log(repo.namespace, run.id, hook.id))
+        for _, run in old
+        for hook in run.hooks
+    ]
+    with suppress(Refused):
+        for at in range(0, len(logs), limits.block_delete_count_max):
+            repo.blocks.delete_all(logs[at : at + limits.block_delete_count_max])
+    runs.forget(repo.kv, repo.record, [run for _, run in old])
     return len(old)
 
 

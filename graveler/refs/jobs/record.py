@@ -81,6 +81,16 @@ def begin(kv: Store, repository: Repository, job: Job, order: Order, stamp: byte
     return landed(outcome, stamp)
 
 
+def writes_of(repository: Repository, job: Job, order: Order, stamp: bytes) -> list[Write]:
+    """The writes that store a new job and its order, for a job whose id nobody else can name.  No
+    request."""
+    here = space(repository)
+    return [
+        Write(here, job_order_key(job.id), wire.encode_pairs(dict(order)), stamp),
+        Write(here, job_key(job.id), wire.encode_job(job), stamp),
+    ]
+
+
 def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[Absent.ABSENT]:
     """The order of a job; ABSENT if there is none.  One request."""
     row = kv.get(space(repository), job_order_key(job))

@@ -7,7 +7,7 @@ every write names the version that it replaces.  So a late duplicate of a creati
 does not change a tag that was created since.  For the engine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from graveler import wire
@@ -87,8 +87,20 @@ def create(
     return Tag(commit, rev)
 
 
-def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: int = 0) -> None:
-    """Delete the tag.  `changed_ns`: the time of the deletion (0: not known).
+def _open(_commit: CommitId) -> None:
+    """A gate that lets every deletion pass."""
+
+
+def delete(
+    kv: Store,
+    repository: Repository,
+    tag: TagId,
+    ids: Ids,
+    changed_ns: int = 0,
+    gate: Callable[[CommitId], None] = _open,
+) -> None:
+    """Delete the tag.  `changed_ns`: the time of the deletion (0: not known).  `gate` is called
+    with the tag's commit before each attempt; what it raises ends the call.
 
     Raises `NotFound`, `OutcomeUnknown`.  Two requests.  Of two concurrent deletions one raises
     `NotFound`, unless an answer was lost; then both may succeed.
@@ -99,6 +111,7 @@ def delete(kv: Store, repository: Repository, tag: TagId, ids: Ids, changed_ns: 
             return ABSENT
         if row is ABSENT or (stored := decode(row).tag).deleted:
             raise NotFound("tag not found", Code.TAG_NOT_FOUND, tag=tag)
+        gate(stored.commit)
         gone = stored._replace(rev=stored.rev + 1, deleted=True, changed_ns=changed_ns)
         return wire.encode_tag(gone)
 

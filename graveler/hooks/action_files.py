@@ -1,0 +1,93 @@
+"""The actions of a commit: the files `_lakefs_actions/*.yaml` in its content, parsed.
+
+A commit without such files costs no KV request, and no object is read if the range that would hold
+them is known: the answer depends on that range alone, and ranges never change.  Used by gate.py.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final, Literal
+
+from graveler import limits
+from graveler.committed import reader
+from graveler.engine.commits.records import commit_of
+from graveler.engine.objects import reachable
+from graveler.engine.ports import OpenRepository, keyspace
+from graveler.errors import Gone, Invalid, NotFound
+from graveler.hooks.actions import Action, parse
+from graveler.ids import CommitId, RepositoryUid
+from graveler.records import ABSENT, Absent, Record
+from graveler.streams import successor
+from graveler.wire import recent_entry
+
+FOLDER: Final = "_lakefs_actions/"
+_PREFIX: Final = FOLDER.encode()
+_BEYOND: Final = successor(_PREFIX)
+_SUFFIXES: Final = (".yaml", ".yml")
+_KNOWN_COUNT_MAX: Final = 1_000
+
+_Key = tuple[RepositoryUid, str]
+
+
+class KnownActions:
+    """The actions that were found in ranges and metaranges, which never change.  Bounded.  Threads
+    may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, tuple[Action, ...]] = {}
+
+    def get(self, key: _Key) -> tuple[Action, ...] | Literal[Absent.ABSENT]:
+        """What was put under this key."""
+        return self._known.get(key, ABSENT)
+
+    def put(self, key: _Key, actions: tuple[Action, ...]) -> None:
+        """Keep it, for a while."""
+        if len(self._known) >= _KNOWN_COUNT_MAX:
+            self._known = {}
+        self._known[key] = actions
+
+
+def actions_of(repo: OpenRepository, known: KnownActions, commit: CommitId) -> tuple[Action, ...]:
+    """The actions of a commit, by the name of their files.
+
+    Raises `Invalid` if a file is invalid, or there are too many: then nobody can tell which hooks
+    have to run.  Errors: `Gone`, `Unavailable`.
+    Cost: no KV request for a cached commit.  If nothing is known, one look-up in the metarange and
+    in one range, and one read for each file.
+    """
+    space, metarange = keyspace(repo), commit_of(repo, commit).metarange
+    first = space.first_from(metarange, _PREFIX)
+    if first is ABSENT or first.min_key >= _BEYOND:
+        return ()
+    is_whole = first.max_key >= _BEYOND  # no other range has files of the folder
+    key = repo.record.uid, str(first.id if is_whole else metarange)
+    actions = known.get(key)
+    if actions is ABSENT:
+        records = reader.scan(space, metarange, b"", _PREFIX)
+        actions = _parsed(repo, list(islice(records, limits.action_files_max + 1)))
+        known.put(key, actions)
+    return actions
+
+
+def _parsed(repo: OpenRepository, records: Sequence[Record]) -> tuple[Action, ...]:
+    if len(records) > limits.action_files_max:
+        raise Invalid(f"{FOLDER} must have at most {limits.action_files_max} objects")
+    actions = []
+    for key, value in records:
+        name = key[len(_PREFIX) :].decode()
+        if "/" not in name and name.endswith(_SUFFIXES):
+            actions.append(parse(name, _text(repo, name, value)))
+    if sum(len(action.hooks) for action in actions) > limits.action_hooks_max:
+        raise Invalid(f"{FOLDER} must have at most {limits.action_hooks_max} hooks")
+    return tuple(actions)
+
+
+def _text(repo: OpenRepository, name: str, value: bytes) -> bytes:
+    entry = recent_entry(value)
+    length_max = limits.action_file_length_bytes_max
+    if entry.size > length_max:
+        raise Invalid(f"action file invalid: file={name}: it must have at most {length_max} bytes")
+    try:
+        return repo.blocks.read(reachable.address_of(repo, entry), 0, length_max + 1)
+    except NotFound as error:
+        raise Gone(f"action file is not in the object store: file={name}") from error

@@ -1,0 +1,175 @@
+"""One hook: what it sends, when it has passed, and what its log says.
+
+A webhook passes if its answer has a 2xx status.  An Airflow hook passes if the run was created and,
+if the hook waits for it, has succeeded.
+
+The log has the texts of the action file, so it never has the value of a variable.  Those values are
+also removed from the answer before it is logged.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+from graveler import limits
+from graveler.clock import Clock
+from graveler.errors import GravelerError, Unavailable, Unsupported
+from graveler.hooks import payloads
+from graveler.hooks.actions import Airflow, Hook, Webhook
+from graveler.hooks.egress import Outgoing, Reply, Sender
+from graveler.hooks.payloads import Variables
+
+SIGNATURE_HEADER: Final = "X-Graveler-Signature"
+TIME_HEADER: Final = "X-Graveler-Timestamp"
+_JSON: Final = {"Content-Type": "application/json"}
+_ENDED: Final = {"success": True, "failed": False}
+
+
+class Outcome(NamedTuple):
+    """How a hook ended.  `reason`: why it failed, without anything that the other side said;
+    `log`: everything, for those who may read runs."""
+
+    passed: bool
+    reason: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """How hooks reach the outside: `signing_key` signs every body."""
+
+    sender: Sender
+    clock: Clock
+    variables: Variables
+    signing_key: bytes
+
+
+class _Log:
+    """The lines of one hook's log."""
+
+    def __init__(self, hidden: Variables) -> None:
+        self._lines: list[str] = []
+        self._variables = hidden
+        self.secrets: list[str] = []
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+
+    @property
+    def text(self) -> str:
+        return self._variables.hidden("\n".join([*self._lines, ""]), self.secrets)
+
+
+def run(caller: Caller, hook: Hook, facts: Mapping[str, Any], seconds: float) -> Outcome:
+    """Run one hook, for at most `seconds`.  `facts`: the JSON body.  Raises nothing that the other
+    side or the action file causes."""
+    log = _Log(caller.variables)
+    call = hook.call
+    try:
+        if seconds <= 0:
+            raise Unavailable("no time is left for the hook")
+        if isinstance(call, Webhook):
+            reason = _webhook(caller, call, facts, seconds, log)
+        elif isinstance(call, Airflow):
+            reason = _airflow(caller, call, facts, seconds, log)
+        else:
+            raise Unsupported("lua hooks are not supported; use a webhook instead")
+    except GravelerError as error:
+        reason = str(error)
+    log.add(reason or "passed")
+    return Outcome(not reason, reason, log.text)
+
+
+def _webhook(
+    caller: Caller, call: Webhook, facts: Mapping[str, Any], seconds: float, log: _Log
+) -> str:
+    """The reason why the hook failed; empty: it passed."""
+    content = payloads.encoded(facts)
+    log.add(f"POST {call.url}")
+    for name, value in (*call.query, *call.headers.items()):
+        log.add(f"{name}: {value}")
+    log.add(content.decode("utf-8", "replace"))
+    fill = caller.variables.filled
+    query = [(name, fill(value)) for name, value in call.query]
+    headers = {name: fill(value) for name, value in call.headers.items()}
+    request = _signed(caller, "POST", _with_query(call.url, query), headers, content)
+    return _judged(caller.sender.send(request, min(seconds, call.seconds)), log)
+
+
+def _signed(
+    caller: Caller, method: str, url: str, headers: Mapping[str, str], content: bytes
+) -> Outgoing:
+    time = str(caller.clock.now_ns() // limits.SECOND_NS)
+    own = {
+        TIME_HEADER: time,
+        SIGNATURE_HEADER: payloads.signature(caller.signing_key, time, content),
+    }
+    others = {name: value for name, value in headers.items() if name.lower() not in _lower(own)}
+    return Outgoing(method, url, {**others, **_JSON, **own}, content)
+
+
+def _lower(headers: Mapping[str, str]) -> set[str]:
+    return {name.lower() for name in headers}
+
+
+def _with_query(url: str, query: list[tuple[str, str]]) -> str:
+    if not query:
+        return url
+    parts = urlsplit(url)
+    joined = "&".join(text for text in (parts.query, urlencode(query)) if text)
+    return urlunsplit(parts._replace(query=joined))
+
+
+def _judged(reply: Reply, log: _Log) -> str:
+    log.add(f"status {reply.status}")
+    log.add(reply.body.decode("utf-8", "replace"))
+    return "" if 200 <= reply.status < 300 else f"request failed (status code: {reply.status})"
+
+
+# ---- airflow -------------------------------------------------------------------------------------
+
+
+def _airflow(
+    caller: Caller, call: Airflow, facts: Mapping[str, Any], seconds: float, log: _Log
+) -> str:
+    """The reason why the hook failed; empty: it passed."""
+    end = caller.clock.steady_seconds() + min(seconds, call.seconds)
+    url = f"{call.url.rstrip('/')}/api/v1/dags/{call.dag}/dagRuns"
+    content = payloads.encoded({"conf": {**call.conf, "lakeFS_event": facts}})
+    log.add(f"POST {url}")
+    log.add(content.decode("utf-8", "replace"))
+    fill = caller.variables.filled
+    pair = f"{fill(call.username)}:{fill(call.password)}"
+    token = base64.b64encode(pair.encode()).decode()
+    log.secrets += [token, fill(call.password)]
+    headers = {"Authorization": f"Basic {token}"}
+    request = _signed(caller, "POST", url, headers, content)
+    reply = caller.sender.send(request, end - caller.clock.steady_seconds())
+    reason = _judged(reply, log)
+    if reason or not call.waits:
+        return reason
+    run_id = _field(reply, "dag_run_id")
+    state_url = f"{url}/{quote(run_id, safe='')}"
+    while (left := end - caller.clock.steady_seconds()) > 0:
+        reply = caller.sender.send(_signed(caller, "GET", state_url, headers, b""), left)
+        if reason := _judged(reply, log):
+            return reason
+        state = _field(reply, "state")
+        if state in _ENDED:
+            return "" if _ENDED[state] else "the run of the dag failed"
+        caller.clock.sleep(min(limits.hook_poll_seconds, left))
+    return "the run of the dag did not end in time"
+
+
+def _field(reply: Reply, name: str) -> str:
+    try:
+        fields = json.loads(reply.body)
+    except (ValueError, RecursionError) as error:
+        raise Unavailable("answer is not JSON") from error
+    value = fields.get(name) if isinstance(fields, dict) else None
+    if not isinstance(value, str) or not value:
+        raise Unavailable(f"answer has no text {name}")
+    return value

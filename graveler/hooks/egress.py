@@ -1,0 +1,275 @@
+"""The requests that leave the service, and where they may go.
+
+    URL ──► https, host and port on the allow-list ──► name resolved once ──► every address public
+        ──► connection to that address ──► one request ──► one answer, not followed
+
+A host is reached only if the deployment allows it by name.  The name is resolved once, and the
+connection goes to an address that was checked, so a name cannot mean another address a moment
+later.  Addresses that are not public are refused: private, loopback, link-local (the metadata
+services of clouds), shared (RFC 6598), multicast and reserved ones, also inside IPv6.  No proxy of
+the environment is used, and no redirect is followed.  The whole exchange has one time limit.
+
+A deployment for local tests may allow loopback addresses, for which http is enough.
+"""
+
+import http.client
+import io
+import ipaddress
+import queue
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+from graveler import limits
+from graveler.clock import Clock
+from graveler.errors import Refused, Unavailable
+
+_PORTS: Final = {"https": 443, "http": 80}
+_ANY_PORT: Final = "*"
+_OVERHEAD_BYTES_MAX: Final = 16 * 1024  # of the framing of a chunked body
+_REFUSED_NETWORKS: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        # carry an IPv4 address; mapped ones are read as IPv4
+        *("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48", "::/96"),
+        # public in the judgement of some versions of Python
+        *("192.0.0.0/24", "192.88.99.0/24", "100.64.0.0/10", "fec0::/10", "fc00::/7", "fe80::/10"),
+    )
+)
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Outgoing(NamedTuple):
+    """A request."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """The answer: status and at most `limits.hook_answer_length_bytes_max` bytes of body."""
+
+    status: int
+    body: bytes
+
+
+class Sender(Protocol):
+    """Sends requests to hosts outside the service."""
+
+    def send(self, request: Outgoing, seconds: float) -> Reply:
+        """Send one request and return its answer, whatever its status.
+
+        Errors: `Refused` if the request may not leave the service, `Unavailable` if no whole answer
+        arrives within `seconds`, or one that is too large.
+        """
+        ...
+
+
+Resolve = Callable[[str, int, float], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class EgressRules:
+    """Where requests may go.
+
+    `hosts`: `HOST` (port 443), `HOST:PORT`, or `HOST:*`.  `loopback`: whether a host may also have
+    a loopback address, by http or https.
+    """
+
+    hosts: tuple[str, ...] = ()
+    loopback: bool = False
+
+    def check_url(self, url: str) -> SplitResult:
+        """The parts of a URL that requests may go to.  Raises `Refused`."""
+        try:
+            parts = urlsplit(url)
+            host, port = (parts.hostname or "").rstrip("."), port_of(parts)
+        except ValueError as error:
+            raise Refused("url is not valid") from error
+        if parts.scheme != "https" and not (parts.scheme == "http" and self.loopback):
+            raise Refused("url must begin with https://")
+        allowed = {f"{host}:{port}", f"{host}:{_ANY_PORT}"}
+        if port == _PORTS[parts.scheme]:
+            allowed.add(host)
+        if not host or not allowed.intersection(each.lower() for each in self.hosts):
+            raise Refused(f"host is not on the allow-list of the deployment: host={host}:{port}")
+        return parts
+
+    def check_address(self, text: str, scheme: str) -> None:
+        """Raises `Refused` for an address that is not public; loopback as the rules say."""
+        address = _read(text)
+        if self.loopback and address.is_loopback:
+            return
+        if scheme != "https":
+            raise Refused("url must begin with https://, because its address is not loopback")
+        is_refused = any(address in network for network in _REFUSED_NETWORKS)
+        is_public = address.is_global and not address.is_multicast and not address.is_reserved
+        if is_refused or not is_public:
+            raise Refused("address of the host is not public")
+
+
+def _read(text: str) -> Address:
+    address = ipaddress.ip_address(text.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return address if mapped is None else mapped
+
+
+def port_of(parts: SplitResult) -> int:
+    """The port of a URL.  Raises `ValueError`."""
+    return parts.port or _PORTS.get(parts.scheme, 0)
+
+
+def system_resolve(host: str, port: int, seconds: float) -> Sequence[str]:
+    """The addresses of a host, from the resolver of the system.  `Unavailable` after `seconds`.
+
+    The resolver itself takes no time limit, so it runs in a thread that may be left behind.
+    """
+    answers: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError:
+            infos = []
+        answers.put([str(each[4][0]) for each in infos])
+
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    try:
+        return answers.get(timeout=max(0.0, seconds))
+    except queue.Empty as error:
+        raise Unavailable("host was not resolved in time") from error
+
+
+class WebSender:
+    """`Sender` on sockets of this machine."""
+
+    def __init__(
+        self,
+        rules: EgressRules,
+        clock: Clock,
+        resolve: Resolve = system_resolve,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        self._rules = rules
+        self._clock = clock
+        self._resolve = resolve
+        self._tls = tls
+
+    def send(self, request: Outgoing, seconds: float) -> Reply:
+        parts = self._rules.check_url(request.url)
+        limit = _Limit(self._clock, min(seconds, limits.hook_seconds_max))
+        try:
+            with closing(self._connected(parts, limit)) as connection:
+                connection.settimeout(limit.remaining())
+                connection.sendall(_head(request, parts) + request.body)
+                return _reply(connection, limit, request.method)
+        except TimeoutError as error:
+            raise Unavailable("no answer in time") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unavailable(f"no answer: {type(error).__name__}") from error
+
+    def _connected(self, parts: SplitResult, limit: "_Limit") -> socket.socket:
+        host, port = parts.hostname or "", port_of(parts)
+        addresses = self._resolve(host, port, limit.remaining())
+        if not addresses:
+            raise Unavailable("host has no address")
+        for address in addresses:
+            self._rules.check_address(address, parts.scheme)
+        plain = socket.create_connection((addresses[0], port), limit.remaining())
+        if parts.scheme == "http":
+            return plain
+        try:
+            plain.settimeout(limit.remaining())
+            return self._tls().wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+
+
+class _Limit:
+    """The time and the bytes that one exchange may take."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._end = clock.steady_seconds() + seconds
+        self._bytes = (
+            limits.hook_head_length_bytes_max
+            + limits.hook_answer_length_bytes_max
+            + _OVERHEAD_BYTES_MAX
+        )
+
+    def remaining(self) -> float:
+        """The seconds that are left.  Raises `TimeoutError` if there are none."""
+        seconds = self._end - self._clock.steady_seconds()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+    def take(self, count: int) -> None:
+        """Note bytes that were received.  Raises `Unavailable` if they are too many."""
+        self._bytes -= count
+        if self._bytes < 0:
+            raise Unavailable("answer is too large")
+
+
+class _Received(io.RawIOBase):
+    """What a connection receives, within a limit."""
+
+    def __init__(self, connection: socket.socket, limit: _Limit) -> None:
+        super().__init__()
+        self._connection = connection
+        self._limit = limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._connection.settimeout(self._limit.remaining())
+        count = self._connection.recv_into(buffer)
+        self._limit.take(count)
+        return count
+
+
+class _Reading:
+    """The part of a socket that `http.client` reads an answer from."""
+
+    def __init__(self, connection: socket.socket, limit: _Limit) -> None:
+        self._received = _Received(connection, limit)
+
+    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
+        return io.BufferedReader(self._received, 8 * 1024)
+
+
+def _head(request: Outgoing, parts: SplitResult) -> bytes:
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = {
+        "Host": parts.netloc,
+        "User-Agent": "graveler",
+        **request.headers,
+        "Content-Length": str(len(request.body)),
+        "Connection": "close",
+    }
+    lines = [f"{request.method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+    if any(set(line) & set("\r\n\0") for line in lines):
+        raise Refused("header has a control character")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def _reply(connection: socket.socket, limit: _Limit, method: str) -> Reply:
+    reading: Any = _Reading(connection, limit)
+    response = http.client.HTTPResponse(reading, method=method)
+    with closing(response):
+        response.begin()
+        body = response.read(limits.hook_answer_length_bytes_max + 1)
+        if len(body) > limits.hook_answer_length_bytes_max:
+            raise Unavailable("answer is too large")
+        if response.length:  # what is missing of the announced length
+            raise Unavailable("no answer: it ends too early")
+        return Reply(response.status, body)

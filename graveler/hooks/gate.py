@@ -1,0 +1,255 @@
+"""The gate: the port of the engine, over the actions of a repository.
+
+    before   actions of the deciding commit match ──► they run; one fails ──► HookFailed
+             actions of the commit that would land match its post-event ──► a job is recorded
+    landed   the run of the pre-event gets the id of the commit; the job is announced
+    after    the worker runs the job: the actions of the commit that has landed
+
+A post-event is recorded before the change is visible, and checked for it before it runs.  So a
+crash at any point loses no post-event, and none runs for a change that never became visible.  A
+post-event may run more than once.
+
+Action files that cannot be read, or are invalid, close the gate: nobody can tell what they demand.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from graveler import limits
+from graveler.clock import descending_id
+from graveler.engine import hooks as events
+from graveler.engine.commits.records import commit_of
+from graveler.engine.commits.seal import history_until
+from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, Announce, HookEvent, Hooks, Pending
+from graveler.engine.ports import Deadline, OpenRepository
+from graveler.errors import (
+    Code,
+    Gone,
+    GravelerError,
+    HistoryTooLong,
+    HookFailed,
+    Invalid,
+    Refused,
+)
+from graveler.fanout import SEQUENTIAL, Fanout
+from graveler.hooks import payloads, runs
+from graveler.hooks.action_files import KnownActions, actions_of
+from graveler.hooks.actions import Action
+from graveler.hooks.calls import Caller
+from graveler.hooks.payloads import Facts
+from graveler.hooks.runs import RunPlan
+from graveler.ids import NO_COMMIT, BranchId, CommitId, JobId, TagId
+from graveler.records import ABSENT, Commit, Job, JobState
+from graveler.refs.hooks import runs as run_records
+from graveler.refs.jobs import record as jobs
+from graveler.refs.names import branches, tags
+
+_BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
+_TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)
+_LOG: Final = logging.getLogger("graveler.hooks")
+
+
+def _unannounced(_repo: OpenRepository, _job: str) -> None:
+    """Nobody hears of a job: the next round over all jobs finds it."""
+
+
+def _unrefused() -> None:
+    """Everything runs here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """`Hooks` over action files.
+
+    `together` runs actions at the same time.  `announce` hands the job of a post-event to a worker.
+    `refuse` is called before actions of a pre-event run; see `Hooks.deferred`.
+    """
+
+    caller: Caller
+    together: Fanout = SEQUENTIAL
+    announce: Announce = _unannounced
+    refuse: Callable[[], None] = _unrefused
+    known: KnownActions = field(default_factory=KnownActions)
+
+    def before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
+        run_id = self._before(repo, event, deadline)
+        if event.kind == events.PREPARE:
+            return Pending(run_id)
+        job = self._recorded(repo, event)
+        return Pending(run_id, job, event.commit) if run_id or job else NOTHING_PENDING
+
+    def landed(self, repo: OpenRepository, pending: Pending) -> None:
+        with suppress(GravelerError):  # then the run stays without its commit
+            self._complete(repo, pending)
+        if pending.job:
+            with suppress(GravelerError):  # then the next round over all jobs finds it
+                self.announce(repo, pending.job)
+
+    def after(self, repo: OpenRepository, order: str) -> bool:
+        due = _Due(**json.loads(order))
+        if not _is_visible(repo, due):
+            return False
+        event = HookEvent(
+            due.kind,
+            CommitId(due.commit),
+            CommitId(due.commit),
+            branch=BranchId(due.branch),
+            tag=due.tag,
+            merge_source=due.merge_source,
+        )
+        name = f"post-{due.kind}"
+        matching = _matching(self._actions(repo, event.commit), name, event)
+        if matching:
+            facts = _facts(repo, name, event)
+            plan = RunPlan(due.run, name, event.branch, event.commit, matching, facts)
+            seconds = float(limits.hook_seconds_max * limits.action_hooks_max)
+            runs.run(repo, self.caller, self.together, plan, Deadline(repo.clock, seconds))
+        return True
+
+    def deferred(self, refuse: Callable[[], None]) -> Hooks:
+        return replace(self, refuse=refuse)
+
+    def announcing(self, announce: Announce) -> Hooks:
+        return replace(self, announce=announce)
+
+    # ---- before ----------------------------------------------------------------------------------
+
+    def _before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> str:
+        """Run the pre-event; its run id, empty if no action matched."""
+        name = event.kind if event.kind == events.PREPARE else f"pre-{event.kind}"
+        run_id = descending_id(repo.clock.now_ns(), repo.ids.stamp())
+        try:
+            matching = _matching(self._actions(repo, event.decides), name, event)
+        except (Invalid, Gone, Refused) as error:
+            raise _failed(name, run_id, str(error)) from error
+        if not matching:
+            return ""
+        self.refuse()
+        is_name = event.kind in (*_BRANCH_KINDS, *_TAG_KINDS)
+        commit = event.commit if is_name else NO_COMMIT
+        facts = _facts(repo, name, event)
+        plan = RunPlan(run_id, name, event.branch, commit, matching, facts)
+        ended = runs.run(repo, self.caller, self.together, plan, deadline)
+        if ended.reason:
+            raise _failed(name, run_id, ended.reason)
+        return run_id
+
+    def _recorded(self, repo: OpenRepository, event: HookEvent) -> str:
+        """Record the post-event; its job id, empty if no action waits for it."""
+        name = f"post-{event.kind}"
+        try:
+            matching = _matching(self._actions(repo, event.commit), name, event)
+        except (Invalid, Gone, Refused) as error:  # what lands must not close the gate for others
+            raise _failed(f"pre-{event.kind}", "", str(error)) from error
+        if not matching:
+            return ""
+        now_ns = repo.clock.now_ns()
+        run_id = descending_id(now_ns, repo.ids.stamp())
+        due = _Due(
+            run_id,
+            event.kind,
+            event.commit,
+            event.base,
+            event.branch,
+            event.tag,
+            event.merge_source,
+        )
+        job_id = JobId(f"{JOB_KIND}-{run_id}")
+        job = Job(job_id, JOB_KIND, JobState.RUNNING, b"", now_ns, now_ns, branch=event.branch)
+        order = {"body": json.dumps(due._asdict()), "since": event.base}
+        repo.kv.set_many(jobs.writes_of(repo.record, job, order, repo.ids.stamp()))
+        return job_id
+
+    def _complete(self, repo: OpenRepository, pending: Pending) -> None:
+        """Add the commit to the run of the pre-event."""
+        if not pending.run or pending.commit == NO_COMMIT:
+            return
+        record = run_records.find(repo.kv, repo.record, pending.run)
+        if record is not ABSENT and record.commit == NO_COMMIT:
+            runs.store(repo, record._replace(commit=pending.commit))
+
+    def _actions(self, repo: OpenRepository, commit: CommitId) -> tuple[Action, ...]:
+        return actions_of(repo, self.known, commit)
+
+
+class _Due(NamedTuple):
+    """A post-event, as its job records it."""
+
+    run: str
+    kind: str
+    commit: str
+    base: str
+    branch: str
+    tag: str
+    merge_source: str
+
+
+def _failed(event: str, run_id: str, reason: str) -> HookFailed:
+    return HookFailed(
+        f"{event} hook aborted, run id '{run_id}': {reason}",
+        Code.HOOK_FAILED,
+        event=event,
+        run=run_id,
+        reason=reason,
+    )
+
+
+def _matching(actions: tuple[Action, ...], name: str, event: HookEvent) -> tuple[Action, ...]:
+    subject = event.tag or event.branch
+    return tuple(action for action in actions if action.matches(name, subject))
+
+
+def _is_visible(repo: OpenRepository, due: _Due) -> bool:
+    """Whether the change that a post-event follows is visible, as far as the store shows now."""
+    if due.kind in _TAG_KINDS:
+        tag = tags.find(repo.kv, repo.record, TagId(due.tag))
+        is_there = tag is not ABSENT and tag.commit == due.commit
+        return is_there == (due.kind == events.CREATE_TAG)
+    seen = branches.find(repo.kv, repo.record, BranchId(due.branch))
+    is_live = seen is not ABSENT and seen.branch.live
+    if due.kind in _BRANCH_KINDS:
+        return is_live == (due.kind == events.CREATE_BRANCH)
+    if seen is ABSENT or not is_live:
+        return False
+    try:
+        history = history_until(repo, seen.branch.commit, CommitId(due.base))
+        return any(entry.id == due.commit for entry in history)
+    except HistoryTooLong:  # far behind: it has landed, or never will
+        return True
+
+
+def _facts(repo: OpenRepository, name: str, event: HookEvent) -> Facts:
+    """The facts of an event.  The subject of a commit is read from its record, which is cached."""
+    facts = Facts(
+        event_type=name,
+        event_time=payloads.rfc3339(repo.clock.now_ns()),
+        repository_id=repo.id,
+        branch_id=event.branch,
+        source_ref=event.commit,
+        tag_id=event.tag,
+        commit_id=event.commit,
+        commit_message=event.message,
+        committer=event.committer,
+        commit_metadata=dict(event.metadata),
+        merge_source=event.merge_source,
+    )
+    if event.kind == events.PREPARE:
+        return facts._replace(source_ref=event.branch)
+    return _of_commit(facts, event, commit_of(repo, event.commit))
+
+
+def _of_commit(facts: Facts, event: HookEvent, commit: Commit) -> Facts:
+    facts = facts._replace(
+        commit_message=commit.message,
+        committer=commit.committer,
+        commit_metadata=dict(commit.metadata),
+    )
+    if facts.event_type == "pre-commit":
+        return facts._replace(source_ref=event.branch)
+    if facts.event_type == "pre-merge" and len(commit.parents) > 1:
+        return facts._replace(source_ref=commit.parents[1])
+    return facts

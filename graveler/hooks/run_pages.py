@@ -1,0 +1,56 @@
+"""Reads runs of actions: pages, single runs, and the logs of their hooks.
+
+It loads nothing that runs hooks.  Used by the service.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Literal
+
+from graveler import limits
+from graveler.block import address
+from graveler.engine.ports import OpenRepository
+from graveler.errors import Code, NotFound
+from graveler.ids import BranchId, CommitId
+from graveler.records import ABSENT, Absent
+from graveler.refs.hooks import runs
+from graveler.refs.hooks.runs import ActionRun
+
+_RUN: Final = re.compile(r"[0-9a-v]{20}", re.ASCII)
+_LOG_LENGTH_MAX: Final = 16 * limits.hook_answer_length_bytes_max
+
+
+def page(
+    repo: OpenRepository,
+    branch: BranchId | Literal[Absent.ABSENT],
+    commit: CommitId | Literal[Absent.ABSENT],
+    after: str,
+    amount: int,
+) -> tuple[Sequence[ActionRun], bool]:
+    """One page of runs, newest first, of a branch, of a commit, or all; and whether more follow.
+
+    Cost: 1 KV request; 2 for a branch or a commit.
+    """
+    kv, record = repo.kv, repo.record
+    if branch is not ABSENT:
+        return runs.list_of_branch(kv, record, branch, after, amount)
+    if commit is not ABSENT:
+        return runs.list_of_commit(kv, record, commit, after, amount)
+    return runs.list_page(kv, record, after, amount)
+
+
+def get(repo: OpenRepository, run_id: str) -> ActionRun:
+    """One run.  `NotFound`.  Cost: 1 KV request."""
+    if not _RUN.fullmatch(run_id):
+        raise NotFound("run not found: its id has another form", Code.RUN_NOT_FOUND)
+    return runs.get(repo.kv, repo.record, run_id)
+
+
+def output(repo: OpenRepository, run_id: str, hook_run_id: str) -> bytes:
+    """The log of one hook of a run.  `NotFound`.  Cost: 1 KV request and 1 read."""
+    if hook_run_id in [hook.id for hook in get(repo, run_id).hooks]:
+        place = address.hook_log(repo.namespace, run_id, hook_run_id)
+        with suppress(NotFound):
+            return repo.blocks.read(place, 0, _LOG_LENGTH_MAX)
+    raise NotFound(f"log of the hook not found: run={run_id}", Code.RUN_NOT_FOUND, run=run_id)

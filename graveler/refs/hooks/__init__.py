@@ -1,0 +1,1 @@
+"""Records of hooks: the runs of actions (runs.py)."""

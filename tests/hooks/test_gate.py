@@ -1,0 +1,620 @@
+"""Hooks of every event: what they are told, what a veto leaves, what survives a crash."""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from graveler import limits
+from graveler.engine import hooks as events
+from graveler.engine.commits import commit, replay
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.imports import run as imports
+from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.jobs import record as jobs
+from graveler.engine.names import branches, tags
+from graveler.engine.names.branches import PageQuery
+from graveler.errors import HookFailed, NotFound, Unavailable
+from graveler.hooks.actions import EVENTS
+from graveler.records import JobState
+from graveler.refs.jobs import record as job_records
+from graveler.testing.interposer import InterposedStore, Script
+from tests.engine.lake import COMMITTER, Lake
+from tests.hooks.world import KEY, URL, OtherSide, World, action, hooked, new_world, upload
+
+Call = Callable[[Lake], object]
+
+
+def vetoed(event: str) -> OtherSide:
+    """Refuses one event, and lets all others pass."""
+    return OtherSide(lambda told: 403 if told["event_type"] == event else 200)
+
+
+def _revert(lake: Lake) -> object:
+    return replay.revert(lake.opened, "main", "main", replay.ReplayRequest(COMMITTER))
+
+
+def _pick(lake: Lake) -> object:
+    return replay.cherry_pick(lake.opened, "main", "dev", replay.ReplayRequest(COMMITTER))
+
+
+CALLS: dict[str, Call] = {
+    events.COMMIT: lambda lake: lake.commit_of(new="1"),
+    events.MERGE: lambda lake: lake.merge("dev"),
+    events.REVERT: _revert,
+    events.CHERRY_PICK: _pick,
+    events.CREATE_BRANCH: lambda lake: branches.create_branch(lake.opened, "fresh", "main"),
+    events.DELETE_BRANCH: lambda lake: branches.delete_branch(lake.opened, "dev"),
+    events.CREATE_TAG: lambda lake: tags.create_tag(lake.opened, "fresh", "main"),
+    events.DELETE_TAG: lambda lake: tags.delete_tag(lake.opened, "v1"),
+}
+
+
+def _prepared(side: OtherSide, *names: str) -> World:
+    """Branches that differ, a tag, and an action for these events on both branches."""
+    world = new_world(side)
+    lake = world.lake
+    lake.commit_of(a="1")
+    world.action("check.yaml", action(*names))
+    lake.commit("actions")
+    lake.branch("dev")
+    lake.commit_of("dev", b="2")
+    lake.commit_of(c="3")
+    tags.create_tag(lake.opened, "v1", "main")
+    world.work()
+    side.requests.clear()
+    return world
+
+
+def _shown(lake: Lake) -> object:
+    """Everything that readers see."""
+    views, _ = branches.list_branches(lake.opened, PageQuery())
+    named, _ = tags.list_tags(lake.opened, PageQuery())
+    heads = {view.id: view.branch.commit for view in views}
+    return heads, named, [(name, lake.tree(name), lake.uncommitted(name)) for name in heads]
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_veto_leaves_no_trace(kind: str) -> None:
+    world = _prepared(OtherSide(), f"pre-{kind}", f"post-{kind}")
+    before, known = _shown(world.lake), len(world.runs)
+    world.side.answer = lambda told: 403
+    with pytest.raises(HookFailed) as failed:
+        CALLS[kind](world.lake)
+    if kind == events.COMMIT:  # what was staged stays staged
+        assert world.lake.uncommitted() == [("added", "new")]
+        world.lake.delete("new")
+    assert _shown(world.lake) == before
+    run = world.runs[0]
+    assert len(world.runs) == known + 1
+    assert (run.event, run.passed, [hook.passed for hook in run.hooks]) == (
+        f"pre-{kind}",
+        False,
+        [False],
+    )
+    assert str(failed.value) == (
+        f"pre-{kind} hook aborted, run id '{run.id}': hook 'first' of action 'check' failed: "
+        "request failed (status code: 403)"
+    )
+    world.work()
+    assert world.side.events == [f"pre-{kind}"]
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_hooks_run_before_and_after(kind: str) -> None:
+    world = _prepared(OtherSide(), f"pre-{kind}", f"post-{kind}")
+    before = _shown(world.lake)
+    seen: list[object] = []
+
+    def watch(told: dict[str, Any]) -> int:
+        if told["event_type"].startswith("pre-"):
+            seen.append(_shown(world.lake.another_process())[:2])  # type: ignore[index]
+        return 200
+
+    world.side.answer = watch
+    CALLS[kind](world.lake)
+    assert seen == [before[:2]]  # type: ignore[index]
+    assert _shown(world.lake) != before
+    assert world.side.events == [f"pre-{kind}"]  # a post-event is left to a worker
+    world.work()
+    assert world.side.events == [f"pre-{kind}", f"post-{kind}"]
+    post, pre = world.runs[:2]
+    assert (pre.event, post.event) == (f"pre-{kind}", f"post-{kind}")
+    assert pre.passed and post.passed
+    assert pre.commit == post.commit != ""
+    assert pre.branch == post.branch == world.side.told[0].get("branch_id", "")
+
+
+def test_a_hook_is_told_what_clients_of_the_peer_expect() -> None:
+    world = _prepared(OtherSide(), "pre-merge", "pre-commit", "post-create-tag")
+    source = world.lake.head("dev")
+    merged = world.lake.merge("dev")
+    told = world.side.told[0]
+    time = told.pop("event_time")
+    assert time.endswith("+00:00") and "T" in time
+    assert told == {
+        "event_type": "pre-merge",
+        "repository_id": "lake",
+        "branch_id": "main",
+        "source_ref": source,
+        "commit_id": merged,
+        "commit_message": "merge",
+        "committer": COMMITTER,
+        "commit_metadata": {".lakefs.merge.strategy": "default"},
+        "merge_source": "dev",
+        "action_name": "check",
+        "hook_id": "first",
+    }
+    tags.create_tag(world.lake.opened, "v2", "main")
+    world.work()
+    tag = world.side.told[-1]
+    assert (tag["tag_id"], tag["commit_id"]) == ("v2", merged)
+    assert "branch_id" not in tag and "merge_source" not in tag
+
+
+def test_what_is_sent_is_signed() -> None:
+    world = _prepared(OtherSide(), "pre-create-tag")
+    tags.create_tag(world.lake.opened, "v2", "main")
+    request = world.side.requests[0]
+    time = request.headers["X-Graveler-Timestamp"]
+    expected = hmac.new(KEY, f"{time}.".encode() + request.body, hashlib.sha256).hexdigest()
+    assert request.headers["X-Graveler-Signature"] == f"sha256={expected}"
+    assert (request.method, request.url) == ("POST", URL)
+    assert request.headers["Content-Type"] == "application/json"
+
+
+# ---- which actions decide ------------------------------------------------------------------------
+
+
+def test_a_commit_is_judged_by_the_actions_that_it_contains() -> None:
+    world = new_world(vetoed("pre-commit"))
+    world.action("check.yaml", action("pre-commit"))
+    with pytest.raises(HookFailed):
+        world.lake.commit("brings the action")
+    world.lake.delete("_lakefs_actions/check.yaml")
+    world.lake.commit_of(a="1")  # nothing is left of it
+
+
+def test_a_hook_can_read_the_commit_that_would_land() -> None:
+    world = _prepared(OtherSide(), "pre-commit")
+    read: list[dict[str, str]] = []
+
+    def look(told: dict[str, Any]) -> int:
+        world.lake.put("later", "1")  # staged while the hook runs: not in the commit
+        read.append(world.lake.tree(told["commit_id"]))
+        return 200
+
+    world.side.answer = look
+    made = world.lake.commit_of(new="1")
+    assert read == [world.lake.tree(made)]
+    assert "later" not in read[0]
+    assert world.lake.uncommitted() == [("added", "later")]
+
+
+def test_a_merge_is_judged_by_the_actions_of_its_destination() -> None:
+    side = vetoed("pre-merge")
+    world = new_world(side)
+    lake = world.lake
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    world.action("check.yaml", action("pre-merge"), "dev")
+    lake.commit_of("dev", b="1")
+    lake.merge("dev")  # the action is on `main` only from here on
+    assert side.events == []
+    upload(lake, "_lakefs_actions/check.yaml", action("post-merge"), "dev")
+    lake.commit_of("dev", c="1")
+    with pytest.raises(HookFailed):
+        lake.merge("dev")  # the source cannot take the gate away
+    assert side.events == ["pre-merge"]
+
+
+def test_patterns_choose_branches() -> None:
+    side = vetoed("pre-commit")
+    world = new_world(side)
+    text = action("pre-commit").replace("  pre-commit:\n", '  pre-commit: {branches: ["main*"]}\n')
+    world.lake.commit_of(a="1")
+    world.lake.branch("dev")
+    world.action("check.yaml", text, "dev")
+    world.lake.commit_of("dev", b="1")
+    assert side.events == []
+    world.action("check.yaml", text, "main")
+    with pytest.raises(HookFailed):
+        world.lake.commit("m")
+
+
+def test_an_invalid_file_closes_the_gate_and_never_lands() -> None:
+    world = _prepared(OtherSide(), "pre-merge")
+    world.action("bad.yaml", "name: [")
+    with pytest.raises(HookFailed, match=r"action file invalid: file=bad\.yaml: it is not YAML"):
+        world.lake.commit("bad")
+    upload(world.lake, "_lakefs_actions/bad.yaml", action("pre-merge"))
+    world.lake.commit("good")
+    assert [run.event for run in world.runs].count("pre-commit") == 0  # a run needs an action
+
+
+def test_an_invalid_file_of_the_source_does_not_land_by_a_merge() -> None:
+    world = _prepared(OtherSide(), "pre-merge")
+    plain = replace(world.lake.ports, hooks=events.NO_HOOKS)
+    unhooked = Lake(plain, world.lake.repo)  # as before hooks were switched on
+    upload(unhooked, "_lakefs_actions/bad.yaml", "on: 3", "dev")
+    unhooked.commit("bad", "dev")
+    before = world.lake.head()
+    with pytest.raises(HookFailed, match=r"bad\.yaml"):
+        world.lake.merge("dev")
+    assert world.lake.head() == before
+
+
+@pytest.mark.parametrize("name", ["deep/check.yaml", "check.txt", "README.md"])
+def test_other_files_of_the_folder_are_no_actions(name: str) -> None:
+    world = new_world(vetoed("pre-commit"))
+    world.action(name, action("pre-commit"))
+    world.lake.commit("m")
+    assert world.side.requests == []
+
+
+def test_too_many_or_too_large_files_close_the_gate() -> None:
+    world = new_world()
+    for number in range(limits.action_files_max + 1):
+        world.lake.put(f"_lakefs_actions/{number}.yaml", "1")
+    with pytest.raises(HookFailed, match="at most 100 objects"):
+        world.lake.commit("m")
+    world = new_world()
+    world.action("a.yaml", "#" * (limits.action_file_length_bytes_max + 1))
+    with pytest.raises(HookFailed, match=r"a\.yaml: it must have at most 65536 bytes"):
+        world.lake.commit("m")
+    world = new_world()
+    hooks = "\n".join(f"  - {{id: h{number}, type: lua}}" for number in range(60))
+    for name in ("a.yaml", "b.yaml"):
+        world.action(name, f"on: {{post-commit: }}\nhooks:\n{hooks}\n")
+    with pytest.raises(HookFailed, match="at most 100 hooks"):
+        world.lake.commit("m")
+
+
+def test_a_file_without_bytes_closes_the_gate() -> None:
+    world = new_world()
+    world.lake.put("_lakefs_actions/a.yaml", "1")  # an entry whose object was never stored
+    with pytest.raises(HookFailed, match="not in the object store"):
+        world.lake.commit("m")
+
+
+def test_lua_is_refused_when_it_is_due() -> None:
+    world = new_world()
+    world.action("a.yaml", "on: {pre-commit: }\nhooks: [{id: old, type: lua}]\n")
+    with pytest.raises(HookFailed, match="lua hooks are not supported; use a webhook instead"):
+        world.lake.commit("m")
+    assert [run.passed for run in world.runs] == [False]
+
+
+# ---- order and conditions ------------------------------------------------------------------------
+
+FOUR = """
+name: {name}
+on: {{pre-commit: }}
+hooks:
+  - {{id: one, type: webhook, properties: {{url: "https://x.example/"}}}}
+  - {{id: two, type: webhook, properties: {{url: "https://x.example/"}}}}
+  - {{id: mend, type: webhook, if: failure(), properties: {{url: "https://x.example/"}}}}
+  - {{id: last, type: webhook, if: always(), properties: {{url: "https://x.example/"}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "ran"),
+    [
+        ("", ["one", "two", "last"]),
+        ("one", ["one", "mend", "last"]),
+        ("two", ["one", "two", "mend", "last"]),
+        ("last", ["one", "two", "last"]),
+    ],
+)
+def test_hooks_of_an_action_run_in_order_under_their_conditions(
+    failing: str, ran: list[str]
+) -> None:
+    world = new_world(OtherSide(lambda told: 500 if told["hook_id"] == failing else 200))
+    world.action("a.yaml", FOUR.format(name="a"))
+    if failing:
+        with pytest.raises(HookFailed, match=f"hook '{failing}' of action 'a' failed"):
+            world.lake.commit("m")
+    else:
+        world.lake.commit("m")
+    assert [told["hook_id"] for told in world.side.told] == ran
+    assert [hook.hook for hook in world.runs[0].hooks] == ran
+
+
+def test_a_failure_of_one_action_does_not_stop_another() -> None:
+    world = new_world(OtherSide(lambda told: 500 if told["action_name"] == "a" else 200))
+    world.action("a.yaml", FOUR.format(name="a"))
+    world.action("b.yaml", FOUR.format(name="b"))
+    with pytest.raises(HookFailed, match="of action 'a' failed"):
+        world.lake.commit("m")
+    ids = [hook.id for hook in world.runs[0].hooks]
+    assert ids == ["0000_0000", "0000_0002", "0000_0003", "0001_0000", "0001_0001", "0001_0003"]
+
+
+def test_a_preparation_may_write_to_the_branch() -> None:
+    world = _prepared(OtherSide(), "prepare-commit")
+
+    def prepare(told: dict[str, Any]) -> int:
+        assert "commit_id" not in told
+        assert (told["source_ref"], told["commit_message"]) == ("main", "prepared")
+        Lake(replace(world.lake.ports, hooks=events.NO_HOOKS), world.lake.repo).put("made", "1")
+        return 200
+
+    world.side.answer = prepare
+    world.lake.commit("prepared")  # nothing was staged before
+    assert world.lake.tree()["made"] == "1"
+    assert world.side.events == ["prepare-commit"]
+    assert world.runs[0].commit == ""
+
+
+def test_a_preparation_may_refuse() -> None:
+    world = _prepared(OtherSide(), "prepare-commit")
+    world.side.answer = lambda told: 403
+    world.lake.put("new", "1")
+    before = world.lake.record()
+    with pytest.raises(HookFailed):
+        world.lake.commit("m")
+    assert world.lake.record() == before  # not even sealed
+
+
+def test_an_import_is_a_commit() -> None:
+    world = _prepared(OtherSide(), "pre-commit")
+    world.side.answer = lambda told: 403
+    path = ImportPath("common_prefix", "mem://elsewhere/x/", "in/")
+    request = ImportRequest((path,), COMMITTER, "m", {})
+    before = world.lake.head()
+    main = world.lake.repo.default_branch
+    job = imports.submit(world.lake.opened, main, request, owner=b"").id
+    imports.run(world.lake.opened, main, request, job)
+    ended = jobs.status(world.lake.opened, job)
+    assert ended.state is JobState.FAILED
+    assert "pre-commit hook aborted" in ended.error
+    assert world.lake.head() == before
+
+
+# ---- races and crashes ---------------------------------------------------------------------------
+
+
+def test_a_commit_that_is_rebuilt_passes_its_hooks_again() -> None:
+    world = _prepared(OtherSide(), "pre-commit")
+    script = Script()
+    rival = Lake(
+        replace(world.lake.another_process().ports, hooks=events.NO_HOOKS), world.lake.repo
+    )
+    scripted = hooked(
+        world.lake.with_kv(lambda kv: InterposedStore(kv, script)), world.side, world.queue
+    )
+    world.lake.put("new", "1")
+
+    def answer(told: dict[str, Any]) -> int:
+        if len(world.side.requests) == 1:  # another commit lands while the hook runs
+            rival.put("rival", "1")
+            rival.commit("rival")
+        return 200
+
+    world.side.answer = answer
+    # `rival` folds in what this commit had sealed, too; with allow_empty it is built again.
+    made = scripted.lake.commit("mine", allow_empty=True)
+    assert world.side.events == ["pre-commit", "pre-commit"]
+    first, second = world.side.told
+    assert first["commit_id"] != second["commit_id"] == made.id
+    runs = [run for run in world.runs if run.event == "pre-commit"][:2]
+    assert [run.commit for run in runs] == [made.id, ""]  # newest first; only one landed
+
+
+def test_a_merge_that_is_rebuilt_may_be_vetoed_then() -> None:
+    world = _prepared(OtherSide(), "pre-merge")
+    rival = Lake(
+        replace(world.lake.another_process().ports, hooks=events.NO_HOOKS), world.lake.repo
+    )
+
+    def answer(told: dict[str, Any]) -> int:
+        if len(world.side.requests) > 1:
+            return 403
+        rival.commit_of(rival="1")
+        return 200
+
+    world.side.answer = answer
+    with pytest.raises(HookFailed):
+        world.lake.merge("dev")
+    assert world.lake.head() == rival.head()
+    assert "b" not in world.lake.tree()
+
+
+def test_a_post_event_survives_a_crash_after_the_landing() -> None:
+    world = _prepared(OtherSide(), "post-commit")
+    made = world.lake.commit_of(new="1")
+    (lost,) = world.queue.messages
+    world.queue.messages.clear()  # the process dies: nobody is told
+    assert world.side.events == []
+    known = [seen.job for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)]
+    waiting = [job for job in known if not job.ended]
+    assert [job.kind for job in waiting] == ["hooks"]
+    world.run_job(waiting[0].id)
+    assert world.side.events == ["post-commit"]
+    assert world.side.told[0]["commit_id"] == made
+    world.queue.messages.append(lost)  # late: it does no harm
+    world.work()
+    assert world.side.events == ["post-commit"]
+
+
+def test_a_post_event_never_blocks() -> None:
+    world = _prepared(vetoed("post-commit"), "post-commit")
+    made = world.lake.commit_of(new="1")
+    assert world.lake.head() == made
+    world.work()
+    assert [(run.event, run.passed) for run in world.runs[:1]] == [("post-commit", False)]
+    assert world.lake.head() == made
+
+
+def test_a_post_event_waits_until_its_change_is_visible() -> None:
+    world = _prepared(OtherSide(), "post-commit")
+    lake, script = world.lake.interposed()
+    stopped: list[str] = []
+
+    def examine() -> None:  # a worker finds the job before the swap
+        (job,) = [
+            seen.job
+            for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)
+            if not seen.job.ended
+        ]
+        stopped.append(job.id)
+        world.run_job(job.id)
+
+    lake.put("new", "1")
+    script.before("set_if", examine, nth=2)  # the first is the seal
+    lake.commit("m")
+    assert world.side.events == []
+    assert jobs.status(world.lake.opened, stopped[0]).state is JobState.RUNNING
+    world.work()
+    assert world.side.events == ["post-commit"]
+
+
+def test_no_post_event_runs_for_a_change_that_never_became_visible() -> None:
+    world = _prepared(OtherSide(), "post-commit")
+    lake, script = world.lake.interposed()
+    lake.put("new", "1")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    script.before("set_if", die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        lake.commit("m")
+    (job,) = [
+        seen.job
+        for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)
+        if not seen.job.ended
+    ]
+    world.run_job(job.id)
+    assert jobs.status(world.lake.opened, job.id).state is JobState.RUNNING
+    later = job._replace(
+        created_ns=job.created_ns - (limits.hook_landing_seconds + 1) * limits.SECOND_NS,
+        owner=b"",
+    )
+    seen = job_records.get(world.lake.ports.kv, world.lake.repo, job.id)
+    ids = world.lake.ports.ids
+    job_records.put(world.lake.ports.kv, world.lake.repo, later, seen, ids.stamp())
+    world.run_job(job.id)
+    assert jobs.status(world.lake.opened, job.id).state is JobState.DONE
+    assert world.side.events == []
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_post_event_of_a_change_that_was_not_made_does_not_run(kind: str) -> None:
+    """The job is on record, and the call stops before its decisive write."""
+    world = _prepared(OtherSide(), f"post-{kind}")
+    lake, script = world.lake.interposed()
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    if kind == events.COMMIT:
+        lake.put("new", "1")
+    script.before("set_if", die, nth=2 if kind == events.COMMIT else 1)
+    with pytest.raises(KeyboardInterrupt):
+        if kind == events.COMMIT:
+            lake.commit("m")
+        else:
+            CALLS[kind](lake)
+    waiting = [
+        seen.job.id
+        for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)
+        if not seen.job.ended
+    ]
+    assert len(waiting) == 1
+    world.run_job(waiting[0])
+    assert world.side.events == []
+
+
+def test_a_branch_that_is_gone_shows_no_commit() -> None:
+    world = _prepared(OtherSide(), "post-commit")
+    world.lake.commit_of("dev", x="1")
+    plain = replace(world.lake.ports, hooks=events.NO_HOOKS)
+    branches.delete_branch(Lake(plain, world.lake.repo).opened, "dev")
+    world.work()
+    assert world.side.events == []
+
+
+def test_a_run_that_cannot_be_stored_stops_the_change() -> None:
+    world = _prepared(OtherSide(), "pre-create-tag")
+    lake, script = world.lake.interposed()
+
+    def fail() -> None:
+        raise Unavailable("no store")
+
+    script.before("set_many", fail)
+    with pytest.raises(Unavailable):
+        tags.create_tag(lake.opened, "v2", "main")
+    with pytest.raises(NotFound):
+        tags.get_tag(world.lake.opened, "v2")
+
+
+# ---- cost ----------------------------------------------------------------------------------------
+
+
+def _requests(lake: Lake, call: Call) -> list[str]:
+    seen, script = lake.interposed()
+    call(seen)
+    return script.seen
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_repository_without_actions_sends_no_more_kv_requests(kind: str) -> None:
+    """Except for the record of a commit that no other step reads."""
+    plain, with_hooks = _without_actions(), _without_actions()
+    hooks = hooked(with_hooks, OtherSide(), new_world().queue).lake
+    if kind == events.COMMIT:
+        for lake in (plain, hooks):
+            lake.put("new", "1")
+        calls: Call = _commit
+    else:
+        calls = CALLS[kind]
+    more = _more(_requests(hooks, calls), _requests(plain, calls))
+    names = (events.CREATE_BRANCH, events.DELETE_BRANCH, events.CREATE_TAG, events.DELETE_TAG)
+    assert more == (["get"] if kind in names else [])
+
+
+def _commit(lake: Lake) -> object:
+    return commit.commit(lake.opened, "main", CommitRequest("m", "c"))
+
+
+def _tag(lake: Lake) -> object:
+    return tags.create_tag(lake.opened, "hooked", "main")
+
+
+def _without_actions() -> Lake:
+    lake = new_world().lake
+    lake = Lake(replace(lake.ports, hooks=events.NO_HOOKS), lake.repo)
+    lake.commit_of(a="1", z="1")
+    lake.branch("dev")
+    lake.commit_of("dev", b="2")
+    lake.commit_of(c="3")
+    tags.create_tag(lake.opened, "v1", "main")
+    return lake
+
+
+def _more(sent: list[str], than: list[str]) -> list[str]:
+    rest = list(sent)
+    for request in than:
+        rest.remove(request)
+    return rest
+
+
+def test_actions_cost_their_records_only() -> None:
+    world = _prepared(OtherSide(), "pre-create-tag", "post-create-tag")
+    plain = Lake(replace(world.lake.ports, hooks=events.NO_HOOKS), world.lake.repo)
+    usual = _requests(plain, lambda lake: tags.create_tag(lake.opened, "plain", "main"))
+    # the commit; the run; the job; after the landing the run is complete already
+    sent = _more(_requests(world.lake, _tag), usual)
+    assert sorted(sent) == ["get", "get", "set_many", "set_many"]
+
+
+def test_every_event_of_the_list_has_been_seen() -> None:
+    kinds = set(CALLS)
+    assert {f"{moment}-{kind}" for kind in kinds for moment in ("pre", "post")} | {
+        events.PREPARE
+    } == set(EVENTS)
