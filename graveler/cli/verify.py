@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from graveler.block import counter as observed_blocks
+from graveler.block.counter import ObservedBlocks
 from graveler.cli.options import VerifyOptions
 from graveler.cli.stores import opened
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
-from graveler.kv import counter as observed_kv
+from graveler.kv.counter import ObservedStore
 from graveler.requests import Counts
 
 _TICK_SECONDS = 2.0
@@ -43,8 +43,8 @@ class Progress:
         """The same ports, which count their requests here."""
         return replace(
             ports,
-            kv=observed_kv.ObservedStore(ports.kv, self.kv),
-            blocks=observed_blocks.ObservedBlocks(ports.blocks, self.blocks),
+            kv=ObservedStore(ports.kv, self.kv),
+            blocks=ObservedBlocks(ports.blocks, self.blocks),
         )
 
     def told(self, objects: bool) -> str:

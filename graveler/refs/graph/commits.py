@@ -15,7 +15,7 @@ from graveler.errors import Code, NotFound
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Store, Write
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Fold, Repository
-from graveler.refs import rows as listing
+from graveler.refs import rows
 from graveler.refs.keys import COMMITS, FOLDS, commit_key, fold_key, folds_prefix, space
 from graveler.streams import successor
 
@@ -54,13 +54,13 @@ def by_prefix(kv: Store, repository: Repository, prefix: str) -> tuple[CommitId,
     if not _ID_PREFIX.fullmatch(prefix):
         return ()
     stem = COMMITS + prefix.encode()
-    rows = kv.scan(space(repository), stem, successor(stem), 2).rows
-    return tuple(CommitId(key[len(COMMITS) :].decode()) for key, _ in rows)
+    stored = kv.scan(space(repository), stem, successor(stem), 2).rows
+    return tuple(CommitId(key[len(COMMITS) :].decode()) for key, _ in stored)
 
 
 def list_all(kv: Store, repository: Repository, after: str = "") -> Iterator[CommitEntry]:
     """Every stored commit, reachable or not, by id, after `after`.  One request for each 1,000."""
-    for name, row in listing.rows(kv, listing.Stretch(space(repository), COMMITS, "", after)):
+    for name, row in rows.rows(kv, rows.Stretch(space(repository), COMMITS, "", after)):
         yield CommitEntry(CommitId(name), wire.decode_commit(row.value))
 
 
@@ -85,13 +85,13 @@ def folds_of(
     kv: Store, repository: Repository, branch: BranchId, commit: CommitId
 ) -> tuple[Fold, ...]:
     """Every fold record of `commit` on `branch`.  One request."""
-    stretch = listing.Stretch(space(repository), folds_prefix(branch, commit))
-    return tuple(wire.decode_fold(row.value) for _, row in listing.rows(kv, stretch))
+    stretch = rows.Stretch(space(repository), folds_prefix(branch, commit))
+    return tuple(wire.decode_fold(row.value) for _, row in rows.rows(kv, stretch))
 
 
 def list_folds(kv: Store, repository: Repository) -> Iterator[tuple[bytes, Fold]]:
     """Every fold record and its key, for the janitor.  One request for each 1,000."""
-    for name, row in listing.rows(kv, listing.Stretch(space(repository), FOLDS)):
+    for name, row in rows.rows(kv, rows.Stretch(space(repository), FOLDS)):
         yield FOLDS + name.encode(), wire.decode_fold(row.value)
 
 

@@ -22,7 +22,7 @@ from graveler.ids import JobId, RangeId
 from graveler.kv.replace import Found, replace_row
 from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, landed, scan_all
 from graveler.records import ABSENT, Absent, Job, RangeRef, Repository
-from graveler.refs import rows as listing
+from graveler.refs import rows
 from graveler.refs.keys import JOBS, job_key, job_order_key, job_step_key, job_steps_prefix, space
 from graveler.streams import successor
 
@@ -100,9 +100,11 @@ def order_of(kv: Store, repository: Repository, job: JobId) -> Order | Literal[A
 def orders_of(kv: Store, repository: Repository, jobs: Sequence[JobId]) -> Mapping[JobId, Order]:
     """The orders of these jobs, without those that have none.  One request for each 1,000."""
     places = {job: (space(repository), job_order_key(job)) for job in jobs}
-    rows = kv.get_many(list(places.values())) if places else {}
+    stored = kv.get_many(list(places.values())) if places else {}
     return {
-        job: wire.decode_pairs(rows[place].value) for job, place in places.items() if place in rows
+        job: wire.decode_pairs(stored[place].value)
+        for job, place in places.items()
+        if place in stored
     }
 
 
@@ -130,13 +132,13 @@ def amend(
 def list_some(kv: Store, repository: Repository, prefix: str) -> list[VersionedJob]:
     """The jobs whose ids begin with `prefix`, by id.  One request for each 1,000."""
     start = job_key(JobId(prefix))
-    rows = scan_all(kv, space(repository), start, successor(start))
-    return [VersionedJob(wire.decode_job(row.value), row.version) for _, row in rows]
+    stored = scan_all(kv, space(repository), start, successor(start))
+    return [VersionedJob(wire.decode_job(row.value), row.version) for _, row in stored]
 
 
 def list_all(kv: Store, repository: Repository) -> Iterator[VersionedJob]:
     """Every job by id.  One request for each 1,000."""
-    for _, row in listing.rows(kv, listing.Stretch(space(repository), JOBS)):
+    for _, row in rows.rows(kv, rows.Stretch(space(repository), JOBS)):
         yield VersionedJob(wire.decode_job(row.value), row.version)
 
 
@@ -167,8 +169,8 @@ class Step(NamedTuple):
 def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
     """All checkpoints, in order.  One request for each 1,000."""
     start = job_steps_prefix(job)
-    rows = scan_all(kv, space(repository), start, successor(start))
-    return [_step(row.value) for _, row in rows]
+    stored = scan_all(kv, space(repository), start, successor(start))
+    return [_step(row.value) for _, row in stored]
 
 
 def add_step(

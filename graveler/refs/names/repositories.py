@@ -16,7 +16,7 @@ from graveler.kv.replace import Found as FoundRow
 from graveler.kv.replace import replace_row, replace_seen
 from graveler.kv.store import Condition, Matches, Row, Store, landed
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
-from graveler.refs import rows as listing
+from graveler.refs import rows
 from graveler.refs.keys import METADATA, REPOSITORIES, metadata_key, setting_key, space
 
 _REPLACED: Final = "replaced"
@@ -116,13 +116,13 @@ def list_page(
     def shown(name: str, row: Row) -> Repository | None:
         return _live(name, row) if search in name else None
 
-    return listing.page(kv, listing.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
+    return rows.page(kv, rows.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
 
 
 def every_deleted(kv: Store) -> Iterator[Repository]:
     """All deleted repositories whose names no other repository has taken.  One request for each
     1,000 repositories."""
-    for _, row in listing.rows(kv, listing.Stretch(REPOSITORIES, b"")):
+    for _, row in rows.rows(kv, rows.Stretch(REPOSITORIES, b"")):
         repository = wire.decode_repository(row.value)
         if repository.state is RepositoryState.DELETED:
             yield repository
@@ -130,7 +130,7 @@ def every_deleted(kv: Store) -> Iterator[Repository]:
 
 def every(kv: Store, after: str = "") -> Iterator[Repository]:
     """All live repositories by name, after `after`.  One request for each 1,000."""
-    return listing.every(kv, listing.Stretch(REPOSITORIES, b"", after=after), _live)
+    return rows.every(kv, rows.Stretch(REPOSITORIES, b"", after=after), _live)
 
 
 def _live(_name: str, row: Row) -> Repository | None:
@@ -145,7 +145,7 @@ def _live(_name: str, row: Row) -> Repository | None:
 def get_metadata(kv: Store, repository: Repository) -> dict[str, str]:
     """All pairs.  One request for each 1,000."""
     pairs: dict[str, str] = {}
-    for _, row in listing.rows(kv, listing.Stretch(space(repository), METADATA)):
+    for _, row in rows.rows(kv, rows.Stretch(space(repository), METADATA)):
         pairs.update(wire.decode_pairs(row.value))
     return pairs
 
@@ -171,7 +171,7 @@ def _replace_pairs(
 ) -> None:
     """Store the wanted pairs at each name; empty pairs remove the name."""
     places = {name: (space(repository), metadata_key(name)) for name in groups}
-    rows = kv.get_many(tuple(places.values())) if places else {}
+    stored = kv.get_many(tuple(places.values())) if places else {}
     begun = False
     for name, pairs in groups.items():
 
@@ -183,7 +183,7 @@ def _replace_pairs(
 
         place = places[name]
         try:
-            replace_seen(kv, place, ids, change, rows.get(place, ABSENT))
+            replace_seen(kv, place, ids, change, stored.get(place, ABSENT))
         except (Contended, Unavailable) as error:
             if not begun:
                 raise
