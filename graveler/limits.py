@@ -119,6 +119,8 @@ collect_given_up_seconds = 30 * 24 * 3600  # until the schedule retries a collec
 # objects
 data_partition_objects_max = 10_000  # objects that one process puts into one folder of `data/`
 
+symlink_objects_max = 500_000  # of one export; a request has time for no more
+
 # commits
 walk_count_max = 10_000
 graph_visit_count_max = 5_000_000

@@ -316,6 +316,7 @@ _UPKEEP = (
          LAKE + "/gc/prepare_commits/status?id={preparation}"),
     _json("prepareGarbageCollectionUncommitted", "POST", LAKE + "/gc/prepare_uncommited", {},
           (201,)),
+    Case("createSymlinkFile", lambda _world: Ask("POST", LAKE + "/refs/dev/symlink"), 201),
     _json("orderCollection", "POST", LAKE + "/gc/runs", {}, (202,)),
     _json("orderCollection", "POST", "/repositories/spare/gc/runs", {"dry_run": False}, (202,),
           "to delete"),

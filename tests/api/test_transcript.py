@@ -11,7 +11,15 @@ from tests.waiting import until
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 CORE = TRANSCRIPTS / "core.jsonl"
 MORE = TRANSCRIPTS / "more.jsonl"
-SUBJECTS = ("repo", "seed", "protection", "gc", "dump", "restore")  # of MORE, in its order
+SUBJECTS = (
+    "repo",
+    "seed",
+    "protection",
+    "gc",
+    "dump",
+    "restore",
+    "symlink",
+)  # of MORE, in its order
 
 
 def _run(live: Served, number: int) -> Run:

@@ -1,0 +1,44 @@
+"""The operation that exports symlink files."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from graveler.api import answers
+from graveler.api.answers import Answer, Shape
+from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
+from graveler.api.service import Call
+from graveler.auth.permissions import Permission
+from graveler.engine.objects import symlinks
+from graveler.errors import Unsupported
+
+
+class SymlinkQuery(Query, frozen=True):
+    """What to export."""
+
+    location: Annotated[str, Meta(description="only objects whose paths begin with this")] = ""
+
+
+class StorageURI(Shape, frozen=True):
+    """An address in the storage."""
+
+    location: str
+
+
+@operation(
+    "createSymlinkFile",
+    "POST",
+    REPO + "/refs/{branch}/symlink",
+    tag="internal",
+    permissions=(
+        Permission("fs:ListObjects", REPO_ARN),
+        Permission("fs:WriteObject", REPO_ARN + "/object/{branch}"),
+    ),
+    answers={201: StorageURI},
+    errors=(Unsupported,),
+    runs=Runs.POOL,
+)
+def create_symlink_file(call: Call, query: SymlinkQuery) -> Answer:
+    """Write the addresses of the objects of each folder into a file, for Hive and the like."""
+    place = symlinks.export(call.repo, call.arguments["branch"], query.location)
+    return answers.json(StorageURI(place), 201)
