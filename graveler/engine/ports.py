@@ -61,6 +61,7 @@ class EngineSettings:
     bulk_checked_records_max: int = limits.bulk_checked_records_max
     event_rules_max: int = limits.event_rules_max
     sweep_records_count_max: int = limits.sweep_records_count_max
+    hook_runs_max: int = limits.hook_runs_max
     restore_batch_count: int = limits.kv_batch_count_max
     restore_records_max: int = limits.restore_records_max
     restore_bytes_max: int = limits.restore_bytes_max

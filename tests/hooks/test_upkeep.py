@@ -51,11 +51,12 @@ def test_the_janitor_forgets_old_runs_with_their_logs() -> None:
     assert janitor.sweep(lake.opened).runs == 0
 
 
-def test_the_janitor_keeps_the_newest_runs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_janitor_keeps_the_newest_runs_only() -> None:
     lake = new_world().lake
+    settings = replace(lake.ports.settings, hook_runs_max=3)
+    lake = Lake(replace(lake.ports, settings=settings), lake.repo)
     now_ns = lake.ports.clock.now_ns()
     every = [_run(lake, now_ns - number * 1_000_000) for number in range(5)]
-    monkeypatch.setattr(limits, "hook_runs_max", 3)
     assert janitor.sweep(lake.opened).runs == 2
     assert list(runs.every(lake.ports.kv, lake.repo)) == every[:3]
 

@@ -171,16 +171,17 @@ def _forget_jobs(now: _Round) -> int:
 
 
 def _forget_runs(now: _Round) -> int:
-    """Forget runs of actions that are old, or beyond the newest `limits.hook_runs_max`, with their
-    logs.  The logs go first: no record is left that names a log, and no log without a record.
+    """Forget runs of actions that are old, or beyond the newest `hook_runs_max`, and their logs.
 
-    A log that the process may not delete stays.
+    The logs go first, so no log stays without a record.  A log that the process may not delete
+    stays.
     """
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.hook_run_keep_seconds)
     numbered = enumerate(runs.every(repo.kv, repo.record))
     old = now.old(
-        numbered, lambda each: each[0] >= limits.hook_runs_max or each[1].ended_ns < horizon_ns
+        numbered,
+        lambda each: each[0] >= repo.settings.hook_runs_max or each[1].ended_ns < horizon_ns,
     )
     logs = [
         Target(address.hook_log(repo.namespace, run.id, hook.id))
