@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from simulator.soak.leash import SIGNALS
+from simulator.soak.run import Signals
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +39,24 @@ def _served(folder: Path) -> int:
     return sum("serve" in each for each in _of(folder))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_each_signal_asks_for_an_early_end(number: signal.Signals) -> None:
+    """The first of several counts; afterwards signals do what they did before."""
+    others = {each: signal.signal(each, signal.SIG_IGN) for each in SIGNALS}
+    signal.signal(number, signal.default_int_handler)
+    try:
+        with Signals() as signals:
+            assert signals.number == 0
+            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGTERM)
+            assert signals.number == number
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        for each, handler in others.items():
+            signal.signal(each, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _SOAK],
