@@ -1,8 +1,10 @@
 """A repository whose ranges are files in memory, with a clock that leaps: to test collection."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from graveler import limits
 from graveler.assembly.drivers import Drivers, ports_of
@@ -20,6 +22,7 @@ from graveler.engine.upkeep import janitor
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Repository
 from graveler.testing.clockwork import SeededIds, TickingClock
+from tests.engine.overridden import Overridden, OverriddenBlocks
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -48,6 +51,16 @@ class Storage:
         fresh = _opened(self.ports.kv, self.blocks, self.clock, self.scratch)  # type: ignore[arg-type]
         fresh.ports = replace(fresh.ports, settings=self.ports.settings)
         return fresh
+
+    def with_blocks(self, **verbs: Callable[..., object]) -> "Storage":
+        """The same, but these verbs of the object store are the test's."""
+        blocks: Any = OverriddenBlocks(self.blocks, **verbs)
+        return replace(self, ports=replace(self.ports, blocks=blocks), blocks=blocks)
+
+    def with_kv(self, **verbs: Callable[..., object]) -> "Storage":
+        """The same, but these verbs of the key-value store are the test's."""
+        kv: Any = Overridden(self.ports.kv, **verbs)
+        return replace(self, ports=replace(self.ports, kv=kv))
 
     def change_settings(self, **changes: float) -> None:
         """Of the engine."""

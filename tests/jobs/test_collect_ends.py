@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from graveler import limits
 from graveler.block.adapter import ObjectHead
 from graveler.errors import OutcomeUnknown, Refused, StorageFull
@@ -87,9 +85,7 @@ def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Pa
     assert steps_of(storage, dry) == []
 
 
-def test_steps_that_cannot_be_removed_end_no_job_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_that_cannot_be_removed_end_no_job_otherwise(tmp_path: Path) -> None:
     storage = aged(tmp_path)
     job = ordered(storage)
     real = storage.blocks.delete
@@ -99,16 +95,14 @@ def test_steps_that_cannot_be_removed_end_no_job_otherwise(
             raise Refused("not allowed")
         real(where, version)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(storage.blocks, "delete", denied)
-        run_of(storage, job)
+    run_of(storage.with_blocks(delete=denied), job)
     assert status(storage, job).state is JobState.DONE and steps_of(storage)
     runs_of(storage, ordered(storage))
     assert steps_of(storage) == []
 
 
-def full(patch: pytest.MonkeyPatch, storage: Storage, part: str) -> None:
-    """There is no room for what has that in its address."""
+def full(storage: Storage, part: str) -> Storage:
+    """The same without room for what has that in its address."""
     put = storage.blocks.put
 
     def refused(where: str, *arguments: Any, **named: Any) -> ObjectHead:
@@ -116,39 +110,29 @@ def full(patch: pytest.MonkeyPatch, storage: Storage, part: str) -> None:
             raise StorageFull("no room")
         return put(where, *arguments, **named)
 
-    patch.setattr(storage.blocks, "put", refused)
+    return storage.with_blocks(put=refused)
 
 
-def test_where_there_is_no_room_for_steps_collection_does_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_there_is_no_room_for_steps_collection_does_without(tmp_path: Path) -> None:
     whole, first = due(tmp_path)
     runs_of(whole, first)
     storage, job = due(tmp_path)
-    with monkeypatch.context() as patched:
-        full(patched, storage, "/steps/")
-        [worker] = runs_of(storage, job)
+    [worker] = runs_of(full(storage, "/steps/"), job)
     assert puts(worker, "/steps/") and steps_of(storage) == []
     assert totals(storage, job) == totals(whole, first)
     assert storage.stored() == whole.stored()
 
 
-def test_a_list_that_cannot_be_closed_deletes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_that_cannot_be_closed_deletes_nothing(tmp_path: Path) -> None:
     storage, job = due(tmp_path)
     before = storage.stored()
-    with monkeypatch.context() as patched:
-        full(patched, storage, "/closed-")
-        [_] = runs_of(storage, job)
+    [_] = runs_of(full(storage, "/closed-"), job)
     ended = status(storage, job)
     assert ended.state is JobState.FAILED and "as outdated" in ended.error
     assert storage.stored() == before and steps_of(storage) == []
 
 
-def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(tmp_path: Path) -> None:
     whole, first, _ = undisturbed(tmp_path)
     storage = aged(tmp_path)
     job = ordered(storage)
@@ -163,9 +147,7 @@ def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(
                 raise OutcomeUnknown("no answer")
         return made
 
-    with monkeypatch.context() as patched:
-        patched.setattr(storage.blocks, "put", losing)
-        [_] = runs_of(storage, job)
+    [_] = runs_of(storage.with_blocks(put=losing), job)
     assert not lost and lines(storage, job) == lines(whole, first)
 
 

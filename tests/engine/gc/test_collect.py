@@ -357,9 +357,7 @@ class Crash(Exception):
     """The process ends here."""
 
 
-def test_a_sweep_that_was_cut_short_is_resumed(
-    lost: tuple[Storage, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_that_was_cut_short_is_resumed(lost: tuple[Storage, str]) -> None:
     storage, _ = lost
     doomed = {each.address for each in storage.collect().condemned}
     storage.wait(DAY)
@@ -370,10 +368,8 @@ def test_a_sweep_that_was_cut_short_is_resumed(
             raise Crash
         deleted.append(where)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(storage.blocks, "delete", crashing)
-        with pytest.raises(Crash):
-            storage.collect()
+    with pytest.raises(Crash):
+        storage.with_blocks(delete=crashing).collect()
     fresh = storage.restarted()
     assert collect.list_runs(fresh.opened)[0].state is RunState.SWEEPING
     fresh.collect()

@@ -41,7 +41,8 @@ class Answers:
     """Breaks the answers of conditional writes of some keys: `lost` before or after applying, or
     `declined` though applied; each once, or for ever."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, kv: Any, kinds: list[str], prefix: bytes) -> None:
+    def __init__(self, storage: Storage, kinds: list[str], prefix: bytes) -> None:
+        kv = storage.ports.kv
         real: Callable[..., Outcome] = kv.set_if
         self.left = kinds
 
@@ -57,45 +58,35 @@ class Answers:
             row = kv.get(partition, key)
             return Declined(row) if kind == "declined" else outcome
 
-        patch.setattr(kv, "set_if", set_if)
+        self.storage = storage.with_kv(set_if=set_if)
 
 
 @pytest.mark.parametrize("prefix", [b"h/", b"lake"], ids=["run", "repository"])
 @pytest.mark.parametrize("kind", ["lost", "applied", "declined"])
-def test_a_lost_answer_changes_nothing(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, kind: str, prefix: bytes
-) -> None:
+def test_a_lost_answer_changes_nothing(storage: Storage, kind: str, prefix: bytes) -> None:
     for _ in range(2):
-        answers = Answers(monkeypatch, storage.ports.kv, [kind], prefix)
-        storage.collect()
+        answers = Answers(storage, [kind], prefix)
+        answers.storage.collect()
         assert not answers.left or prefix == b"lake"
-        monkeypatch.undo()
         storage.wait(DAY)
     runs = collect.list_runs(storage.opened)
     assert [(run.state, run.count) for run in runs] == [(RunState.SWEPT, 1)]
 
 
 @pytest.mark.parametrize("prefix", [b"h/", b"lake"], ids=["run", "repository"])
-def test_a_record_that_cannot_be_written_ends_the_run(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, prefix: bytes
-) -> None:
+def test_a_record_that_cannot_be_written_ends_the_run(storage: Storage, prefix: bytes) -> None:
     before = storage.stored()
-    with monkeypatch.context() as patched:
-        Answers(patched, storage.ports.kv, ["never"], prefix)
-        with pytest.raises(Contended):
-            storage.collect()
+    with pytest.raises(Contended):
+        Answers(storage, ["never"], prefix).storage.collect()
     assert storage.collected() == 1 and before > storage.stored()
 
 
-def test_a_sweep_that_cannot_be_noted_deletes_nothing(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_that_cannot_be_noted_deletes_nothing(storage: Storage) -> None:
     storage.collect()
     storage.wait(DAY)
     before = storage.stored()
-    Answers(monkeypatch, storage.ports.kv, ["never"], b"h/")
     with pytest.raises(Contended):
-        storage.collect()
+        Answers(storage, ["never"], b"h/").storage.collect()
     assert storage.stored() == before
 
 
@@ -168,10 +159,9 @@ def _dies(writes: object) -> None:
 def _metarange_without_commit(storage: Storage) -> str:
     before = storage.stored()
     storage.put(z="orphan")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(storage.ports.kv, "set_many", _dies)
-        with pytest.raises(Conflict):
-            commit.commit(storage.opened, "main", commit.CommitRequest("m", "me"))
+    dying = storage.with_kv(set_many=_dies)
+    with pytest.raises(Conflict):
+        commit.commit(dying.opened, "main", commit.CommitRequest("m", "me"))
     reset.reset(storage.opened, "main")
     files = sorted(name for name in storage.stored() - before if name.startswith("_lakefs/"))
     content = Content(storage.opened, Candidates(names=set(files)))

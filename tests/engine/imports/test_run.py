@@ -1,6 +1,7 @@
 """How import jobs end where the store does not answer, or somebody else ends them first."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from graveler.records import JobState
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from tests.engine.lake import COMMITTER, Lake
+from tests.engine.overridden import Overridden
 
 SOURCE = "mem://bucket/source/"
 REQUEST = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)
@@ -109,17 +111,15 @@ def test_an_end_that_cannot_be_noted_leaves_the_job_to_the_next_start(lake: Lake
     assert [each.id for each in record.free_all(lake.opened)] == [job]
 
 
-def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(lake: Lake) -> None:
     job = submitted(lake)
 
     def broken(prefix: str, after: str, limit: int) -> object:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(lake.ports.blocks, "list", broken)
+    blocks: Any = Overridden(lake.ports.blocks, list=broken)
     with pytest.raises(ZeroDivisionError):
-        run(lake, job)
+        run(Lake(replace(lake.ports, blocks=blocks), lake.repo), job)
     found = importing.status(lake.opened, job)
     assert (found.state, found.error) == (JobState.FAILED, "internal error")
 

@@ -218,9 +218,7 @@ def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
     assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
 
 
-def test_lists_that_the_store_keeps_end_no_purge(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_that_the_store_keeps_end_no_purge(storage: Storage) -> None:
     repo = grown(storage)
     repository.delete(open_repository(storage.ports, repo))
     storage.clock.sleep(2 * DAY)
@@ -231,8 +229,10 @@ def test_lists_that_the_store_keeps_end_no_purge(
             raise Refused("not allowed")
         real(where, version)
 
-    monkeypatch.setattr(storage.blocks, "delete", denied)
-    assert purged(storage) == [True] and everything(storage) == {*FOREIGN, kept}
+    assert purged(storage.with_blocks(delete=denied)) == [True] and everything(storage) == {
+        *FOREIGN,
+        kept,
+    }
 
 
 def test_a_purge_without_time_is_gone_on_with(storage: Storage) -> None:
