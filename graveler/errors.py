@@ -66,6 +66,7 @@ class Code(StrEnum):
     JOB_NOT_FOUND = "job_not_found"
     RULE_NOT_FOUND = "rule_not_found"
     RUN_NOT_FOUND = "run_not_found"
+    PULL_NOT_FOUND = "pull_not_found"
     # AlreadyExists, PreconditionFailed
     REPOSITORY_EXISTS = "repository_exists"
     BRANCH_EXISTS = "branch_exists"
@@ -82,6 +83,9 @@ class Code(StrEnum):
     ADDRESS_NOT_SIGNED = "address_not_signed"
     ADDRESS_INVALID = "address_invalid"
     MERGE_INTO_ITSELF = "merge_into_itself"
+    PULL_ID_INVALID = "pull_id_invalid"
+    PULL_STATE_INVALID = "pull_state_invalid"
+    PULL_SAME_BRANCH = "pull_same_branch"
     STRATEGY_INVALID = "strategy_invalid"
     PARENT_NUMBER_MISSING = "parent_number_missing"
     NO_PARENT = "no_parent"

@@ -21,6 +21,7 @@ MetarangeId = NewType("MetarangeId", str)
 RangeId = NewType("RangeId", str)
 StagingToken = NewType("StagingToken", str)
 JobId = NewType("JobId", str)
+PullId = NewType("PullId", str)
 
 NO_BRANCH = BranchId("")  # names no branch
 NO_COMMIT = CommitId("")  # refers to no commit
@@ -28,6 +29,7 @@ NO_METARANGE = MetarangeId("")  # the empty keyspace, as in the first commit of 
 
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}", re.ASCII)
 _BRANCH = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_]*", re.ASCII)
+_PULL = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _LOCAL = "local://"
 _OWN_SEGMENTS = ("_graveler", "_lakefs")  # reserved: repositories keep their own files below these
 _NAMESPACE = re.compile(r"(s3|local|mem)://[^\s?#%\\\x00-\x1f\x7f]+")
@@ -55,6 +57,16 @@ def parse_branch_id(text: str, field: str = "branch") -> BranchId:
             Code.BRANCH_NAME_INVALID if field == "branch" else "",
         )
     return BranchId(text)
+
+
+def parse_pull_id(text: str) -> PullId:
+    """20 characters of 0-9 and a-v."""
+    if not _PULL.fullmatch(text):
+        raise Invalid(
+            f"pull request id invalid: it must be 20 characters of 0-9 and a-v: {_shown(text)}",
+            Code.PULL_ID_INVALID,
+        )
+    return PullId(text)
 
 
 def parse_tag_id(text: str) -> TagId:

@@ -26,6 +26,7 @@ from graveler.ids import (
     CommitId,
     JobId,
     MetarangeId,
+    PullId,
     RangeId,
     RepositoryId,
     RepositoryUid,
@@ -177,6 +178,7 @@ class Commit(NamedTuple):
     O(log depth) jumps away).
     `linear` is the number of commits before this one, along first parents, up to which each has
     exactly one parent.
+    `mark` is an idempotency key that clients do not see; it is no part of the id.
     """
 
     committer: str
@@ -191,6 +193,7 @@ class Commit(NamedTuple):
     jump_depth: int = 0
     linear: int = 0
     version: int = 1
+    mark: str = ""
 
 
 class CommitEntry(NamedTuple):
@@ -208,6 +211,40 @@ class Tag(NamedTuple):
     rev: int = 1
     deleted: bool = False
     changed_ns: int = 0
+    rest: bytes = b""
+
+
+class PullState(IntEnum):
+    """The state of a pull request."""
+
+    OPEN = 1
+    CLOSED = 2
+    MERGED = 3
+
+
+class PullRequest(NamedTuple):
+    """A proposal to merge the branch `source` into the branch `destination`.
+
+    `closed_ns`: when it was closed or merged; `merged`: the merge commit.
+    `opening`: grows each time that a merged request is opened again; one opening has at most one
+    merge commit.
+    `attempt`: the last merge that began and that may still land, and `since`: a head of the
+    destination that it was not in; both are empty if no merge can land any more.
+    """
+
+    id: PullId
+    title: str
+    description: str
+    author: str
+    source: BranchId
+    destination: BranchId
+    state: PullState
+    created_ns: int
+    closed_ns: int = 0
+    merged: CommitId = NO_COMMIT
+    opening: int = 1
+    since: CommitId = NO_COMMIT
+    attempt: str = ""
     rest: bytes = b""
 
 

@@ -24,6 +24,7 @@ from graveler.ids import (
     CommitId,
     JobId,
     MetarangeId,
+    PullId,
     RangeId,
     RepositoryId,
     RepositoryUid,
@@ -41,6 +42,8 @@ from graveler.records import (
     Fold,
     Job,
     JobState,
+    PullRequest,
+    PullState,
     RangeRef,
     Repository,
     RepositoryState,
@@ -66,7 +69,7 @@ _BRANCHES_KEPT = 1_024
 _DELETION = FORMAT + b"\x12\x10"  # a staged row without a value, with a wid of 16 bytes
 _ENTRIES_KEPT = 8_192
 _ADDRESS_TYPES = {int(kind): kind for kind in AddressType}  # calling the enum takes 3 µs
-_KINDS = (RepositoryState, BranchState, JobState)
+_KINDS = (RepositoryState, BranchState, JobState, PullState)
 _STATES: Any = {kind: {int(m): m for m in kind} for kind in _KINDS}
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -290,6 +293,7 @@ def encode_commit(c: Commit) -> bytes:
             jump_depth=c.jump_depth,
             linear=c.linear,
             version=c.version,
+            mark=c.mark,
         )
     )
 
@@ -310,6 +314,50 @@ def decode_commit(raw: bytes) -> Commit:
         m.jump_depth,
         m.linear,
         m.version,
+        m.mark,
+    )
+
+
+def encode_pull(p: PullRequest) -> bytes:
+    """See `records.PullRequest`."""
+    return _bytes(
+        pb.PullRequest(
+            id=p.id,
+            title=p.title,
+            description=p.description,
+            author=p.author,
+            source=p.source,
+            destination=p.destination,
+            state=int(p.state),
+            created_ns=p.created_ns,
+            closed_ns=p.closed_ns,
+            merged=p.merged,
+            opening=p.opening,
+            since=p.since,
+            attempt=p.attempt,
+        ),
+        p.rest,
+    )
+
+
+def decode_pull(raw: bytes) -> PullRequest:
+    """Raises `Corrupt`."""
+    m = _record(pb.PullRequest, raw, "pull request")
+    return PullRequest(
+        PullId(m.id),
+        m.title,
+        m.description,
+        m.author,
+        BranchId(m.source),
+        BranchId(m.destination),
+        _enum(PullState, m.state, "pull request"),
+        m.created_ns,
+        m.closed_ns,
+        CommitId(m.merged),
+        m.opening,
+        CommitId(m.since),
+        m.attempt,
+        _rest(m),
     )
 
 

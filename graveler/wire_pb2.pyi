@@ -112,7 +112,7 @@ class Branch(_message.Message):
     def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version")
+    __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version", "mark")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +132,7 @@ class Commit(_message.Message):
     JUMP_DEPTH_FIELD_NUMBER: _ClassVar[int]
     LINEAR_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
     committer: str
     message: str
     created_ns: int
@@ -144,7 +145,8 @@ class Commit(_message.Message):
     jump_depth: int
     linear: int
     version: int
-    def __init__(self, committer: _Optional[str] = ..., message: _Optional[str] = ..., created_ns: _Optional[int] = ..., metarange: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., parents: _Optional[_Iterable[str]] = ..., generation: _Optional[int] = ..., depth: _Optional[int] = ..., jump: _Optional[str] = ..., jump_depth: _Optional[int] = ..., linear: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+    mark: str
+    def __init__(self, committer: _Optional[str] = ..., message: _Optional[str] = ..., created_ns: _Optional[int] = ..., metarange: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., parents: _Optional[_Iterable[str]] = ..., generation: _Optional[int] = ..., depth: _Optional[int] = ..., jump: _Optional[str] = ..., jump_depth: _Optional[int] = ..., linear: _Optional[int] = ..., version: _Optional[int] = ..., mark: _Optional[str] = ...) -> None: ...
 
 class Tag(_message.Message):
     __slots__ = ("commit", "rev", "deleted", "changed_ns")
@@ -315,3 +317,33 @@ class User(_message.Message):
     friendly_name: str
     created_ns: int
     def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., email: _Optional[str] = ..., friendly_name: _Optional[str] = ..., created_ns: _Optional[int] = ...) -> None: ...
+
+class PullRequest(_message.Message):
+    __slots__ = ("id", "title", "description", "author", "source", "destination", "state", "created_ns", "closed_ns", "merged", "opening", "since", "attempt")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    AUTHOR_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_NS_FIELD_NUMBER: _ClassVar[int]
+    MERGED_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    title: str
+    description: str
+    author: str
+    source: str
+    destination: str
+    state: int
+    created_ns: int
+    closed_ns: int
+    merged: str
+    opening: int
+    since: str
+    attempt: str
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., author: _Optional[str] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ..., state: _Optional[int] = ..., created_ns: _Optional[int] = ..., closed_ns: _Optional[int] = ..., merged: _Optional[str] = ..., opening: _Optional[int] = ..., since: _Optional[str] = ..., attempt: _Optional[str] = ...) -> None: ...

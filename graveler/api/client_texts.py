@@ -112,6 +112,14 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     # garbage collection
     (ANY, Code.RULE_NOT_FOUND): "not found",
     ("prepareGarbageCollectionCommits", Code.RULE_NOT_FOUND): "get gc rules: not found",
+    # pull requests
+    (ANY, Code.PULL_ID_INVALID): f"argument pullRequestID: pull request id: {_INVALID}",
+    (ANY, Code.PULL_NOT_FOUND): "pull request not found",
+    (ANY, Code.PULL_STATE_INVALID): "bad pull request status",
+    (ANY, Code.PULL_SAME_BRANCH): "source and destination branches are the same: same branch "
+    "validation error",
+    ("createPullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("mergePullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
     # jobs and hooks
     (ANY, Code.JOB_NOT_FOUND): "not found",
     (ANY, Code.RUN_NOT_FOUND): "not found: not found",

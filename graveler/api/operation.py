@@ -53,7 +53,7 @@ OPEN: Final = frozenset(("healthCheck", "getSetupState", "setup", "login", "getA
 FOR_EVERY_CALLER: Final = frozenset(("postStatsEvents",))
 
 _SEGMENT: Final = re.compile(r"\{(\w+)\}")
-_METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE"))
+_METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _WITHOUT_BODY: Final = frozenset(("GET", "HEAD"))
 
 

@@ -6,10 +6,10 @@ is in the collection; a new module is added to `_MODULES`.
 
 from typing import Final
 
-from graveler.api import actions, branches, preparation, retention_rules, symlinks
+from graveler.api import actions, branches, preparation, pulls, retention_rules, symlinks
 from graveler.api.operation import Operation
 
-_MODULES: Final = (actions, branches, preparation, retention_rules, symlinks)
+_MODULES: Final = (actions, branches, preparation, pulls, retention_rules, symlinks)
 
 OPERATIONS: Final = tuple(
     value for module in _MODULES for value in vars(module).values() if isinstance(value, Operation)

@@ -9,6 +9,7 @@ One package holds the verbs of one subject:
     commits/       commit, merge, revert, reset, log, diff: verbs that move or compare heads
     objects/       upload, read, list, copy and delete objects on a branch
     names/         branches and tags
+    pulls/         pull requests
     repositories/  create, find, delete, verify and purge repositories
     imports/       add objects of other buckets and folders to a branch, without a copy
     bulk/          turn ranges that a cluster wrote into one commit

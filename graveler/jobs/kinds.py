@@ -18,6 +18,7 @@ from graveler.engine.imports import run
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
+from graveler.engine.pulls import merge as pulls
 from graveler.errors import Conflict, NoChanges, NotFound
 from graveler.jobs import commit, copy, orders, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
@@ -45,6 +46,11 @@ def _merge(task: Task) -> Landed:
     branch = task.job.branch
     merged = merge.merge(task.repo, source, branch, request, force=force)
     return CommitEntry(merged, commit_of(task.repo, merged))
+
+
+def _pull(task: Task) -> Landed:
+    task.pulse.land(0)
+    return pulls.merge(task.repo, *orders.pull_request(task.order))
 
 
 def _import(task: Task) -> Landed:
@@ -112,6 +118,7 @@ STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.COMMIT: _commit,
     orders.MERGE: _merge,
+    orders.PULL: _pull,
     orders.IMPORT: _import,
     orders.COLLECT: _collect,
     orders.DUMP: _dump,

@@ -20,6 +20,7 @@ from graveler.wire import decode_entry, encode_entry
 
 COMMIT: Final = "commit"
 MERGE: Final = "merge"
+PULL: Final = "pull"
 COLLECT: Final = "gc"
 COPY: Final = "copy"
 DUMP: Final = "dump"
@@ -94,6 +95,17 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
     if request.resolutions:  # requests without any have the ids that they always had
         fields["resolutions"] = dict(request.resolutions)
     return JobRequest(MERGE, branch, fields)
+
+
+def pull_asked(branch: str, pull: str, committer: str) -> JobRequest:
+    """The request to merge a pull request into `branch`.  Pure."""
+    return JobRequest(PULL, branch, {"pull": pull, "committer": committer})
+
+
+def pull_request(order: JobOrder) -> tuple[str, str]:
+    """The pull request to merge, and the committer.  Pure."""
+    fields = json.loads(order.body)
+    return fields["pull"], fields["committer"]
 
 
 def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:

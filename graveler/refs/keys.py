@@ -23,6 +23,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
     l/       upload addresses                   u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
+    p/ o/    pull requests, and by branch those that may be open
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
 
@@ -31,7 +32,7 @@ Only this module spells these bytes, except those of staged rows.  Pure; for thi
 
 from graveler import limits
 from graveler.identity import shard
-from graveler.ids import BranchId, CommitId, JobId, StagingToken, TagId
+from graveler.ids import BranchId, CommitId, JobId, PullId, StagingToken, TagId
 from graveler.records import Repository
 
 REPOSITORIES = b"repos"
@@ -55,6 +56,8 @@ METADATA = b"m/"
 CONDEMNED = b"g/"
 UNREACHED = b"u/"
 RUNS = b"h/"
+PULLS = b"p/"
+OPEN_PULLS = b"o/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
 ACTION_RUNS = b"a/r/"
@@ -141,6 +144,14 @@ def branch_runs_prefix(branch: BranchId) -> bytes:
 
 def commit_runs_prefix(commit: CommitId) -> bytes:
     return ACTION_RUNS_OF_COMMIT + f"{commit}/".encode()
+
+
+def pull_key(pull: PullId) -> bytes:
+    return PULLS + pull.encode()
+
+
+def open_pull_key(branch: BranchId, pull: PullId) -> bytes:
+    return OPEN_PULLS + f"{branch}/{pull}".encode()
 
 
 def watch_prefix(repository: Repository) -> bytes:

@@ -15,6 +15,7 @@ SUBJECTS = (
     "repo",
     "seed",
     "protection",
+    "pull",
     "gc",
     "dump",
     "restore",

@@ -200,6 +200,7 @@ def _drawn(
         metarange=metarange,
         metadata=metadata,
         parents=parents[:1] if request.squash else parents,
+        mark="" if request.once is ABSENT or request.once.key else request.once.value,
     )
 
 

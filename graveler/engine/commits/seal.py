@@ -115,8 +115,9 @@ def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iter
 class Once(NamedTuple):
     """An idempotency key: the commit that carries it is made once, even if requests are repeated.
 
-    `key` and `value` are a pair of the commit's metadata.  `since` is a head of the branch from
-    before the first request, so it is never the commit itself.
+    `key` and `value` are a pair of the commit's metadata; with an empty `key`, `value` is the
+    commit's mark, which clients do not see.  `since` is a head of the branch from before the first
+    request, so it is never the commit itself.
     """
 
     key: str
@@ -137,7 +138,8 @@ def find_by_key(
     if once is ABSENT or once.since == head:
         return ABSENT
     for entry in history_until(repo, head, once.since):
-        is_marked = entry.commit.metadata.get(once.key) == once.value
-        if is_marked and entry.id != once.since:
+        commit = entry.commit
+        carried = commit.metadata.get(once.key) if once.key else commit.mark
+        if carried == once.value and entry.id != once.since:
             return entry
     return ABSENT

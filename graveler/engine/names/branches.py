@@ -22,6 +22,7 @@ from graveler.engine.ports import (
     check_writable,
     operation_deadline,
 )
+from graveler.engine.pulls.requests import close_all
 from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import NO_COMMIT, BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState
@@ -49,7 +50,8 @@ def create_branch(
     Uncommitted changes of the source are not copied.
     Errors: `AlreadyExists` (a branch, tag or commit has the name), `NotFound` (no such source),
     `Gone` (the commit has expired), `HookFailed`, `Invalid`, `Refused`, `OutcomeUnknown`.
-    Cost: 2 KV requests, and the resolution of `source`.
+    Cost: 2 KV requests, and the resolution of `source`; for the name of a deleted branch, those of
+    `pulls.requests.close_all` too.
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
@@ -61,6 +63,8 @@ def create_branch(
     holding = holders(repo.kv, repo.record, branch)
     _check_free(holding, branch)
     seen = holding.branch
+    if seen is not ABSENT:  # a deletion that did not end may have left requests of the old branch
+        close_all(repo, branch)
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
     pending = _gated(repo, CREATE_BRANCH, branch, commit_id)
@@ -136,8 +140,10 @@ def list_branches(
 def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> None:
     """Delete the branch and its uncommitted changes; its commits stay.  Atomic.
 
+    Then its open pull requests are closed; after a crash in between, the same call, a creation of
+    the name or the janitor closes them.
     Errors: `NotFound`, `Refused` (the default branch, a read-only repository), `HookFailed`,
-    `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests.
+    `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests, and those of `pulls.requests.close_all`.
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
@@ -156,6 +162,8 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             if seen is ABSENT or not seen.branch.live:
                 if tried:
                     break  # it existed when this call began: this call or another one deleted it
+                if seen is not ABSENT:  # an earlier call may have died before it closed them
+                    close_all(repo, branch)
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
             record = seen.branch
             if record.commit != gated:
@@ -176,6 +184,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
         else:
             raise given_up(repo, branch, last, "branch deletion")
     repo.hooks.landed(repo, pending)
+    close_all(repo, branch)
 
 
 __all__ = [

@@ -22,6 +22,7 @@ from graveler.block import address
 from graveler.block.adapter import Target
 from graveler.engine.jobs.record import BULK
 from graveler.engine.ports import OpenRepository
+from graveler.engine.pulls.requests import close_all
 from graveler.errors import Refused
 from graveler.ids import BranchId, StagingToken
 from graveler.records import ABSENT, Job
@@ -211,6 +212,8 @@ def _purge_names(now: _Round) -> int:
     for at in range(0, len(old), limits.kv_batch_count_max):
         if not now.goes_on():
             return at
+        for branch in purge.branches_of(old[at : at + limits.kv_batch_count_max]):
+            close_all(repo, branch)  # of a deletion that did not end
         purge.remove(repo.kv, repo.record, old[at : at + limits.kv_batch_count_max])
     return len(old)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from graveler import wire
 from graveler.errors import OutcomeUnknown
+from graveler.ids import BranchId
 from graveler.kv.store import Matches, Row, Store
 from graveler.records import Repository
 from graveler.refs import rows
@@ -45,6 +46,12 @@ def list_names(kv: Store, repository: Repository) -> Iterator[Name]:
 def _rows(kv: Store, repository: Repository, kind: bytes) -> Iterator[tuple[bytes, Row]]:
     stretch = rows.Stretch(space(repository), kind)
     return ((kind + name.encode(), row) for name, row in rows.rows(kv, stretch))
+
+
+def branches_of(names: Sequence[Name]) -> list[BranchId]:
+    """The branches among these names.  Pure."""
+    keys = [name.key for name in names if name.key.startswith(BRANCHES)]
+    return [BranchId(key.removeprefix(BRANCHES).decode()) for key in keys]
 
 
 def note_time(kv: Store, repository: Repository, name: Name, now_ns: int, stamp: bytes) -> None:

@@ -1,0 +1,313 @@
+"""The merge of a pull request: one commit for an opening, under races, retries and lost answers."""
+
+from contextlib import suppress
+
+import pytest
+
+from graveler.engine.commits import reset
+from graveler.engine.names import branches, tags
+from graveler.engine.repositories import repository, rules
+from graveler.errors import (
+    Code,
+    Contended,
+    DirtyBranch,
+    GravelerError,
+    Invalid,
+    MergeConflict,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
+from graveler.ids import NO_COMMIT
+from graveler.kv.counter import ObservedStore
+from graveler.records import PullState
+from graveler.requests import Counts
+from graveler.testing.faults import Fault, FaultyStore, nth
+from graveler.testing.interposer import InterposedStore, Script
+from tests.engine.lake import Lake, new_lake
+from tests.engine.pulls.world import merged, merges, opened, seen, state, update
+
+FAULTS = [Fault.REFUSED, Fault.DROPPED, Fault.LOST, Fault.REPEATED, Fault.LATE]
+
+
+def ground() -> Lake:
+    lake = new_lake()
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.commit_of("dev", b="2")
+    lake.commit_of(c="3")
+    return lake
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return ground()
+
+
+def test_a_merge_lands_and_the_request_names_its_commit(lake: Lake) -> None:
+    pull = opened(lake)
+    landed = merged(lake, pull)
+    assert lake.head() == landed
+    assert lake.tree() == {"a": "1", "b": "2", "c": "3"}
+    now = seen(lake, pull)
+    assert (now.state, now.merged) == (PullState.MERGED, landed)
+    assert now.closed_ns > now.created_ns
+    assert (now.since, now.attempt) == (NO_COMMIT, "")
+    assert merges(lake) == [f"pull/{pull}/1"]
+
+
+def test_a_request_that_is_not_open_is_not_merged(lake: Lake) -> None:
+    pull = opened(lake)
+    update(lake, pull, state=PullState.CLOSED)
+    for _ in range(2):
+        with pytest.raises(Invalid) as error:
+            merged(lake, pull)
+        assert error.value.code is Code.PULL_STATE_INVALID
+        update(lake, pull, state=PullState.OPEN)
+        if state(lake, pull) is PullState.OPEN and not merges(lake):
+            merged(lake, pull)
+            with pytest.raises(Invalid):
+                merged(lake, pull)
+            break
+    assert len(merges(lake)) == 1
+
+
+def test_a_conflict_leaves_the_request_open_and_names_the_paths(lake: Lake) -> None:
+    lake.commit_of(b="other")
+    pull = opened(lake)
+    before = seen(lake, pull)
+    with pytest.raises(MergeConflict) as conflict:
+        merged(lake, pull)
+    assert conflict.value.paths == ("b",)
+    assert seen(lake, pull) == before
+    lake.commit_of("dev", b="other")
+    merged(lake, pull)
+    assert state(lake, pull) is PullState.MERGED
+
+
+def test_other_refusals_leave_the_request_as_it_was(lake: Lake) -> None:
+    pull = opened(lake)
+    before = seen(lake, pull)
+    lake.put("x", "1")
+    with pytest.raises(DirtyBranch):
+        merged(lake, pull)
+    reset.reset(lake.opened, "main")
+    lake.merge("dev")
+    with pytest.raises(NoChanges):
+        merged(lake, pull)
+    assert seen(lake, pull) == before
+
+
+def test_a_protected_destination_takes_a_pull_request(lake: Lake) -> None:
+    rules.set_all(lake.opened, ["main"])
+    pull = opened(lake)
+    assert merged(lake, pull) == lake.head()
+
+
+def test_a_merged_request_that_is_opened_again_is_merged_once_more(lake: Lake) -> None:
+    pull = opened(lake)
+    merged(lake, pull)
+    update(lake, pull, state=PullState.OPEN)
+    now = seen(lake, pull)
+    assert (now.opening, now.merged, now.closed_ns) == (2, NO_COMMIT, 0)
+    with pytest.raises(NoChanges):
+        merged(lake, pull)
+    lake.commit_of("dev", d="4")
+    merged(lake, pull)
+    assert merges(lake) == [f"pull/{pull}/2", f"pull/{pull}/1"]
+
+
+@pytest.mark.parametrize(("moment", "error"), [("get", Invalid), ("set_if", NotFound)])
+def test_a_tag_does_not_stand_for_a_deleted_source(
+    lake: Lake, moment: str, error: type[GravelerError]
+) -> None:
+    pull = opened(lake)
+    slow, script = lake.interposed()
+
+    def replace_source() -> None:
+        tip = lake.head("dev")
+        branches.delete_branch(lake.opened, "dev")
+        tags.create_tag(lake.opened, "dev", tip)
+
+    script.after(moment, replace_source)
+    with pytest.raises(error):
+        merged(slow, pull)
+    assert merges(lake) == []
+    assert state(lake, pull) is PullState.CLOSED
+
+
+def test_a_read_only_repository_merges_none(lake: Lake) -> None:
+    new = repository.NewRepository("kept", "mem://bucket/kept", read_only=True)
+    kept = Lake(lake.ports, repository.create(lake.ports, new))
+    with pytest.raises(Refused):
+        merged(kept, "0" * 20)
+
+
+# ---- lost answers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_request_goes_wrong_and_there_is_one_merge(fault: Fault) -> None:
+    numbers = 0
+    for number in range(1, 40):
+        lake = ground()
+        pull = opened(lake)
+        store = FaultyStore(lake.ports.kv, nth({number: fault}))
+        broken, landed = lake.with_kv(lambda _, store=store: store), ""  # type: ignore[misc]
+        try:
+            landed = merged(broken, pull)
+        except Unavailable as error:
+            if not isinstance(error, OutcomeUnknown):
+                assert merges(lake) == [], number
+        if store.requests < number:
+            break
+        numbers += 1
+        if landed:
+            assert seen(lake, pull).merged == landed
+        store.land()
+        lake.commit_of(later="1")  # the head is another one by now
+        store.land()
+        try:
+            merged(lake.another_process(), pull)
+        except Invalid as error:
+            assert error.code is Code.PULL_STATE_INVALID
+        assert state(lake, pull) is PullState.MERGED
+        assert merges(lake) == [f"pull/{pull}/1"], number
+        assert lake.tree()["b"] == "2"
+    assert numbers > 8
+
+
+def test_a_merge_that_died_after_its_swap_is_found(lake: Lake) -> None:
+    pull = opened(lake)
+    slow, script = lake.interposed()
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    script.after("set_if", die, nth=2)  # the note, then the branch
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    landed = lake.head()
+    assert state(lake, pull) is PullState.OPEN
+    lake.commit_of("dev", more="1")
+    lake.commit_of(later="1")
+    assert merged(lake, pull) == landed
+    assert seen(lake, pull).merged == landed
+    assert "more" not in lake.tree()
+
+
+def test_a_merge_that_was_closed_meanwhile_is_merged(lake: Lake) -> None:
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    script.before("set_if", lambda: update(lake, pull, state=PullState.CLOSED), nth=2)
+    merged(slow, pull)
+    assert state(lake, pull) is PullState.MERGED
+
+
+@pytest.mark.parametrize("verb", ["get", "set_if", "set_many", "scan"])
+@pytest.mark.parametrize("nth_call", range(1, 6))
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_of_two_merges_at_once_one_lands(verb: str, nth_call: int, moment: str) -> None:
+    lake = ground()
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    landed: list[str] = []
+
+    def rival() -> None:
+        with suppress(Invalid):  # it may be merged already
+            landed.append(merged(lake.another_process(), pull))
+        lake.commit_of("dev", late="1")
+
+    act = script.before if moment == "before" else script.after
+    act(verb, rival, nth_call)
+    try:
+        landed.append(merged(slow, pull))
+    except Invalid as error:
+        assert error.code is Code.PULL_STATE_INVALID
+    assert len(set(landed)) == 1
+    assert merges(lake) == [f"pull/{pull}/1"]
+    assert seen(lake, pull).merged == landed[0]
+
+
+def test_a_slow_merge_does_not_land_beside_a_later_one_of_a_reset_source(lake: Lake) -> None:
+    """The later merge takes another source, and the slow one would have something to merge."""
+    pull = opened(lake)
+    slow, script = lake.interposed()
+
+    def rival() -> None:
+        reset.hard_reset(lake.opened, "dev", "dev~")
+        lake.commit_of("dev", other="1")
+        merged(lake, pull)
+
+    script.before("set_if", rival, nth=2)
+    assert merged(slow, pull) == lake.head()
+    assert merges(lake) == [f"pull/{pull}/1"]
+    assert "other" in lake.tree() and "b" not in lake.tree()
+
+
+def test_a_note_stays_while_another_attempt_may_be_under_way(lake: Lake) -> None:
+    pull = opened(lake)
+    first, script = lake.interposed()
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    script.after("set_if", die)
+    with pytest.raises(KeyboardInterrupt):
+        merged(first, pull)
+    noted = seen(lake, pull)
+    assert noted.attempt and noted.since == lake.head()
+    lake.put("dirty", "1")
+    lake_head = lake.head()
+    with pytest.raises(DirtyBranch):
+        merged(lake, pull)
+    later = seen(lake, pull)
+    assert later.attempt not in ("", noted.attempt)
+    assert later.since == lake_head
+
+
+def test_a_note_that_cannot_be_removed_does_no_harm(lake: Lake) -> None:
+    lake.put("dirty", "1")
+    pull = opened(lake)
+    refused: list[int] = []
+
+    def plan(number: int, verb: str) -> Fault:
+        refused.extend([number] * (verb == "set_if"))
+        return Fault.REFUSED if verb == "set_if" and len(refused) > 1 else Fault.NONE
+
+    with pytest.raises((DirtyBranch, GravelerError)):
+        merged(lake.with_kv(lambda kv: FaultyStore(kv, plan)), pull)
+    reset.reset(lake.opened, "main")
+    merged(lake, pull)
+    assert merges(lake) == [f"pull/{pull}/1"]
+
+
+def test_a_request_that_keeps_changing_is_given_up(lake: Lake) -> None:
+    pull = opened(lake)
+    script = Script()
+    titles = iter(range(1_000))
+
+    class Busy(InterposedStore):
+        def set_if(self, partition: bytes, key: bytes, *rest: object) -> object:  # type: ignore[override]
+            if key.startswith(b"p/"):
+                update(lake, pull, title=f"{next(titles)}")
+            return super().set_if(partition, key, *rest)  # type: ignore[arg-type]
+
+    busy = lake.with_kv(lambda kv: Busy(kv, script))
+    with pytest.raises(Contended):
+        merged(busy, pull)
+    assert merges(lake) == []
+
+
+def test_what_a_merge_costs(lake: Lake) -> None:
+    counts = Counts()
+    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    first, second = opened(lake), opened(lake)
+    merged(counted, first)
+    lake.commit_of("dev", d="1")
+    before = counts.snapshot()
+    merged(counted, second)
+    cost = dict(counts.since(before))
+    assert cost == {"get": 8, "scan": 1, "set_many": 1, "set_if": 3}
