@@ -15,10 +15,11 @@ from graveler.engine.gc.content import Content
 from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
 from graveler.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown
-from graveler.kv.store import Declined, Outcome
+from graveler.kv.store import Declined, Outcome, ScanPage
 from graveler.records import ABSENT, AddressType
 from graveler.refs.gc.retention import Retention
 from graveler.refs.gc.runs import RunState
+from graveler.refs.keys import COMMITS
 from graveler.refs.names import repositories
 from tests.engine.storage import DAY, Storage, new_storage
 
@@ -130,20 +131,18 @@ def test_a_repository_that_is_deleted_meanwhile(
     assert storage.stored() == before
 
 
-def test_what_is_committed_behind_the_list_is_found_by_its_ref(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = marking.commits.list_all  # type: ignore[attr-defined]
+def test_what_is_committed_behind_the_list_is_found_by_its_ref(storage: Storage) -> None:
+    late = ["late", "later"]
 
-    def late(*arguments: Any) -> list[Any]:
-        found = list(real(*arguments))
-        storage.commit(a="late")
-        storage.commit(a="later")
-        return found
+    def scan(partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        page = storage.ports.kv.scan(partition, start, end, limit)
+        if start.startswith(COMMITS):
+            while late:
+                storage.commit(a=late.pop(0))
+        return page
 
-    with monkeypatch.context() as patched:
-        patched.setattr(marking.commits, "list_all", late)  # type: ignore[attr-defined]
-        found = storage.collect(delete=False)
+    found = storage.with_kv(scan=scan).collect(delete=False)
+    assert not late
     assert (found.commits, found.kept) == (5, 3)
     assert storage.collected() == 1
     assert storage.read("main~1", "a") == b"late"
