@@ -12,7 +12,7 @@ from graveler.engine.jobs import record as jobs
 from graveler.engine.upkeep import janitor
 from graveler.errors import NotFound
 from graveler.hooks import run_pages
-from graveler.records import JobState
+from graveler.records import ABSENT, JobState
 from graveler.refs.hooks import runs
 from graveler.refs.hooks.runs import ActionRun, HookRun
 from tests.engine.lake import Lake
@@ -41,8 +41,8 @@ def test_the_janitor_forgets_old_runs_with_their_logs() -> None:
     assert janitor.sweep(lake.opened).runs == 1
     assert list(runs.every(lake.ports.kv, lake.repo)) == [young]
     for filters in ({"branch": "main"}, {"commit": young.commit}):
-        branch = lake.repo.default_branch if "branch" in filters else runs.ABSENT
-        commit = young.commit if "commit" in filters else runs.ABSENT
+        branch = lake.repo.default_branch if "branch" in filters else ABSENT
+        commit = young.commit if "commit" in filters else ABSENT
         page, more = run_pages.page(lake.opened, branch, commit, "", 10)
         assert (list(page), more) == ([young], False)
     assert run_pages.output(lake.opened, young.id, "0000_0000") == b"log"

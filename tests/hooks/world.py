@@ -77,6 +77,10 @@ class World:
         message = JobMessage(self.lake.repo.id, job)
         worker.run(self.lake.another_process().ports, self.queue, message)
 
+    def run_job_here(self, message: Message) -> None:
+        """A worker with the ports of this world runs the job."""
+        worker.run(self.lake.ports, self.queue, message)
+
     def action(self, file: str, text: str, branch: str = "main") -> None:
         upload(self.lake, f"_lakefs_actions/{file}", text, branch)
 

@@ -1,0 +1,124 @@
+"""A service that must answer soon leaves hooks of commits and merges to a worker."""
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from graveler.engine.commits import commit, merge
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.commits.records import commit_of
+from graveler.engine.ports import OpenRepository
+from graveler.errors import HookFailed
+from graveler.jobs import handover, worker
+from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
+from graveler.jobs.orders import commit_asked, merge_asked
+from graveler.jobs.queue import Message
+from graveler.records import CommitEntry
+from tests.engine.lake import Lake
+from tests.hooks.test_gate import _prepared
+from tests.hooks.world import OtherSide, World
+
+
+@dataclass
+class WorkersThread:
+    """A queue whose messages another thread works on at once."""
+
+    lake: Lake
+
+    def enqueue(self, message: Message) -> None:
+        thread = threading.Thread(
+            name="worker", target=worker.run, args=(self.lake.ports, self, message)
+        )
+        thread.start()
+        thread.join()
+
+
+def _world() -> tuple[World, list[str]]:
+    """A world, and the names of the threads in which hooks run."""
+    threads: list[str] = []
+
+    def answer(told: dict[str, str]) -> int:
+        threads.append(threading.current_thread().name)
+        return 403 if told.get("commit_message") == "temp" else 200
+
+    world = _prepared(OtherSide(), "pre-commit", "pre-merge", "prepare-commit")
+    world.side.answer = answer
+    return world, threads
+
+
+def _due(world: World, patience: Patience) -> Deadlines:
+    return patience.since(world.lake.ports.clock.steady_seconds())
+
+
+def _commit(world: World, message: str, patience: Patience) -> CommitEntry:
+    request = CommitRequest(message, "c")
+
+    def direct(repo: OpenRepository) -> CommitEntry:
+        return commit.commit(repo, "main", request)
+
+    desk = Desk(world.lake.opened, WorkersThread(world.lake))
+    order = commit_asked("main", request, force=False)
+    return handover.attend(desk, order, _due(world, patience), direct)
+
+
+SOON = Patience(hand_over_seconds=1_000.0, answer_seconds=1_000.0)
+
+
+def test_a_worker_runs_the_hooks_of_a_commit() -> None:
+    world, threads = _world()
+    world.lake.put("new", "1")
+    entry = _commit(world, "m", SOON)
+    assert world.lake.head() == entry.id
+    assert threads == ["worker", "worker"]  # prepare-commit and pre-commit
+
+
+def test_the_veto_of_a_worker_is_the_answer() -> None:
+    world, threads = _world()
+    world.lake.put("new", "1")
+    before = world.lake.head()
+    for _ in range(2):  # the same request again asks the hooks again
+        with pytest.raises(HookFailed, match="prepare-commit hook aborted") as failed:
+            _commit(world, "temp", SOON)
+        assert failed.value.fields["event"] == "prepare-commit"
+    assert world.lake.head() == before
+    assert threads == ["worker", "worker"]
+
+
+def test_a_worker_runs_the_hooks_of_a_merge() -> None:
+    world, threads = _world()
+
+    def direct(repo: OpenRepository) -> CommitEntry:
+        merged = merge.merge(repo, "dev", "main", MergeRequest("c"))
+        return CommitEntry(merged, commit_of(repo, merged))
+
+    desk = Desk(world.lake.opened, WorkersThread(world.lake))
+    order = merge_asked("dev", "main", MergeRequest("c"), force=False)
+    entry = handover.attend(desk, order, _due(world, SOON), direct)
+    assert world.lake.head() == entry.id
+    assert threads == ["worker"]
+
+
+def test_a_service_without_time_limits_runs_them_itself() -> None:
+    world, threads = _world()
+    world.lake.put("new", "1")
+    _commit(world, "m", AT_ONCE)
+    assert threads == [threading.current_thread().name] * 2
+
+
+def test_a_commit_that_no_action_waits_for_needs_no_worker() -> None:
+    world, threads = _world()
+    world.lake.put("new", "1", "dev")
+    world.lake.delete("_lakefs_actions/check.yaml", "dev")
+    world.lake.commit("no gate", "dev")
+    threads.clear()
+    world.lake.put("newer", "1", "dev")
+    request = CommitRequest("m", "c")
+    desk = Desk(world.lake.opened, WorkersThread(world.lake))
+
+    def direct(repo: OpenRepository) -> CommitEntry:
+        return commit.commit(repo, "dev", request)
+
+    handover.attend(desk, commit_asked("dev", request, force=False), _due(world, SOON), direct)
+    assert threads == []

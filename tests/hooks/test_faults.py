@@ -1,0 +1,127 @@
+"""Each request to the store goes wrong in turn while hooks run: no half-made change, no lost event.
+
+After a failure the branch shows what it showed before, or what the verb was to bring about.  Then
+all jobs that are on record run: the post-event has been sent if, and only if, the change is there.
+"""
+
+import contextlib
+
+import pytest
+
+from graveler import limits
+from graveler.engine import hooks as events
+from graveler.errors import GravelerError, HookFailed, OutcomeUnknown, Unavailable
+from graveler.jobs.queue import announcing
+from graveler.refs.jobs import record as job_records
+from graveler.testing.faults import Fault, FaultyStore, nth
+from tests.engine.lake import Lake
+from tests.hooks.test_gate import CALLS, _prepared, _shown
+from tests.hooks.world import OtherSide, World
+
+KINDS = (Fault.REFUSED, Fault.DROPPED, Fault.LOST)
+REQUEST_COUNT_MAX = 40
+
+
+def _ground(kind: str) -> World:
+    world = _prepared(OtherSide(), f"pre-{kind}", f"post-{kind}")
+    if kind == events.COMMIT:
+        world.lake.put("new", "1")
+    return world
+
+
+def _call(kind: str, lake: Lake) -> None:
+    if kind == events.COMMIT:
+        lake.commit("m")
+    else:
+        CALLS[kind](lake)
+
+
+def _faulty(world: World, number: int, fault: Fault) -> tuple[Lake, FaultyStore]:
+    stores: list[FaultyStore] = []
+
+    def wrap(kv: object) -> FaultyStore:
+        stores.append(FaultyStore(kv, nth({number: fault})))  # type: ignore[arg-type]
+        return stores[0]
+
+    lake = world.lake.with_kv(wrap)
+    return Lake(announcing(lake.ports, world.queue), lake.repo), stores[0]
+
+
+def _run_all_jobs(world: World) -> None:
+    """Every job that is on record, announced or not."""
+    world.queue.messages.clear()
+    for seen in list(job_records.list_all(world.lake.ports.kv, world.lake.repo)):
+        if not seen.job.ended:
+            world.run_job(seen.job.id)
+
+
+@pytest.mark.parametrize("fault", KINDS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("kind", CALLS)
+def test_one_request_goes_wrong(kind: str, fault: Fault) -> None:
+    for number in range(1, REQUEST_COUNT_MAX):
+        world = _ground(kind)
+        before = _shown(world.lake)
+        lake, store = _faulty(world, number, fault)
+        error: GravelerError | None = None
+        try:
+            _call(kind, lake)
+        except Unavailable as caught:
+            error = caught
+        is_made = _shown(world.lake) != before
+        if error is None:
+            assert is_made, (number, "answered, and not made")
+        elif not isinstance(error, OutcomeUnknown):
+            assert not is_made, (number, "refused, and made")
+        _run_all_jobs(world)
+        assert (f"post-{kind}" in world.side.events) == is_made, number
+        if not is_made:
+            _call(kind, world.lake)  # a repetition does no harm
+            assert _shown(world.lake) != before
+        if store.requests < number:
+            return
+    raise AssertionError(f"more than {REQUEST_COUNT_MAX} requests")
+
+
+@pytest.mark.parametrize("fault", KINDS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("kind", [events.COMMIT, events.MERGE, events.DELETE_BRANCH])
+def test_one_request_goes_wrong_while_a_hook_vetoes(kind: str, fault: Fault) -> None:
+    for number in range(1, REQUEST_COUNT_MAX):
+        world = _ground(kind)
+        before = _shown(world.lake)
+        world.side.answer = lambda told: 403
+        lake, store = _faulty(world, number, fault)
+        with pytest.raises((HookFailed, Unavailable)):
+            _call(kind, lake)
+        assert _shown(world.lake) == before, number
+        _run_all_jobs(world)
+        assert f"post-{kind}" not in world.side.events
+        if store.requests < number:
+            return
+    raise AssertionError(f"more than {REQUEST_COUNT_MAX} requests")
+
+
+@pytest.mark.parametrize("fault", KINDS, ids=lambda fault: fault.name)
+def test_one_request_of_a_worker_goes_wrong(fault: Fault) -> None:
+    """The job is delivered again, and ends."""
+    for number in range(1, REQUEST_COUNT_MAX):
+        world = _ground(events.CREATE_TAG)
+        _call(events.CREATE_TAG, world.lake)
+        (message,) = world.queue.messages
+        lake, store = _faulty(world, number, fault)
+        with contextlib.suppress(GravelerError):
+            World(lake, world.side, world.queue).run_job_here(message)
+        now_ns = lake.ports.clock.now_ns()
+        for seen in list(job_records.list_all(world.lake.ports.kv, world.lake.repo)):
+            if not seen.job.ended:  # its lease runs out
+                past = now_ns - 2 * limits.job_lease_seconds * limits.SECOND_NS
+                job_records.put(
+                    world.lake.ports.kv, world.lake.repo, seen.job._replace(updated_ns=past), seen,
+                    world.lake.ports.ids.stamp(),
+                )  # fmt: skip
+        _run_all_jobs(world)
+        assert "post-create-tag" in world.side.events, number
+        jobs = [each.job for each in job_records.list_all(world.lake.ports.kv, world.lake.repo)]
+        assert all(job.ended for job in jobs)
+        if store.requests < number:
+            return
+    raise AssertionError(f"more than {REQUEST_COUNT_MAX} requests")
