@@ -57,7 +57,7 @@ class Content(Enum):
     BYTES = "application/octet-stream"
 
 
-AnswerType = type[Shape] | type[dict[str, str]] | Content
+AnswerType = Any  # a type of `Shape` or of another JSON value, or a `Content`
 
 
 class Pagination(Shape, frozen=True):

@@ -1,4 +1,4 @@
-"""The FastAPI application: the table of routes, the pages beside it, start and stop.
+"""The FastAPI application: the operations, the pages beside it, start and stop.
 
     service = open_service(ports, grants, secret, settings)
     application = create_app(service)
@@ -78,7 +78,7 @@ class _Application(FastAPI):
 
     The routes answer errors themselves, so no middleware is needed.  Its middleware, telemetry and
     routing would take a large share of the time of a short request.  The OpenAPI document is built
-    from the table of routes.
+    from the operations.
     """
 
     def __init__(self, http: ASGIApp, **settings: Any) -> None:

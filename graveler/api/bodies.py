@@ -10,22 +10,22 @@ The rules of one type beyond those of its fields stand in its `__post_init__`, w
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from graveler.api import violations
-from graveler.api.operation import Body
 from graveler.errors import Invalid
 
 _ERROR = "request body has an error: "
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def body_reader(kind: type[Body]) -> Callable[[bytes], Body]:
+def body_reader(kind: Any) -> Callable[[bytes], Any]:
     """A function that parses the bodies of one type.  It raises `Invalid`."""
     decoder = msgspec.json.Decoder(kind)
 
-    def read(raw: bytes) -> Body:
+    def read(raw: bytes) -> Any:
         try:
             return decoder.decode(raw)
         except msgspec.ValidationError:
@@ -36,8 +36,10 @@ def body_reader(kind: type[Body]) -> Callable[[bytes], Body]:
     return read
 
 
-def may_lack(kind: type[Body]) -> bool:
+def may_lack(kind: Any) -> bool:
     """Whether all fields of a type are optional, so that a request may have no body."""
+    if not isinstance(kind, type):
+        return False
     try:
         kind()
     except TypeError:
@@ -45,7 +47,7 @@ def may_lack(kind: type[Body]) -> bool:
     return True
 
 
-def _second_look(kind: type[Body], raw: bytes) -> Body:
+def _second_look(kind: Any, raw: bytes) -> Any:
     try:
         value = msgspec.json.decode(raw)
     except _MALFORMED as error:
@@ -55,8 +57,12 @@ def _second_look(kind: type[Body], raw: bytes) -> Body:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         where, rule = violations.explained(error, value, kind)
-        schema = f"doesn't match schema #/components/schemas/{kind.__name__}"
+        schema = f"doesn't match schema #/components/schemas/{_name(kind)}"
         raise Invalid(f'{_ERROR}{schema}: Error at "{where or "/"}": {rule}') from None
+
+
+def _name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else "array"
 
 
 def _not_json(error: Exception) -> str:

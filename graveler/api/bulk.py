@@ -1,16 +1,33 @@
-"""Endpoints for clusters: bulk jobs, staged rows of a branch, roots of a garbage collection.
+"""Operations for clusters: bulk jobs, staged rows of a branch, roots of a garbage collection.
 
 The data itself never passes through this service.  A cluster writes ranges and objects to the
 storage with its own role, and finally names one metarange.
 """
 
 from base64 import b64encode
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from graveler import break_json, limits
-from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer
+from msgspec import UNSET, Meta, UnsetType, field
+
+from graveler import limits
+from graveler.api import answers, break_parameters, shapes
+from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
+from graveler.api.break_parameters import Breaks, NewBreaks
+from graveler.api.field_types import Integer, Message, Moment, Pairs, matching
+from graveler.api.operation import (
+    ARN,
+    BRANCH,
+    BRANCH_ARN,
+    REPO,
+    REPO_ARN,
+    Body,
+    Query,
+    Runs,
+    operation,
+)
 from graveler.api.service import Call
+from graveler.api.shapes import Commit
+from graveler.auth.permissions import Permission
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk import rows as staged_rows
@@ -19,46 +36,193 @@ from graveler.engine.bulk.land import Finish
 from graveler.engine.bulk.rows import StagedToken
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Invalid
+from graveler.errors import Conflict, Invalid, Refused
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import land_asked
 from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
+_BULK: Final = BRANCH + "/bulk"
+_JOB: Final = _BULK + "/{id}"
+_COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
+_IMPORT: Final = Permission("fs:ImportFromStorage", ARN + "namespace/*")
+_MAY_LIST: Final = (Permission("fs:ListObjects", REPO_ARN),)
 
-def begin(call: Call) -> Answer:
-    body, branch = call.body, call.arguments["branch"]
-    breaks = break_json.parsed(body["breaks"]) if "breaks" in body else ABSENT
-    mode, prefix = Mode(body["mode"]), body.get("prefix", "")
-    purpose = body.get("purpose", "")
-    new = NewBulk(mode, prefix, body.get("id", ""), breaks, purpose=purpose)
-    begun = bulk.begin(call.repo, branch, new, force=body.get("force", False))
+ModeName = Literal["replace", "merge", "commit", "pack"]
+BulkState = Literal["running", "landing", "done", "failed", "cancelled", "expired"]
+Many = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=limits.bulk_page_count_max,
+        description="the greatest number of results; a page may have fewer, even if more follow",
+    ),
+]
+
+
+class BulkJobCreation(Body, frozen=True):
+    """A new bulk job."""
+
+    mode: ModeName
+    prefix: str = ""
+    breaks: NewBreaks | UnsetType = UNSET
+    id: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="An id that the caller chooses, to begin the same job again",
+        ),
+    ] = ""
+    purpose: Annotated[
+        str,
+        Meta(
+            max_length=limits.bulk_purpose_length_max,
+            description="Free text; 409: a job with the same id was begun for another purpose",
+        ),
+    ] = ""
+    force: bool = False
+
+
+class BulkJobProgress(Body, frozen=True):
+    """How far a cluster is."""
+
+    progress: (
+        Annotated[int, Meta(ge=0, le=1 << 62, extra_json_schema={"format": "int64"})] | UnsetType
+    ) = UNSET
+
+
+class BulkJobFinish(Body, frozen=True):
+    """The result of a bulk job."""
+
+    metarange: Annotated[
+        str, matching("^[0-9a-f]{64}$", description="Its file is in the repository's folder")
+    ]
+    request_id: Annotated[
+        str, Meta(min_length=1, max_length=128, description="Equal in every attempt")
+    ]
+    message: Message
+    metadata: Pairs = field(default_factory=dict)
+
+
+class StagingToken(Shape, frozen=True):
+    """Where uncommitted rows are."""
+
+    token: str
+    shards: Integer
+    sealed: bool
+
+
+class BulkJob(Shape, frozen=True):
+    """A bulk job."""
+
+    id: str
+    state: BulkState
+    branch: str
+    mode: ModeName
+    prefix: str
+    base_commit: str
+    base_metarange: str
+    storage_namespace: str
+    breaks: Breaks
+    staging_tokens: list[StagingToken]
+    creation_date: Integer
+    expiration_date: Integer
+    update_time: Moment
+    heartbeat_seconds: Integer
+    progress: Integer
+    message: (
+        Annotated[str, Meta(description="The message of a commit that was handed over")] | UnsetType
+    ) = UNSET
+    metadata: Pairs | UnsetType = UNSET
+    purpose: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    commit: str | UnsetType = UNSET
+
+
+@operation(
+    "beginBulkJob",
+    "POST",
+    _BULK,
+    tag="bulk",
+    permissions=(_COMMIT, _IMPORT, Permission("fs:WriteObject", REPO_ARN + "/object/{prefix}*")),
+    answers={201: BulkJob},
+    errors=(Conflict, Refused),
+    runs=Runs.POOL,
+)
+def begin(call: Call, body: BulkJobCreation) -> Answer:
+    """Begin a bulk job: a cluster writes ranges, and the service commits them."""
+    breaks = ABSENT if body.breaks is UNSET else break_parameters.parsed(body.breaks)
+    new = NewBulk(Mode(body.mode), body.prefix, body.id, breaks, purpose=body.purpose)
+    begun = bulk.begin(call.repo, call.arguments["branch"], new, force=body.force)
     return answers.json(_shape(call, begun), 201)
 
 
+@operation(
+    "getBulkJob",
+    "GET",
+    _JOB,
+    tag="bulk",
+    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
+    answers={200: BulkJob},
+    runs=Runs.POINT,
+)
 def status(call: Call) -> Answer:
+    """The state of a bulk job."""
     return answers.json(_shape(call, bulk.status(call.repo, *_named(call))))
 
 
-def beat(call: Call) -> Answer:
-    progress = call.body.get("progress", -1)
+@operation(
+    "beatBulkJob",
+    "PUT",
+    _JOB,
+    tag="bulk",
+    permissions=(_COMMIT,),
+    answers={200: BulkJob},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
+def beat(call: Call, body: BulkJobProgress) -> Answer:
+    """Send the heartbeat of a bulk job; 409: the job must stop."""
+    progress = -1 if body.progress is UNSET else body.progress
     beaten = bulk.heartbeat(call.repo, *_named(call), progress)
     return answers.json(_shape(call, beaten))
 
 
+@operation(
+    "cancelBulkJob",
+    "DELETE",
+    _JOB,
+    tag="bulk",
+    permissions=(_COMMIT,),
+    answers={204: Content.NOTHING},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
 def cancel(call: Call) -> Answer:
+    """Cancel a bulk job; nothing of it is committed."""
     bulk.cancel(call.repo, *_named(call))
     return NO_CONTENT
 
 
-def finish(call: Call) -> Answer:
-    body, (branch, job_id) = call.body, _named(call)
+@operation(
+    "finishBulkJob",
+    "PUT",
+    _JOB + "/finish",
+    tag="bulk",
+    permissions=(_COMMIT, _IMPORT),
+    answers={201: Commit},
+    errors=(Conflict, Refused),
+    runs=Runs.POOL,
+)
+def finish(call: Call, body: BulkJobFinish) -> Answer:
+    """Commit the ranges of a bulk job, as one commit, once."""
+    branch, job_id = _named(call)
     landing = Finish(
-        metarange=body["metarange"],
-        request_id=body["request_id"],
-        message=body["message"],
+        metarange=body.metarange,
+        request_id=body.request_id,
+        message=body.message,
         committer=call.committer,
-        metadata=body.get("metadata", {}),
+        metadata=body.metadata,
     )
 
     def direct(repo: OpenRepository) -> CommitEntry:
@@ -72,73 +236,151 @@ def _named(call: Call) -> tuple[str, str]:
     return call.arguments["branch"], call.arguments["id"]
 
 
-def _shape(call: Call, bulk_job: Bulk) -> dict[str, Any]:
-    job = bulk_job.job
-    breaks = call.repo.record.breaks if bulk_job.new.breaks is ABSENT else bulk_job.new.breaks
+def _shape(call: Call, bulk_job: Bulk) -> BulkJob:
+    job, new = bulk_job.job, bulk_job.new
+    breaks = call.repo.record.breaks if new.breaks is ABSENT else new.breaks
     expired = bulk.is_expired(call.ports, bulk_job)
-    shape: dict[str, Any] = {
-        "id": job.id,
-        "state": "expired" if expired else job.state.name.lower(),
-        "branch": job.branch,
-        "mode": bulk_job.mode,
-        "prefix": bulk_job.prefix,
-        "base_commit": bulk_job.base.id,
-        "base_metarange": bulk_job.base.commit.metarange,
-        "storage_namespace": call.repo.namespace,
-        "breaks": break_json.told(breaks),
-        "staging_tokens": [_token(each) for each in bulk_job.tokens],
-        "creation_date": shapes.seconds(job.created_ns),
-        "expiration_date": shapes.seconds(bulk_job.expires_ns),
-        "update_time": shapes.moment(job.updated_ns),
-        "heartbeat_seconds": limits.bulk_heartbeat_seconds,
-        "progress": job.progress,
-    }
-    if bulk_job.new.message:
-        shape["message"] = bulk_job.new.message
-        shape["metadata"] = dict(bulk_job.new.metadata)
-    if bulk_job.new.purpose:
-        shape["purpose"] = bulk_job.new.purpose
-    if job.error:
-        shape["error"] = job.error
-    if job.commit != NO_COMMIT:
-        shape["commit"] = job.commit
-    return shape
+    state: Any = "expired" if expired else job.state.name.lower()
+    return BulkJob(
+        job.id,
+        state,
+        job.branch,
+        bulk_job.mode.value,
+        bulk_job.prefix,
+        bulk_job.base.id,
+        bulk_job.base.commit.metarange,
+        call.repo.namespace,
+        break_parameters.shape(breaks),
+        [_token(each) for each in bulk_job.tokens],
+        shapes.seconds(job.created_ns),
+        shapes.seconds(bulk_job.expires_ns),
+        shapes.moment(job.updated_ns),
+        limits.bulk_heartbeat_seconds,
+        job.progress,
+        new.message or UNSET,
+        dict(new.metadata) if new.message else UNSET,
+        new.purpose or UNSET,
+        job.error or UNSET,
+        UNSET if job.commit == NO_COMMIT else job.commit,
+    )
 
 
 # ---- uncommitted rows ----------------------------------------------------------------------------
 
 
+class StagingTokenList(Shape, frozen=True):
+    """The staging tokens of a branch."""
+
+    results: list[StagingToken]
+
+
+class StagedRow(Shape, frozen=True):
+    """An uncommitted row."""
+
+    path: str
+    order: Integer
+    value: (
+        Annotated[
+            str,
+            Meta(description="The framed entry as in a range, in Base64; absent: a deletion"),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class StagedRowList(Page, frozen=True):
+    """A page of uncommitted rows."""
+
+    results: list[StagedRow]
+
+
+class RowsQuery(Query, frozen=True):
+    """Which page of the rows."""
+
+    amount: Many = 1_000
+    after: Annotated[str, Meta(description="only paths greater than this")] = ""
+
+
+@operation(
+    "listStagingTokens",
+    "GET",
+    BRANCH + "/staging/tokens",
+    tag="staging",
+    permissions=_MAY_LIST,
+    answers={200: StagingTokenList},
+)
 def tokens(call: Call) -> Answer:
+    """The staging tokens of a branch, newest first."""
     tokens_of_branch = staged_rows.tokens(call.repo, call.arguments["branch"])
-    return answers.json({"results": [_token(each) for each in tokens_of_branch]})
+    return answers.json(StagingTokenList([_token(each) for each in tokens_of_branch]))
 
 
-def rows(call: Call) -> Answer:
+@operation(
+    "listStagedRows",
+    "GET",
+    BRANCH + "/staging/tokens/{token}/{shard}",
+    tag="staging",
+    permissions=_MAY_LIST,
+    answers={200: StagedRowList},
+    runs=Runs.POOL,
+)
+def rows(call: Call, query: RowsQuery) -> Answer:
+    """The uncommitted rows of one shard, as they are stored."""
     shard = call.arguments["shard"]
     if not (shard.isascii() and shard.isdecimal() and len(shard) <= 4):
         raise Invalid(f"shard must be a number: shard={shard!r:.80}")
     branch, token = call.arguments["branch"], call.arguments["token"]
-    after, amount = call.query["after"], call.query["amount"]
-    page = staged_rows.page(call.repo, branch, token, int(shard), after, amount)
+    page = staged_rows.page(call.repo, branch, token, int(shard), query.after, query.amount)
     last = page.rows[-1][0] if page.rows else ""
     return answers.page([_row(path, staged) for path, staged in page.rows], page.more, last)
 
 
-def _token(token: StagedToken) -> dict[str, Any]:
-    return {"token": token.token, "shards": token.shards, "sealed": token.sealed}
+def _token(token: StagedToken) -> StagingToken:
+    return StagingToken(token.token, token.shards, token.sealed)
 
 
-def _row(path: str, staged: Staged) -> dict[str, Any]:
-    shape: dict[str, Any] = {"path": path, "order": staged.order}
-    if staged.value is not TOMBSTONE:
-        shape["value"] = b64encode(staged.value).decode()
-    return shape
+def _row(path: str, staged: Staged) -> StagedRow:
+    value = UNSET if staged.value is TOMBSTONE else b64encode(staged.value).decode()
+    return StagedRow(path, staged.order, value)
 
 
 # ---- roots of a garbage collection ---------------------------------------------------------------
 
 
-def roots(call: Call) -> Answer:
-    page = root_pages.page(call.repo, call.query["after"], call.query["amount"])
-    shown = [root._asdict() for root in page.roots]
+class CollectionRoot(Shape, frozen=True):
+    """Something in use, which a collection keeps."""
+
+    kind: Literal["address", "job", "metarange"]
+    name: str
+    kept: bool
+    files: bool
+    objects: Literal["kept", "expiring", "due", "gone"]
+
+
+class CollectionRootList(Page, frozen=True):
+    """A page of roots."""
+
+    results: list[CollectionRoot]
+
+
+class RootsQuery(Query, frozen=True):
+    """Which page of the roots."""
+
+    amount: Many = 1_000
+    after: Annotated[str, Meta(description="next_offset of the previous page")] = ""
+
+
+@operation(
+    "listCollectionRoots",
+    "GET",
+    REPO + "/gc/roots",
+    tag="retention",
+    permissions=(Permission("retention:PrepareGarbageCollectionUncommitted", REPO_ARN),),
+    answers={200: CollectionRootList},
+    runs=Runs.POOL,
+)
+def roots(call: Call, query: RootsQuery) -> Answer:
+    """The roots of a collection that runs on a cluster."""
+    page = root_pages.page(call.repo, query.after, query.amount)
+    shown = [CollectionRoot(**root._asdict()) for root in page.roots]
     return answers.page(shown, bool(page.following), page.following)

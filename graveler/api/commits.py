@@ -1,64 +1,162 @@
-"""Endpoints of commits: get, create a record, log, diff, merge base, revert, cherry-pick."""
+"""Operations on commits: get, create a record, log, diff, merge base, preview, revert,
+cherry-pick."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Final, Literal
 
+from msgspec import UNSET, Meta, UnsetType, field
+
+from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.answers import NO_CONTENT, Answer, Content, Pagination, Shape
+from graveler.api.field_types import SECONDS_MAX, Integer, Message, Pairs
+from graveler.api.operation import (
+    BRANCH,
+    BRANCH_ARN,
+    REF,
+    REPO,
+    REPO_ARN,
+    Body,
+    Query,
+    Runs,
+    operation,
+)
+from graveler.api.queries import After, Amount, Delimiter, Paging
 from graveler.api.service import Call
+from graveler.api.shapes import Commit, CommitList, DiffList, ObjectStats
+from graveler.auth.permissions import Permission
 from graveler.engine.commits import adopt, diff, log, merge_preview, replay
 from graveler.engine.commits.adopt import NewCommitRecord
 from graveler.engine.commits.diff import DiffPage, DiffQuery
 from graveler.engine.commits.log import LogRequest
-from graveler.engine.commits.merge_preview import ConflictVersions, PreviewQuery
+from graveler.engine.commits.merge_preview import ConflictVersions as Versions
+from graveler.engine.commits.merge_preview import PreviewQuery
 from graveler.engine.commits.replay import ReplayRequest
-from graveler.errors import Invalid
+from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Commit
+from graveler.records import ABSENT, Absent, Entry
+from graveler.records import Commit as CommitRecord
+
+_MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
+_COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
+_READ: Final = Permission("fs:ReadCommit", REPO_ARN)
+_LIST: Final = Permission("fs:ListObjects", REPO_ARN)
+ParentNumber = Annotated[int, Meta(ge=0, le=64)]
 
 
+class CommitRecordCreation(Body, frozen=True, kw_only=True):
+    """A commit record; its id must be its hash."""
+
+    commit_id: str
+    version: Annotated[int, Meta(ge=0, le=1)]
+    committer: str
+    message: Message
+    metarange_id: str
+    creation_date: Annotated[
+        int, Meta(ge=-SECONDS_MAX, le=SECONDS_MAX, extra_json_schema={"format": "int64"})
+    ]
+    parents: Annotated[tuple[str, ...], Meta(max_length=64)]
+    metadata: Pairs = field(default_factory=dict)
+    generation: Annotated[int, Meta(ge=1, le=1 << 62, extra_json_schema={"format": "int64"})]
+    force: bool = False
+
+
+@operation(
+    "getCommit",
+    "GET",
+    REPO + "/commits/{commitId}",
+    tag="commits",
+    permissions=(_READ,),
+    answers={200: Commit},
+    runs=Runs.POINT,
+)
 def get_commit(call: Call) -> Answer:
-    entry = log.get_commit(call.repo, call.arguments["commitId"])
-    return answers.json(shapes.commit(entry))
+    """Get a commit by a ref expression."""
+    return answers.json(shapes.commit(log.get_commit(call.repo, call.arguments["commitId"])))
 
 
-def create_commit_record(call: Call) -> Answer:
-    body = call.body
-    record = Commit(
-        committer=body["committer"],
-        message=body["message"],
-        created_ns=body["creation_date"] * SECOND_NS,
-        metarange=MetarangeId(body["metarange_id"]),
-        metadata=body.get("metadata", {}),
-        parents=tuple(CommitId(each) for each in body["parents"]),
-        generation=body["generation"],
-        version=body["version"],
+@operation(
+    "CreateCommitRecord",
+    "POST",
+    REPO + "/commits",
+    tag="commits",
+    permissions=(Permission("fs:CreateCommit", REPO_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Conflict, Refused),
+    runs=Runs.POOL,
+)
+def create_commit_record(call: Call, body: CommitRecordCreation) -> Answer:
+    """Insert a commit record; its id must be its hash."""
+    record = CommitRecord(
+        committer=body.committer,
+        message=body.message,
+        created_ns=body.creation_date * SECOND_NS,
+        metarange=MetarangeId(body.metarange_id),
+        metadata=body.metadata,
+        parents=tuple(CommitId(parent) for parent in body.parents),
+        generation=body.generation,
+        version=body.version,
     )
-    new = NewCommitRecord(body["commit_id"], record)
-    adopt.add_record(call.repo, new, force=body.get("force", False))
+    adopt.add_record(call.repo, NewCommitRecord(body.commit_id, record), force=body.force)
     return NO_CONTENT
 
 
-def log_commits(call: Call) -> Answer:
-    query = call.query
+# ---- log -----------------------------------------------------------------------------------------
+
+
+class LogQuery(Query, frozen=True):
+    """Which commits to list."""
+
+    after: After = ""
+    amount: Amount = limits.page_count_default
+    objects: Annotated[
+        tuple[str, ...], Meta(description="commits that change one of these paths")
+    ] = ()
+    prefixes: Annotated[
+        tuple[str, ...],
+        Meta(description="commits that change a path under one of these prefixes"),
+    ] = ()
+    limit: Annotated[bool, Meta(description="return one page only")] = False
+    first_parent: bool = False
+    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = ""
+    stop_at: Annotated[str, Meta(description="the last commit of the listing")] = ""
+    author: Annotated[
+        str,
+        Meta(
+            description="commits whose committer contains this text, whatever the case of letters; "
+            "lakeFS has no such parameter. A page may be short, or empty, and yet not the last"
+        ),
+    ] = ""
+
+
+@operation(
+    "logCommits",
+    "GET",
+    REF + "/commits",
+    tag="refs",
+    permissions=(Permission("fs:ListCommits", REPO_ARN),),
+    answers={200: CommitList},
+)
+def log_commits(call: Call, query: LogQuery) -> Answer:
+    """List commits, newest first."""
     request = LogRequest(
-        after=query["after"],
-        amount=call.amount,
-        since_ns=_since(query["since"]),
-        stop_at=query["stop_at"],
-        first_parent=query["first_parent"],
-        limit=query["limit"],
-        objects=query["objects"],
-        prefixes=query["prefixes"],
+        after=query.after,
+        amount=Paging(amount=query.amount).count,
+        since_ns=_since(query.since),
+        stop_at=query.stop_at,
+        first_parent=query.first_parent,
+        limit=query.limit,
+        objects=query.objects,
+        prefixes=query.prefixes,
     )
-    ref, author = call.arguments["ref"], query["author"]
-    if author:
-        page = log.log_by(call.repo, ref, request, author)
-        authored = [shapes.commit(each) for each in page.entries]
+    ref = call.arguments["ref"]
+    if query.author:
+        page = log.log_by(call.repo, ref, request, query.author)
+        authored = [shapes.commit(entry) for entry in page.entries]
         return answers.page(authored, bool(page.following), page.following)
     entries, more = log.log(call.repo, ref, request)
-    results = [shapes.commit(each) for each in entries]
+    results = [shapes.commit(entry) for entry in entries]
     return answers.page(results, more, entries[-1].id if entries else "")
 
 
@@ -76,101 +174,234 @@ def _since(text: str) -> int:
     return max(0, int(moment.timestamp() * SECOND_NS))
 
 
-def _diff_query(call: Call) -> DiffQuery:
-    query = call.query
-    return DiffQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
+# ---- differences ---------------------------------------------------------------------------------
 
 
-def _diff_answer(page: DiffPage, *, right_stats: bool = False) -> Answer:
-    results = [shapes.difference(line, right_stats=right_stats) for line in page.lines]
-    return _difference_page(results, page)
+class DiffPaging(Paging, frozen=True):
+    """Which page of the differences."""
+
+    delimiter: Delimiter = ""
+
+    @property
+    def lines(self) -> DiffQuery:
+        return DiffQuery(self.prefix, self.delimiter, self.after, self.count)
 
 
-def _difference_page(results: list[dict[str, Any]], page: DiffPage) -> Answer:
-    return answers.page(results, page.more, page.lines[-1].path if page.lines else "")
+class RefsDiffPaging(DiffPaging, frozen=True):
+    """Which page of the differences of two refs, and what of each."""
+
+    type: Literal["two_dot", "three_dot"] = "three_dot"
+    include_right_stats: bool = False
 
 
-def diff_branch(call: Call) -> Answer:
-    """The diff of a branch's uncommitted changes.
+@operation(
+    "diffBranch",
+    "GET",
+    BRANCH + "/diff",
+    tag="branches",
+    permissions=(_LIST,),
+    answers={200: DiffList},
+)
+def diff_branch(call: Call, query: DiffPaging) -> Answer:
+    """List uncommitted changes.
 
     A staged deletion has size 0, as clients expect.  In a diff of refs, a deletion has the size of
     the deleted object.
     """
-    page = diff.diff_branch(call.repo, call.arguments["branch"], _diff_query(call))
-    results = [shapes.difference(line) for line in page.lines]
-    for shape in results:
-        if shape["type"] == "removed":
-            shape["size_bytes"] = 0
+    page = diff.diff_branch(call.repo, call.arguments["branch"], query.lines)
+    results = [
+        shapes.difference(line, size=0 if line.kind == "removed" else None) for line in page.lines
+    ]
     return _difference_page(results, page)
 
 
-def diff_refs(call: Call) -> Answer:
+@operation(
+    "diffRefs",
+    "GET",
+    REPO + "/refs/{leftRef}/diff/{rightRef}",
+    tag="refs",
+    permissions=(_LIST,),
+    answers={200: DiffList},
+)
+def diff_refs(call: Call, query: RefsDiffPaging) -> Answer:
+    """List the differences between two refs."""
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
-    page = diff.diff_refs(
-        call.repo, left, right, _diff_query(call), three_dot=call.query["type"] == "three_dot"
-    )
-    return _diff_answer(page, right_stats=call.query["include_right_stats"])
+    three_dot = query.type == "three_dot"
+    page = diff.diff_refs(call.repo, left, right, query.lines, three_dot=three_dot)
+    right_stats = query.include_right_stats
+    results = [shapes.difference(line, right_stats=right_stats) for line in page.lines]
+    return _difference_page(results, page)
 
 
-def preview_merge(call: Call) -> Answer:
-    query = PreviewQuery(call.query["prefix"], call.query["after"], call.amount)
-    source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
-    page = merge_preview.preview(call.repo, source, destination, query)
-    return answers.json(
-        {
-            "source_commit_id": page.source,
-            "destination_commit_id": page.destination,
-            "base_commit_id": page.base,
-            "counts": page.counts,
-            "complete": not page.following,
-            "results": [_conflict(call, each) for each in page.conflicts],
-            "pagination": answers.pagination(len(page.conflicts), page.following),
-        }
-    )
+def _difference_page(results: list[shapes.Diff], page: DiffPage) -> Answer:
+    return answers.page(results, page.more, page.lines[-1].path if page.lines else "")
 
 
-def _conflict(call: Call, conflict: ConflictVersions) -> dict[str, Any]:
-    path, *versions = conflict
-    shape: dict[str, Any] = {"path": path}
-    for side, entry in zip(("base", "source", "destination"), versions, strict=True):
-        if entry is not ABSENT:
-            shape[side] = shapes.full_stats(call.repo.record, path, entry)
-    return shape
+# ---- before a merge ------------------------------------------------------------------------------
 
 
+class FindMergeBaseResult(Shape, frozen=True):
+    """The best common ancestor of two commits."""
+
+    source_commit_id: str
+    destination_commit_id: str
+    base_commit_id: str
+
+
+class ConflictVersions(Shape, frozen=True):
+    """A path with a conflict, in three versions."""
+
+    path: Annotated[
+        str, Meta(description="Its three versions follow; an absent one: the path is not there")
+    ]
+    base: ObjectStats | UnsetType = UNSET
+    source: ObjectStats | UnsetType = UNSET
+    destination: ObjectStats | UnsetType = UNSET
+
+
+class MergeCounts(Shape, frozen=True):
+    """How many paths a merge would change."""
+
+    added: Integer
+    changed: Integer
+    removed: Integer
+    conflict: Integer
+
+
+class MergePreview(Shape, frozen=True):
+    """What a merge would do to the paths of one page."""
+
+    source_commit_id: str
+    destination_commit_id: str
+    base_commit_id: Annotated[str, Meta(description="Empty: unrelated histories")]
+    counts: MergeCounts
+    complete: bool
+    results: list[ConflictVersions]
+    pagination: Pagination
+
+
+@operation(
+    "findMergeBase",
+    "GET",
+    _MERGE,
+    tag="refs",
+    permissions=(Permission("fs:ListCommits", REPO_ARN),),
+    answers={200: FindMergeBaseResult},
+)
 def find_merge_base(call: Call) -> Answer:
+    """The best common ancestor."""
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
     base = log.merge_base(call.repo, source, destination)
-    return answers.json(
-        {
-            "source_commit_id": base.source,
-            "destination_commit_id": base.destination,
-            "base_commit_id": base.base,
-        }
+    return answers.json(FindMergeBaseResult(base.source, base.destination, base.base))
+
+
+@operation(
+    "previewMerge",
+    "GET",
+    _MERGE + "/preview",
+    tag="graveler",
+    permissions=(_LIST,),
+    answers={200: MergePreview},
+)
+def preview_merge(call: Call, query: Paging) -> Answer:
+    """What a merge would do: counts of this page's paths, and its conflicts in three versions."""
+    source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
+    lines = PreviewQuery(query.prefix, query.after, query.count)
+    page = merge_preview.preview(call.repo, source, destination, lines)
+    preview = MergePreview(
+        page.source,
+        page.destination,
+        page.base,
+        MergeCounts(**page.counts),
+        not page.following,
+        [_conflict(call, conflict) for conflict in page.conflicts],
+        answers.pagination(len(page.conflicts), page.following),
     )
+    return answers.json(preview)
 
 
-def _replay(call: Call) -> ReplayRequest:
-    body: dict[str, Any] = call.body
-    overrides = body.get("commit_overrides", {})
-    return ReplayRequest(
-        committer=call.committer,
-        parent_number=body.get("parent_number", 0),
-        message=overrides.get("message", ""),
-        metadata=overrides.get("metadata", ABSENT),
-        allow_empty=body.get("allow_empty", False),
-    )
+def _conflict(call: Call, conflict: Versions) -> ConflictVersions:
+    path, *versions = conflict
+    return ConflictVersions(path, *(_version(call, path, entry) for entry in versions))
 
 
-def revert_branch(call: Call) -> Answer:
-    body, branch = call.body, call.arguments["branch"]
-    force = body.get("force", False)
-    replay.revert(call.repo, branch, body["ref"], _replay(call), force=force)
+def _version(
+    call: Call, path: str, entry: Entry | Literal[Absent.ABSENT]
+) -> ObjectStats | UnsetType:
+    return UNSET if entry is ABSENT else shapes.full_stats(call.repo.record, path, entry)
+
+
+# ---- revert and cherry-pick ----------------------------------------------------------------------
+
+
+class CommitOverrides(Body, frozen=True):
+    """What the new commit has instead of the default."""
+
+    message: Message = ""
+    metadata: Pairs | UnsetType = UNSET
+
+
+class RevertCreation(Body, frozen=True):
+    """The commit to revert."""
+
+    ref: str
+    parent_number: ParentNumber
+    commit_overrides: CommitOverrides = CommitOverrides()
+    allow_empty: bool = False
+    force: bool = False
+
+
+class CherryPickCreation(Body, frozen=True):
+    """The commit to pick."""
+
+    ref: str
+    parent_number: ParentNumber = 0
+    commit_overrides: CommitOverrides = CommitOverrides()
+    force: bool = False
+
+
+@operation(
+    "revertBranch",
+    "POST",
+    BRANCH + "/revert",
+    tag="branches",
+    permissions=(_COMMIT,),
+    answers={204: Content.NOTHING},
+    errors=(Conflict, PreconditionFailed, Refused),
+    runs=Runs.POOL,
+)
+def revert_branch(call: Call, body: RevertCreation) -> Answer:
+    """Commit the inverse of a commit."""
+    request = _replay(call, body, allow_empty=body.allow_empty)
+    replay.revert(call.repo, call.arguments["branch"], body.ref, request, force=body.force)
     return NO_CONTENT
 
 
-def cherry_pick(call: Call) -> Answer:
-    body, branch = call.body, call.arguments["branch"]
-    force = body.get("force", False)
-    entry = replay.cherry_pick(call.repo, branch, body["ref"], _replay(call), force=force)
+@operation(
+    "cherryPick",
+    "POST",
+    BRANCH + "/cherry-pick",
+    tag="branches",
+    permissions=(_COMMIT, _READ),
+    answers={201: Commit},
+    errors=(Conflict, PreconditionFailed, Refused),
+    runs=Runs.POOL,
+)
+def cherry_pick(call: Call, body: CherryPickCreation) -> Answer:
+    """Commit the change of another commit."""
+    branch, request = call.arguments["branch"], _replay(call, body, allow_empty=False)
+    entry = replay.cherry_pick(call.repo, branch, body.ref, request, force=body.force)
     return answers.json(shapes.commit(entry), 201)
+
+
+def _replay(
+    call: Call, body: RevertCreation | CherryPickCreation, *, allow_empty: bool
+) -> ReplayRequest:
+    overrides = body.commit_overrides
+    return ReplayRequest(
+        committer=call.committer,
+        parent_number=body.parent_number,
+        message=overrides.message,
+        metadata=ABSENT if overrides.metadata is UNSET else overrides.metadata,
+        allow_empty=allow_empty,
+    )

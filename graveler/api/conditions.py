@@ -4,12 +4,10 @@ Pure.  Used by the endpoints of objects.
 """
 
 import re
-from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.errors import Unsupported
 from graveler.limits import SECOND_NS
 
 
@@ -27,7 +25,7 @@ class Unsatisfiable(NamedTuple):
     several: bool
 
 
-RANGE_PATTERN: Final = re.compile(r"bytes=\d*-\d*(, ?\d*-\d*)*,? ?", re.ASCII)
+RANGE_PATTERN: Final = re.compile(r"bytes=[0-9]*-[0-9]*(, ?[0-9]*-[0-9]*)*,? ?")
 SEVERAL: Final = Unsatisfiable(True)
 OUTSIDE: Final = Unsatisfiable(False)
 
@@ -77,14 +75,3 @@ def unchanged(if_none_match: str, if_modified_since: str, etag: str, modified_ns
     except ValueError:
         return False
     return modified_ns // SECOND_NS <= since
-
-
-def only_if_absent(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a write requires that the path is absent (`If-None-Match: *`).
-
-    Raises `Unsupported` for any other condition.
-    """
-    condition = headers.get(b"if-none-match", b"")
-    if b"if-match" in headers or condition not in (b"", b"*"):
-        raise Unsupported("Not Implemented")
-    return condition == b"*"

@@ -1,4 +1,4 @@
-"""Request dispatch: find the row, authenticate, validate, run the endpoint, send the answer.
+"""Request dispatch: find the operation, authenticate, validate, run the endpoint, send the answer.
 
     path ─► operation ─► account (401) ─► parameters, body (400) ─► permissions (403)
          ─► repository (404) ─► endpoint
@@ -22,11 +22,10 @@ from graveler.api import answers, cookies, errors, open_calls
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.operation import Operation, Runs
-from graveler.api.plans import Plan, RowPlan
+from graveler.api.plans import Plan
 from graveler.api.requests import Tree, unquoted_segment
 from graveler.api.responses import Send, send
-from graveler.api.service import Call, Endpoint, Service
-from graveler.api.table import Route
+from graveler.api.service import Call, Service
 from graveler.auth.accounts import Account
 from graveler.engine.repositories import repository
 from graveler.records import ABSENT, Absent
@@ -42,20 +41,14 @@ class ApiRoute:
     def __init__(
         self,
         prefix: str,
-        rows: Iterable[Route | Operation],
-        endpoints: Mapping[str, Endpoint],
+        operations: Iterable[Operation],
         service: Service,
     ) -> None:
         self._prefix = prefix + "/"
         self._service = service
         self._tree = Tree.empty()
-        for row in rows:
-            plan: Plan | RowPlan
-            if isinstance(row, Operation):
-                plan = Plan(row)
-            else:
-                plan = RowPlan(row, endpoints[row.operation])
-            self._tree.add(row.path, row.method, plan)
+        for operation in operations:
+            self._tree.add(operation.path, operation.method, Plan(operation))
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         started = self._service.ports.clock.steady_seconds()
@@ -71,7 +64,7 @@ class ApiRoute:
         await send(self._service, scope, receive, send_message, answer)
 
     async def _answer(
-        self, plan: Plan | RowPlan, values: list[str], scope: Scope, receive: Receive
+        self, plan: Plan, values: list[str], scope: Scope, receive: Receive
     ) -> Answer:
         arguments: dict[str, str] = {}
         headers = dict(scope["headers"])
@@ -100,7 +93,7 @@ class ApiRoute:
             return errors.answer(error, plan.name, _names(call))
 
     def _account(
-        self, plan: Plan | RowPlan, headers: Mapping[bytes, bytes], scope: Scope
+        self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope
     ) -> Account | Literal[Absent.ABSENT]:
         front = self._service.settings.front
         if plan.is_open:
@@ -112,7 +105,7 @@ class ApiRoute:
 
     async def _call(
         self,
-        plan: Plan | RowPlan,
+        plan: Plan,
         arguments: dict[str, str],
         headers: Mapping[bytes, bytes],
         scope: Scope,
@@ -127,7 +120,7 @@ class ApiRoute:
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 
-    async def _run(self, plan: Plan | RowPlan, call: Call) -> Answer:
+    async def _run(self, plan: Plan, call: Call) -> Answer:
         runs, pools = plan.runs, self._service.pools
         if runs is Runs.LOOP:
             return plan.run(call)  # type: ignore[no-any-return]
@@ -139,7 +132,7 @@ class ApiRoute:
             return await pools.point(plan.run, call)
         return await self._in_pool(plan, call)
 
-    async def _in_pool(self, plan: Plan | RowPlan, call: Call) -> Answer:
+    async def _in_pool(self, plan: Plan, call: Call) -> Answer:
         answer: Answer = await self._service.pools.writers.start(plan.run, call)
         return answer
 
@@ -163,4 +156,4 @@ def _fields(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Struct):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         return {name: getattr(value, attribute) for name, attribute in names}
-    return value if isinstance(value, dict) else {}
+    return {}

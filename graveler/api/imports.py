@@ -1,48 +1,130 @@
-"""Endpoints of imports.  An import answers at once and runs as a job that reports its progress."""
+"""Operations of imports.  An import answers at once and runs as a job that reports its progress."""
 
-from typing import Any
+from typing import Annotated, Final, Literal
 
+from msgspec import UNSET, Meta, UnsetType
+
+from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.answers import NO_CONTENT, Answer, Content, Error, Shape
+from graveler.api.field_types import Integer, Moment
+from graveler.api.new_commits import CommitCreation
+from graveler.api.operation import ARN, BRANCH, BRANCH_ARN, REPO_ARN, Body, Query, Runs, operation
 from graveler.api.service import Call
+from graveler.api.shapes import Commit
+from graveler.auth.permissions import Permission
 from graveler.engine.commits import log
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.errors import Conflict, Refused
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
 from graveler.records import Job, JobState
 
+_IMPORT: Final = BRANCH + "/import"
 
-def import_start(call: Call) -> Answer:
-    body, branch = call.body, call.arguments["branch"]
-    commit = body["commit"]
-    paths = [ImportPath(each["type"], each["path"], each["destination"]) for each in body["paths"]]
-    request = ImportRequest(paths, commit["message"], call.committer, commit.get("metadata", {}))
-    force = body.get("force", False)
-    job = run.submit(call.repo, branch, request, owner=b"", force=force)
+
+class ImportLocation(Body, frozen=True):
+    """What to import, and where to."""
+
+    type: Literal["common_prefix", "object"]
+    path: str
+    destination: str
+
+
+class ImportCreation(Body, frozen=True):
+    """A new import."""
+
+    paths: Annotated[tuple[ImportLocation, ...], Meta(max_length=limits.import_paths_count_max)]
+    commit: CommitCreation
+    force: bool = False
+
+
+class ImportCreationResponse(Shape, frozen=True):
+    """The id of an import that was begun."""
+
+    id: str
+
+
+class ImportQuery(Query, frozen=True):
+    """Which import."""
+
+    id: str
+
+
+class ImportStatus(Shape, frozen=True):
+    """How far an import is."""
+
+    completed: bool
+    update_time: Moment
+    ingested_objects: Integer
+    error: Error | UnsetType = UNSET
+    metarange_id: str | UnsetType = UNSET
+    commit: Commit | UnsetType = UNSET
+
+
+@operation(
+    "importStart",
+    "POST",
+    _IMPORT,
+    tag="import",
+    permissions=(
+        Permission("fs:CreateCommit", BRANCH_ARN),
+        Permission("fs:ImportFromStorage", ARN + "namespace/{paths[].path}"),
+        Permission("fs:WriteObject", REPO_ARN + "/object/{paths[].destination}"),
+    ),
+    answers={202: ImportCreationResponse},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def import_start(call: Call, body: ImportCreation) -> Answer:
+    """Import objects in place, as one commit."""
+    branch, commit = call.arguments["branch"], body.commit
+    paths = [ImportPath(each.type, each.path, each.destination) for each in body.paths]
+    request = ImportRequest(paths, commit.message, call.committer, commit.metadata)
+    job = run.submit(call.repo, branch, request, owner=b"", force=body.force)
     handover.hand_on(call.desk, job)
-    return answers.json({"id": job.id}, 202)
+    return answers.json(ImportCreationResponse(job.id), 202)
 
 
-def import_status(call: Call) -> Answer:
-    job = handover.status(call.desk, run.KIND, call.query["id"])
-    return answers.json(_shape(call, job))
+@operation(
+    "importStatus",
+    "GET",
+    _IMPORT,
+    tag="import",
+    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
+    answers={200: ImportStatus},
+    runs=Runs.POINT,
+)
+def import_status(call: Call, query: ImportQuery) -> Answer:
+    """The progress of an import."""
+    job = handover.status(call.desk, run.KIND, query.id)
+    return answers.json(_status(call, job))
 
 
-def import_cancel(call: Call) -> Answer:
-    run.cancel(call.repo, call.query["id"])
+@operation(
+    "importCancel",
+    "DELETE",
+    _IMPORT,
+    tag="import",
+    permissions=(Permission("fs:ImportCancel", BRANCH_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
+def import_cancel(call: Call, query: ImportQuery) -> Answer:
+    """Cancel an import."""
+    run.cancel(call.repo, query.id)
     return NO_CONTENT
 
 
-def _shape(call: Call, job: Job) -> dict[str, Any]:
-    shape: dict[str, Any] = {
-        "completed": job.state is JobState.DONE,
-        "update_time": shapes.moment(job.updated_ns),
-        "ingested_objects": job.progress,
-    }
-    if job.error:
-        shape["error"] = {"message": job.error}
-    if job.commit != NO_COMMIT:
-        shape["metarange_id"] = job.metarange
-        shape["commit"] = shapes.commit(log.get_commit(call.repo, job.commit))
-    return shape
+def _status(call: Call, job: Job) -> ImportStatus:
+    has_commit = job.commit != NO_COMMIT
+    return ImportStatus(
+        job.state is JobState.DONE,
+        shapes.moment(job.updated_ns),
+        job.progress,
+        Error(job.error) if job.error else UNSET,
+        job.metarange if has_commit else UNSET,
+        shapes.commit(log.get_commit(call.repo, job.commit)) if has_commit else UNSET,
+    )

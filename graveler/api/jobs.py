@@ -1,44 +1,135 @@
-"""Endpoints of jobs of all kinds: list, get, cancel."""
+"""Operations of jobs of all kinds: list, get, cancel."""
 
-from typing import Any, Final
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, errors, shapes
-from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
+from graveler.api.field_types import Integer, Moment
+from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
 from graveler.api.service import Call
+from graveler.auth.permissions import Permission
 from graveler.engine.jobs import overview, record
 from graveler.engine.jobs.overview import BATCH, FIRST, JobPlace, JobQuery, JobView, State
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
 from graveler.jobs.orders import COLLECT, LAND
-from graveler.records import Job
+from graveler.records import Job as JobRecord
 
 _SHOWN: Final = {COLLECT: "collection", LAND: "landing"}  # other kinds have their own names
 _STORED: Final = {shown: stored for stored, shown in _SHOWN.items()}
 _DIGITS_MAX: Final = 19
+_JOBS: Final = REPO + "/jobs"
+_READ: Final = (Permission("fs:ReadRepository", REPO_ARN),)
+
+JobState = Literal["queued", "running", "landing", "done", "failed", "cancelled", "expired"]
 
 
-def list_jobs(call: Call) -> Answer:
-    query = call.query
-    kind = _STORED.get(query["kind"], query["kind"])
+class JobsQuery(Query, frozen=True):
+    """Which page of the jobs."""
+
+    kind: Annotated[str, Meta(description="only jobs of this kind")] = ""
+    state: Annotated[Literal["", JobState], Meta(description="only jobs in this state")] = ""
+    amount: Annotated[int, Meta(ge=1, le=limits.jobs_page_count_max)] = limits.jobs_page_count_max
+    after: Annotated[str, Meta(description="next_offset of the previous page")] = ""
+
+
+class JobProgress(Shape, frozen=True):
+    """How much is done, and how fast."""
+
+    done: Integer
+    unit: Annotated[str, Meta(description="objects or rows")]
+    per_second: float
+
+
+class JobError(Shape, frozen=True):
+    """Why a job failed."""
+
+    message: str
+    code: str
+    status_code: Integer
+
+
+class Job(Shape, frozen=True):
+    """A job of any kind."""
+
+    id: str
+    kind: Annotated[
+        str,
+        Meta(description="commit, merge, import, copy, bulk, landing, dump, collection, batch, …"),
+    ]
+    state: JobState
+    create_time: Moment
+    update_time: Moment
+    cancellable: bool
+    attempts: Integer
+    branch: str | UnsetType = UNSET
+    progress: JobProgress | UnsetType = UNSET
+    waits_for: (
+        Annotated[str, Meta(description="The bulk job that makes the commit")] | UnsetType
+    ) = UNSET
+    commit_id: Annotated[str, Meta(description="The commit that the job made")] | UnsetType = UNSET
+    error: JobError | UnsetType = UNSET
+
+
+class JobList(Page, frozen=True):
+    """A page of jobs."""
+
+    results: list[Job]
+
+
+@operation(
+    "listJobs",
+    "GET",
+    _JOBS,
+    tag="graveler",
+    permissions=_READ,
+    answers={200: JobList},
+)
+def list_jobs(call: Call, query: JobsQuery) -> Answer:
+    """List jobs of all kinds, newest first."""
+    kind = _STORED.get(query.kind, query.kind)
     page = overview.list_jobs(
-        call.repo, JobQuery(kind, query["state"], _place(query["after"]), query["amount"])
+        call.repo, JobQuery(kind, query.state, _place(query.after), query.amount)
     )
     results = [_shape(view) for view in page.jobs]
     following = _token(page.jobs[-1].job) if page.more else ""
     count_max = limits.jobs_page_count_max
     pagination = answers.pagination(len(results), following, count_max)
-    return answers.json({"pagination": pagination, "results": results})
+    return answers.json(JobList(pagination, results))
 
 
+@operation(
+    "getJob",
+    "GET",
+    _JOBS + "/{id}",
+    tag="graveler",
+    permissions=_READ,
+    answers={200: Job},
+    runs=Runs.POOL,
+)
 def get_job(call: Call) -> Answer:
+    """Get a job of any kind."""
     job = _found(call)
     now = job if job.kind == BATCH else handover.look(call.desk, job).job
     return answers.json(_shape(overview.view(call.repo, now)))
 
 
+@operation(
+    "cancelJob",
+    "DELETE",
+    _JOBS + "/{id}",
+    tag="graveler",
+    permissions=(Permission("fs:UpdateRepository", REPO_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
 def cancel_job(call: Call) -> Answer:
+    """Cancel a job; 409: it has ended, is landing, or waits for a bulk job."""
     job = _found(call)
     if job.kind == BATCH:
         raise Conflict(f"a batch of events cannot be cancelled: id={job.id}")
@@ -46,7 +137,7 @@ def cancel_job(call: Call) -> Answer:
     return NO_CONTENT
 
 
-def _found(call: Call) -> Job:
+def _found(call: Call) -> JobRecord:
     id = call.arguments["id"]
     try:
         return record.status(call.repo, id)
@@ -54,7 +145,7 @@ def _found(call: Call) -> Job:
         return overview.find_batch(call.repo, id)
 
 
-def _token(job: Job) -> str:
+def _token(job: JobRecord) -> str:
     return f"{job.created_ns}-{job.id}"
 
 
@@ -67,27 +158,27 @@ def _place(token: str) -> JobPlace:
     return JobPlace(-int(time), id)
 
 
-def _shape(view: JobView) -> dict[str, Any]:
+def _shape(view: JobView) -> Job:
     job, progress = view.job, view.progress
-    shape: dict[str, Any] = {
-        "id": job.id,
-        "kind": _SHOWN.get(job.kind, job.kind),
-        "state": view.state,
-        "create_time": shapes.moment(job.created_ns),
-        "update_time": shapes.moment(job.updated_ns),
-        "cancellable": view.is_cancellable,
-        "attempts": view.order.runs,
-    }
-    if job.branch:
-        shape["branch"] = job.branch
-    if progress is not None:
-        shape["progress"] = progress._asdict()
-    if view.order.handed.job and not job.ended:
-        shape["waits_for"] = view.order.handed.job
-    if job.commit != NO_COMMIT:
-        shape["commit_id"] = job.commit
-    if view.state in (State.FAILED, State.CANCELLED):
-        error = handover.error_of(job, view.order)
-        status, code = errors.status_of(error), error.code.value
-        shape["error"] = {"message": str(error), "code": code, "status_code": status}
-    return shape
+    waits = view.order.handed.job and not job.ended
+    return Job(
+        job.id,
+        _SHOWN.get(job.kind, job.kind),
+        view.state.value,
+        shapes.moment(job.created_ns),
+        shapes.moment(job.updated_ns),
+        view.is_cancellable,
+        view.order.runs,
+        job.branch or UNSET,
+        UNSET if progress is None else JobProgress(*progress),
+        view.order.handed.job if waits else UNSET,
+        UNSET if job.commit == NO_COMMIT else job.commit,
+        _failure(view),
+    )
+
+
+def _failure(view: JobView) -> JobError | UnsetType:
+    if view.state not in (State.FAILED, State.CANCELLED):
+        return UNSET
+    error = handover.error_of(view.job, view.order)
+    return JobError(str(error), error.code.value, errors.status_of(error))

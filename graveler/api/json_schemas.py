@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from graveler.api.violations import WHOLE
+from graveler.api.field_types import WHOLE
 
 Schema = dict[str, Any]
 REFERENCE: Final = "#/components/schemas/"

@@ -1,26 +1,94 @@
-"""Endpoints of commit and merge.  Long ones are handed to the worker.
+"""Operations that commit and merge.  Long ones are handed to the worker.
 
-The endpoints of revert and cherry-pick are in `commits.py`; they always run in the request.
+The operations revert and cherry-pick are in `commits.py`; they always run in the request.
 """
 
+from typing import Annotated, Final
+
+from msgspec import UNSET, Meta, UnsetType, field
+
 from graveler.api import answers, shapes
-from graveler.api.answers import Answer
+from graveler.api.answers import Answer, Shape
+from graveler.api.field_types import Message, Pairs, Seconds
+from graveler.api.operation import BRANCH, BRANCH_ARN, REPO, REPO_ARN, Body, Query, Runs, operation
 from graveler.api.service import Call
+from graveler.api.shapes import Commit
+from graveler.auth.permissions import Permission
 from graveler.engine.commits import commit as commits
 from graveler.engine.commits import merge
 from graveler.engine.commits.commit import CommitRequest
-from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.commits.merge import MergeRequest, Side
 from graveler.engine.commits.records import commit_of
 from graveler.engine.ports import OpenRepository
+from graveler.errors import Conflict, PreconditionFailed, Refused
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, CommitEntry
 
+COMMITS: Final = BRANCH + "/commits"
+MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
+MERGE_BRANCH_ARN: Final = REPO_ARN + "/branch/{destinationBranch}"
+TO_COMMIT: Final = (Permission("fs:CreateCommit", BRANCH_ARN),)
+TO_MERGE: Final = (
+    Permission("fs:ReadCommit", REPO_ARN),
+    Permission("fs:CreateCommit", MERGE_BRANCH_ARN),
+)
 
-def commit(call: Call) -> Answer:
-    request, force = commit_request(call), call.body.get("force", False)
-    branch = call.arguments["branch"]
+
+class CommitQuery(Query, frozen=True):
+    """What to commit."""
+
+    source_metarange: Annotated[str, Meta(description="commit this metarange instead")] = ""
+
+
+class CommitCreation(Body, frozen=True):
+    """A new commit."""
+
+    message: Message
+    metadata: Pairs = field(default_factory=dict)
+    date: Seconds | UnsetType = UNSET
+    allow_empty: bool = False
+    force: bool = False
+
+
+class Merge(Body, frozen=True):
+    """How to merge."""
+
+    message: Message = ""
+    metadata: Pairs = field(default_factory=dict)
+    strategy: str = ""
+    force: bool = False
+    allow_empty: bool = False
+    squash_merge: bool = False
+    resolutions: Annotated[
+        dict[str, Side],
+        Meta(
+            description="The side that conflicts below a prefix take, before the strategy; the "
+            "longest prefix of a path decides. lakeFS has no such field"
+        ),
+    ] = field(default_factory=dict)
+
+
+class MergeResult(Shape, frozen=True):
+    """The commit of a merge; empty: a conflict."""
+
+    reference: str
+
+
+@operation(
+    "commit",
+    "POST",
+    COMMITS,
+    tag="commits",
+    permissions=TO_COMMIT,
+    answers={201: Commit},
+    errors=(Conflict, PreconditionFailed, Refused),
+    runs=Runs.POOL,
+)
+def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
+    """Commit the uncommitted changes."""
+    request, force, branch = commit_request(call, query, body), body.force, call.arguments["branch"]
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return commits.commit(repo, branch, request, force=force)
@@ -30,21 +98,31 @@ def commit(call: Call) -> Answer:
     return answers.json(shapes.commit(entry), 201)
 
 
-def commit_request(call: Call) -> CommitRequest:
+def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> CommitRequest:
     """The commit that the HTTP request asks for."""
-    body = call.body
     return CommitRequest(
-        message=body["message"],
+        message=body.message,
         committer=call.committer,
-        metadata=body.get("metadata", {}),
-        allow_empty=body.get("allow_empty", False),
-        source_metarange=call.query["source_metarange"],
-        created_ns=body["date"] * SECOND_NS if "date" in body else ABSENT,
+        metadata=body.metadata,
+        allow_empty=body.allow_empty,
+        source_metarange=query.source_metarange,
+        created_ns=ABSENT if body.date is UNSET else body.date * SECOND_NS,
     )
 
 
-def merge_into_branch(call: Call) -> Answer:
-    request, force = merge_request(call), call.body.get("force", False)
+@operation(
+    "mergeIntoBranch",
+    "POST",
+    MERGE,
+    tag="refs",
+    permissions=TO_MERGE,
+    answers={200: MergeResult, 409: MergeResult},
+    errors=(PreconditionFailed, Refused),
+    runs=Runs.POOL,
+)
+def merge_into_branch(call: Call, body: Merge) -> Answer:
+    """Merge a ref into a branch."""
+    request, force = merge_request(call, body), body.force
     source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
 
     def direct(repo: OpenRepository) -> CommitEntry:
@@ -53,18 +131,17 @@ def merge_into_branch(call: Call) -> Answer:
 
     order = merge_asked(source, branch, request, force=force)
     entry = attend(call.desk, order, call.due, direct)
-    return answers.json({"reference": entry.id})
+    return answers.json(MergeResult(entry.id))
 
 
-def merge_request(call: Call) -> MergeRequest:
+def merge_request(call: Call, body: Merge) -> MergeRequest:
     """The merge that the HTTP request asks for."""
-    body = call.body
     return MergeRequest(
         committer=call.committer,
-        message=body.get("message", ""),
-        metadata=body.get("metadata", {}),
-        strategy=body.get("strategy", ""),
-        resolutions=body.get("resolutions", {}),
-        squash=body.get("squash_merge", False),
-        allow_empty=body.get("allow_empty", False) or body.get("force", False),
+        message=body.message,
+        metadata=body.metadata,
+        strategy=body.strategy,
+        resolutions=body.resolutions,
+        squash=body.squash_merge,
+        allow_empty=body.allow_empty or body.force,
     )

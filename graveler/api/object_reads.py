@@ -1,33 +1,56 @@
-"""Endpoints that read objects: content, headers, metadata, listings."""
+"""Operations that read objects: content, headers, metadata, listings."""
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+from msgspec import UNSET, UnsetType, field, structs
 
 from graveler import limits
 from graveler.api import answers, conditions, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Headers, StreamedBody, text_header
+from graveler.api.answers import NO_CONTENT, Answer, Content, Shape, StreamedBody, text_header
+from graveler.api.answers import Headers as HeaderPairs
 from graveler.api.conditions import Unsatisfiable, Window
+from graveler.api.field_types import ByteRange
+from graveler.api.operation import (
+    ARN,
+    BRANCH,
+    OBJECT_ARN,
+    REF,
+    REPO,
+    REPO_ARN,
+    Headers,
+    Query,
+    Runs,
+    operation,
+)
+from graveler.api.queries import Delimiter, Paging, PathQuery, Presign
 from graveler.api.service import Call
+from graveler.api.shapes import ObjectStats, ObjectStatsList
+from graveler.auth.permissions import Permission
 from graveler.block.adapter import PresignedUrl
 from graveler.engine.objects import metadata_files, reachable, read, write
 from graveler.engine.objects.read import ListQuery
-from graveler.records import ABSENT, Entry
+from graveler.errors import Gone, RangeUnsatisfiable
+from graveler.records import ABSENT, Absent, Entry
 
+_OBJECTS: Final = REF + "/objects"
+_READ: Final = Permission("fs:ReadObject", OBJECT_ARN)
+_LIST: Final = Permission("fs:ListObjects", REPO_ARN)
 _SMALL_BYTES: Final = 64 * 1024
 _DEFAULT_TYPE: Final = "application/octet-stream"
 # Types that a browser may show inline: none of them can run a script on the service's origin.
 _SHOWN: Final = frozenset(
     ("text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp")
 )
-_FRESHNESS: Final[Headers] = (
+_FRESHNESS: Final[HeaderPairs] = (
     (b"cache-control", b"no-store, must-revalidate"),
     (b"expires", b"0"),
 )
-_SHIELD: Final[Headers] = (
+_SHIELD: Final[HeaderPairs] = (
     (b"content-security-policy", b"default-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"SAMEORIGIN"),
 )
-_ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
+_ACCEPT_RANGES: Final[HeaderPairs] = ((b"accept-ranges", b"bytes"),)
 _UNSATISFIABLE: Final = "Requested Range Not Satisfiable"
 
 
@@ -39,7 +62,7 @@ class _ObjectView(NamedTuple):
     window: Window | Unsatisfiable
 
     @property
-    def described(self) -> Headers:
+    def described(self) -> HeaderPairs:
         """Headers that describe the object, with its whole body, a part of it, or no body."""
         return (
             text_header(b"etag", self.etag),
@@ -52,36 +75,74 @@ class _ObjectView(NamedTuple):
         return text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
 
     @property
-    def guarded(self) -> Headers:
+    def guarded(self) -> HeaderPairs:
         """Headers that keep a browser from running the content."""
         kind = self.entry.content_type.partition(";")[0].strip().lower()
         how = b"inline" if kind in _SHOWN else b"attachment"
         return ((b"content-disposition", how), *_SHIELD)
 
 
-def _found(call: Call) -> _ObjectView:
-    entry = read.stat(call.repo, call.arguments["ref"], call.query["path"])
+def _view(call: Call, path: str, header: str) -> _ObjectView:
+    """`header`: the range that the request names; empty: all."""
+    entry = read.stat(call.repo, call.arguments["ref"], path)
     etag = f'"{entry.checksum}"'
-    header = call.header(b"range")
     if_range = call.header(b"if-range")
     if if_range and if_range != etag:
         header = ""
     return _ObjectView(entry, etag, conditions.window(header, entry.size))
 
 
-async def get_object(call: Call) -> Answer:
-    """Answer with the content of an object.
+class ObjectQuery(PathQuery, frozen=True):
+    """Which object, and how to answer."""
+
+    presign: Presign = False
+
+
+class RangeHeaders(Headers, frozen=True):
+    """Which bytes of an object."""
+
+    range: ByteRange | UnsetType = field(default=UNSET, name="Range")
+
+    @property
+    def window(self) -> str:
+        """The range as text; empty: all."""
+        return "" if self.range is UNSET else self.range
+
+
+class ReadConditions(RangeHeaders, frozen=True):
+    """Which bytes of an object, and when."""
+
+    if_none_match: str = field(default="", name="If-None-Match")
+
+
+@operation(
+    "getObject",
+    "GET",
+    _OBJECTS,
+    tag="objects",
+    permissions=(_READ,),
+    answers={
+        200: Content.BYTES,
+        206: Content.BYTES,
+        302: Content.NOTHING,
+        304: Content.NOTHING,
+    },
+    errors=(Gone, RangeUnsatisfiable),
+    runs=Runs.STREAM,
+)
+async def get_object(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer:
+    """The bytes of an object.
 
     A body of at most `_SMALL_BYTES` inside the repository's folder is read at once.  A pool thread
     reads any other body while it is sent.  The answer redirects to a presigned URL if the request
     asks for one, or if the body is larger than `inline_bytes_max`.
     """
-    view = await call.found(_found)
-    if call.query["presign"]:
+    view = await call.found(lambda call: _view(call, query.path, headers.window))
+    if query.presign:
         return _elsewhere(call, view)
     since = call.header(b"if-modified-since")
     modified_ns = view.entry.modified_ns
-    if conditions.unchanged(call.header(b"if-none-match"), since, view.etag, modified_ns):
+    if conditions.unchanged(headers.if_none_match, since, view.etag, modified_ns):
         return Answer(304, view.described)
     if isinstance(view.window, Unsatisfiable):
         return _unsatisfiable(view, view.window)
@@ -115,25 +176,36 @@ async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     return Answer(status, headers, StreamedBody(body.chunks, body.end - body.start))
 
 
-def head_object(call: Call) -> Answer:
-    """The headers of `get_object` for an object and a range, without its browser restrictions.
+@operation(
+    "headObject",
+    "HEAD",
+    _OBJECTS,
+    tag="objects",
+    permissions=(_READ,),
+    answers={200: Content.NOTHING, 206: Content.NOTHING},
+    errors=(Gone, RangeUnsatisfiable),
+    runs=Runs.POINT,
+)
+def head_object(call: Call, query: PathQuery, headers: RangeHeaders) -> Answer:
+    """The headers of an object.
 
+    They are those of `get_object` for the object and a range, without its browser restrictions.
     The object's bytes are not read.  Conditions of the request are ignored.
     """
-    view = _found(call)
+    view = _view(call, query.path, headers.window)
     if isinstance(view.window, Unsatisfiable):
         return _unsatisfiable(view, view.window)
     start, end, partial = view.window
-    headers = (
+    sent = (
         view.content_type,
         *view.described,
         *_ACCEPT_RANGES,
         (b"content-length", b"%d" % (end - start)),
     )
     if not partial:
-        return Answer(200, headers)
+        return Answer(200, sent)
     covered = f"bytes {start}-{end - 1}/{view.entry.size}"
-    return Answer(206, (*headers, text_header(b"content-range", covered)))
+    return Answer(206, (*sent, text_header(b"content-range", covered)))
 
 
 def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
@@ -145,35 +217,83 @@ def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
     return Answer(416, (answers.JSON[0], *headers), answer.body)
 
 
-def stat_object(call: Call) -> Answer:
-    path = call.query["path"]
-    entry = read.stat(call.repo, call.arguments["ref"], path)
-    shape = shapes.stats(call.repo.record, path, entry)
-    shape["metadata"] = dict(entry.metadata) if call.query["user_metadata"] else {}
-    if call.query["presign"]:
-        _sign(call, entry, shape)
-    return answers.json(shape)
+class StatQuery(PathQuery, frozen=True):
+    """Which object, and what of it."""
+
+    user_metadata: bool = True
+    presign: Presign = False
 
 
-def get_underlying_properties(call: Call) -> Answer:
-    entry = read.stat(call.repo, call.arguments["ref"], call.query["path"])
+@operation(
+    "statObject",
+    "GET",
+    _OBJECTS + "/stat",
+    tag="objects",
+    permissions=(_READ,),
+    answers={200: ObjectStats},
+    errors=(Gone,),
+    runs=Runs.POINT,
+)
+def stat_object(call: Call, query: StatQuery) -> Answer:
+    """Get the entry of a path."""
+    entry = read.stat(call.repo, call.arguments["ref"], query.path)
+    shape = shapes.stats(call.repo.record, query.path, entry)
+    metadata = dict(entry.metadata) if query.user_metadata else {}
+    shape = structs.replace(shape, metadata=metadata)
+    return answers.json(_signed(call, entry, shape) if query.presign else shape)
+
+
+class UnderlyingObjectProperties(Shape, frozen=True):
+    """What the storage says of an object."""
+
+    storage_class: str | None
+
+
+@operation(
+    "getUnderlyingProperties",
+    "GET",
+    _OBJECTS + "/underlyingProperties",
+    tag="objects",
+    permissions=(_READ,),
+    answers={200: UnderlyingObjectProperties},
+    errors=(Gone,),
+    runs=Runs.POOL,
+)
+def get_underlying_properties(call: Call, query: PathQuery) -> Answer:
+    """The storage class of an object."""
+    entry = read.stat(call.repo, call.arguments["ref"], query.path)
     storage_class = read.storage_class(call.repo, entry)
-    return answers.json({"storage_class": storage_class or None})
+    return answers.json(UnderlyingObjectProperties(storage_class or None))
 
 
-async def get_metadata_object(call: Call) -> Answer:
+class FileQuery(Query, frozen=True):
+    """How to answer with a file."""
+
+    presign: Presign = False
+
+
+@operation(
+    "getMetadataObject",
+    "GET",
+    REPO + "/metadata/object/{type}/{object_id}",
+    tag="metadata",
+    permissions=(Permission("fs:ReadRepository", REPO_ARN), _LIST),
+    answers={200: Content.BYTES, 302: Content.NOTHING},
+    runs=Runs.STREAM,
+)
+async def get_metadata_object(call: Call, query: FileQuery) -> Answer:
     """The bytes of a range or metarange.
 
     The answer redirects to a presigned URL if the request asks for one, or if the file is larger
     than `inline_bytes_max`.
     """
-    return await call.service.pools.streams.start(_metadata_object, call)
+    return await call.service.pools.streams.start(_metadata_object, call, query)
 
 
-def _metadata_object(call: Call) -> Answer:
+def _metadata_object(call: Call, query: FileQuery) -> Answer:
     kind, settings = call.arguments["type"], call.service.settings
     file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
-    if call.query["presign"] or 0 < settings.inline_bytes_max < file.size:
+    if query.presign or 0 < settings.inline_bytes_max < file.size:
         seconds = limits.presign_seconds_max
         url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
         return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
@@ -182,29 +302,53 @@ def _metadata_object(call: Call) -> Answer:
     return Answer(200, headers, StreamedBody(body.chunks, body.head.size))
 
 
-def list_objects(call: Call) -> Answer:
-    query = call.query
-    listing = ListQuery(query["prefix"], query["delimiter"], query["after"], call.amount)
+class ObjectPaging(Paging, frozen=True):
+    """Which page of the objects, and what of each."""
+
+    user_metadata: bool = True
+    presign: Presign = False
+    delimiter: Delimiter = ""
+
+
+@operation(
+    "listObjects",
+    "GET",
+    _OBJECTS + "/ls",
+    tag="objects",
+    permissions=(_LIST,),
+    answers={200: ObjectStatsList},
+)
+def list_objects(call: Call, query: ObjectPaging) -> Answer:
+    """List objects and prefixes.
+
+    With `presign`, the caller must have the right to read each object of the page.
+    """
+    listing = ListQuery(query.prefix, query.delimiter, query.after, query.count)
     listed = read.list_objects(call.repo, call.arguments["ref"], listing)
-    repo, plain = call.repo, not (query["user_metadata"] or query["presign"])
+    if query.presign:
+        arn = ARN + f"repository/{call.repo.record.id}/object/"
+        objects = [path for path, entry in listed.lines if entry is not ABSENT]
+        call.require(*(Permission("fs:ReadObject", arn + path) for path in objects))
+    repo, plain = call.repo, not (query.user_metadata or query.presign)
     results = [
         shapes.stats(repo.record, path, entry)
         if plain and entry is not ABSENT
-        else _line(call, path, entry)
+        else _line(call, query, path, entry)
         for path, entry in listed.lines
     ]
     return answers.page(results, listed.more, listed.lines[-1][0] if listed.lines else "")
 
 
-def _line(call: Call, path: str, entry: Entry | Any) -> dict[str, Any]:
+def _line(
+    call: Call, query: ObjectPaging, path: str, entry: Entry | Literal[Absent.ABSENT]
+) -> ObjectStats:
     if entry is ABSENT:
         return shapes.common_prefix(path)
-    shape = shapes.stats(call.repo.record, path, entry)
-    if entry.metadata and call.query["user_metadata"]:
-        shape["metadata"] = dict(entry.metadata)
-    if call.query["presign"]:
-        _sign(call, entry, shape)
-    return shape
+    if entry.metadata and query.user_metadata:
+        shape = shapes.full_stats(call.repo.record, path, entry)
+    else:
+        shape = shapes.stats(call.repo.record, path, entry)
+    return _signed(call, entry, shape) if query.presign else shape
 
 
 def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:
@@ -213,12 +357,25 @@ def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:
     return call.ports.blocks.presign(address, method, seconds, entry.content_type)
 
 
-def _sign(call: Call, entry: Entry, shape: dict[str, Any]) -> None:
+def _signed(call: Call, entry: Entry, shape: ObjectStats) -> ObjectStats:
     presigned = _presign(call, entry, "GET")
-    shape["physical_address"] = call.absolute(presigned.url)
-    shape["physical_address_expiry"] = shapes.seconds(presigned.expires_ns)
+    return structs.replace(
+        shape,
+        physical_address=call.absolute(presigned.url),
+        physical_address_expiry=shapes.seconds(presigned.expires_ns),
+    )
 
 
-def upload_object_preflight(call: Call) -> Answer:
+@operation(
+    "uploadObjectPreflight",
+    "GET",
+    BRANCH + "/objects/stage_allowed",
+    tag="objects",
+    permissions=(Permission("fs:WriteObject", OBJECT_ARN),),
+    answers={204: Content.NOTHING},
+    runs=Runs.POINT,
+)
+def upload_object_preflight(call: Call, query: PathQuery) -> Answer:
+    """Whether an upload would be allowed."""
     write.check_branch(call.repo, call.arguments["branch"])
     return NO_CONTENT

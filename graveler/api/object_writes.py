@@ -1,22 +1,31 @@
-"""Endpoints that change objects on a branch: upload, delete, copy, user metadata."""
+"""Operations that change objects on a branch: upload, delete, copy, user metadata."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec import field
+
 from graveler import limits
-from graveler.api import answers, conditions, errors, multipart, shapes
-from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api import answers, errors, multipart, shapes
+from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
 from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
+from graveler.api.field_types import Integer, Pairs
+from graveler.api.operation import BRANCH, OBJECT_ARN, REPO_ARN, Body, Query, Runs, operation
+from graveler.api.queries import Force, PathQuery, WriteConditions
 from graveler.api.requests import TooLarge
 from graveler.api.service import Call
+from graveler.api.shapes import ObjectStats
+from graveler.auth.permissions import Permission
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Source, Upload
-from graveler.errors import Invalid, Unsupported
+from graveler.errors import Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
 
+_OBJECTS: Final = BRANCH + "/objects"
+_WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
 _DEFAULT_TYPE: Final = "application/octet-stream"
 _META: Final = b"x-lakefs-meta-"
 _TOO_LARGE: Final = (
@@ -26,13 +35,31 @@ _TOO_LARGE: Final = (
 _INTERNAL: Final = b"x-lakefs-internal-"
 
 
-async def upload_object(call: Call) -> Answer:
-    """Upload an object.
+class UploadQuery(PathQuery, frozen=True):
+    """Where an object goes."""
+
+    storage_class: str = field(default="", name="storageClass")
+    force: Force = False
+
+
+@operation(
+    "uploadObject",
+    "POST",
+    _OBJECTS,
+    tag="objects",
+    permissions=(_WRITE,),
+    answers={201: ObjectStats},
+    errors=(Refused, PreconditionFailed, TooLarge, Unsupported),
+    runs=Runs.STREAM,
+    reads_body=True,
+)
+async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions) -> Answer:
+    """Upload an object: the raw body, or multipart/form-data with one part `content`.
 
     If the whole body arrived in the first message, one thread stores it.  Otherwise a thread stores
     the body while it arrives, through a `Feed`.
     """
-    only_if_absent = conditions.only_if_absent(call.headers)
+    only_if_absent = headers.only_if_absent
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
     branch = call.arguments["branch"]
@@ -42,7 +69,7 @@ async def upload_object(call: Call) -> Answer:
         content_type or _DEFAULT_TYPE,
         _user_metadata(call),
         only_if_absent,
-        call.query["storageClass"],
+        query.storage_class,
     )
     message = await call.receive()
     if message["type"] == "http.disconnect":
@@ -53,9 +80,9 @@ async def upload_object(call: Call) -> Answer:
         raise TooLarge(_TOO_LARGE.format(bytes_max))
     if not message.get("more_body", False):
         chunks = (first,) if first else ()
-        return await call.service.pools.writers.start(_store, call, upload, chunks, boundary)
+        return await call.service.pools.writers.start(_store, call, query, upload, chunks, boundary)
     feed = Feed()
-    stored = call.service.pools.streams.start(_store_fed, call, upload, feed, boundary)
+    stored = call.service.pools.streams.start(_store_fed, call, query, upload, feed, boundary)
     try:
         await feed.pump(call.receive, first)
     finally:
@@ -63,24 +90,28 @@ async def upload_object(call: Call) -> Answer:
     return await stored
 
 
-def _store_fed(call: Call, upload: Upload, feed: Feed, boundary: bytes) -> Answer:
+def _store_fed(
+    call: Call, query: UploadQuery, upload: Upload, feed: Feed, boundary: bytes
+) -> Answer:
     try:
-        return _store(call, upload, feed, boundary)
+        return _store(call, query, upload, feed, boundary)
     finally:
         feed.close()
 
 
-def _store(call: Call, upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Answer:
+def _store(
+    call: Call, query: UploadQuery, upload: Upload, chunks: Iterable[bytes], boundary: bytes
+) -> Answer:
     content_type = upload.content_type
     if boundary:
         content_type, part = multipart.open_part(chunks, boundary, "content")
         # A complete body stays a tuple, so that the engine can send it again after a refusal.
         chunks = tuple(part) if isinstance(chunks, Sequence) else part
     new = replace(upload, body=chunks, content_type=content_type)
-    path, force = call.query["path"], call.query["force"]
-    entry = write.upload(call.repo, call.arguments["branch"], path, new, force=force)
-    shape = shapes.full_stats(call.repo.record, path, entry)
-    shape["content_type"] = content_type  # as the client gave it; the entry has a default
+    path, branch = query.path, call.arguments["branch"]
+    entry = write.upload(call.repo, branch, path, new, force=query.force)
+    # The content type as the client gave it: the entry has a default.
+    shape = shapes.full_stats(call.repo.record, path, entry, content_type=content_type)
     return answers.json(shape, 201)
 
 
@@ -108,37 +139,123 @@ def _header_text(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
-def delete_object(call: Call) -> Answer:
-    path, force = call.query["path"], call.query["force"]
-    write.delete(call.repo, call.arguments["branch"], path, force=force)
+class DeletionQuery(PathQuery, frozen=True):
+    """Which object to delete."""
+
+    force: Force = False
+    no_tombstone: bool = False
+
+
+class DeletionsQuery(Query, frozen=True):
+    """How to delete objects."""
+
+    force: Force = False
+    no_tombstone: bool = False
+
+
+class PathList(Body, frozen=True):
+    """Paths of objects."""
+
+    paths: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.paths) > limits.bulk_delete_count_max:
+            count_max = limits.bulk_delete_count_max
+            raise Invalid(f"request size exceeded, max paths is set to {count_max}")
+
+
+class ObjectError(Shape, frozen=True):
+    """Why an object was not deleted."""
+
+    status_code: Integer
+    message: str
+    path: str
+
+
+class ObjectErrorList(Shape, frozen=True):
+    """The objects that were not deleted."""
+
+    errors: list[ObjectError]
+
+
+class CopyQuery(Query, frozen=True):
+    """Where a copy goes."""
+
+    dest_path: str
+
+
+class ObjectCopyCreation(Body, frozen=True):
+    """What to copy.  `src_ref`: by default the branch itself."""
+
+    src_path: str
+    src_ref: str = ""
+    force: bool = False
+    shallow: bool = False
+
+
+class UpdateObjectUserMetadata(Body, frozen=True):
+    """The new metadata of an object."""
+
+    set: Pairs
+
+
+@operation(
+    "deleteObject",
+    "DELETE",
+    _OBJECTS,
+    tag="objects",
+    permissions=(Permission("fs:DeleteObject", OBJECT_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def delete_object(call: Call, query: DeletionQuery) -> Answer:
+    """Delete a path."""
+    write.delete(call.repo, call.arguments["branch"], query.path, force=query.force)
     return NO_CONTENT
 
 
-def delete_objects(call: Call) -> Answer:
-    paths: list[str] = call.body["paths"]
-    if len(paths) > limits.bulk_delete_count_max:
-        count_max = limits.bulk_delete_count_max
-        raise Invalid(f"request size exceeded, max paths is set to {count_max}")
+@operation(
+    "deleteObjects",
+    "POST",
+    _OBJECTS + "/delete",
+    tag="objects",
+    permissions=(Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[]}"),),
+    answers={200: ObjectErrorList},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
+    """Delete up to 1,000 paths."""
     failed = write.delete_many(
-        call.repo, call.arguments["branch"], paths, force=call.query["force"]
+        call.repo, call.arguments["branch"], list(body.paths), force=query.force
     )
     shown = [
-        {
-            "path": failure.path,
-            "status_code": errors.status_of(failure.error),
-            "message": text_for(failure.error),
-        }
+        ObjectError(errors.status_of(failure.error), text_for(failure.error), failure.path)
         for failure in failed
     ]
-    return answers.json({"errors": shown})
+    return answers.json(ObjectErrorList(shown))
 
 
-def copy_object(call: Call) -> Answer:
-    if call.body.get("shallow", False):
+@operation(
+    "copyObject",
+    "POST",
+    _OBJECTS + "/copy",
+    tag="objects",
+    permissions=(
+        Permission("fs:ReadObject", REPO_ARN + "/object/{src_path}"),
+        Permission("fs:WriteObject", REPO_ARN + "/object/{dest_path}"),
+    ),
+    answers={201: ObjectStats},
+    errors=(Refused, Unsupported),
+    runs=Runs.POOL,
+)
+def copy_object(call: Call, query: CopyQuery, body: ObjectCopyCreation) -> Answer:
+    """Copy an object."""
+    if body.shallow:
         raise Unsupported("Not Implemented")
-    branch, path = call.arguments["branch"], call.query["dest_path"]
-    source = Source(call.body.get("src_ref") or branch, call.body["src_path"])
-    force = call.body.get("force", False)
+    branch, path, force = call.arguments["branch"], query.dest_path, body.force
+    source = Source(body.src_ref or branch, body.src_path)
     source_entry = write.to_be_copied(call.repo, branch, path, source, force=force)
     if copy.is_too_long(source_entry, call.due):
         order = CopyOrder(source_entry, source, path, force)
@@ -148,8 +265,19 @@ def copy_object(call: Call) -> Answer:
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)
 
 
-def update_object_user_metadata(call: Call) -> Answer:
-    write.set_user_metadata(
-        call.repo, call.arguments["branch"], call.query["path"], call.body["set"]
-    )
+@operation(
+    "updateObjectUserMetadata",
+    "PUT",
+    _OBJECTS + "/stat/user_metadata",
+    tag="objects",
+    permissions=(_WRITE,),
+    answers={204: Content.NOTHING},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def update_object_user_metadata(
+    call: Call, query: PathQuery, body: UpdateObjectUserMetadata
+) -> Answer:
+    """Replace the metadata of an object."""
+    write.set_user_metadata(call.repo, call.arguments["branch"], query.path, body.set)
     return NO_CONTENT

@@ -6,14 +6,12 @@ from typing import Any, Final
 from graveler import __version__
 from graveler.api import json_schemas
 from graveler.api.answers import AnswerType, Content, Error
+from graveler.api.bodies import may_lack
 from graveler.api.cookies import COOKIE
 from graveler.api.errors import STATUS
 from graveler.api.json_schemas import Schema
 from graveler.api.operation import API_PREFIX, Operation
 from graveler.api.operations import OPERATIONS
-from graveler.api.routes import ROWS
-from graveler.api.schemas import CATALOGUE
-from graveler.api.table import Parameter, Route
 from graveler.records import ABSENT
 
 _SCHEMES: Final = {
@@ -27,11 +25,9 @@ _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 def document() -> dict[str, Any]:
     """The complete document."""
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROWS:
-        paths.setdefault(route.path, {})[route.method.lower()] = _row(route)
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
-    schemas = {**CATALOGUE, **json_schemas.components(_types())}
+    schemas = json_schemas.components(_types())
     return {
         "openapi": "3.0.3",
         "info": {
@@ -70,8 +66,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "responses": _answers(operation),
     }
     if operation.body is not ABSENT:
-        fields = json_schemas.fields(operation.body).values()
-        required = any(is_required for _, is_required in fields)
+        required = not may_lack(operation.body)
         content = {"application/json": {"schema": json_schemas.schema(operation.body)}}
         described["requestBody"] = {"required": required, "content": content}
     if operation.reads_body:
@@ -130,64 +125,3 @@ def _json(schema: Schema) -> dict[str, Any]:
 def _upload_content() -> dict[str, Any]:
     part = {"type": "object", "properties": {"content": _BINARY["schema"]}}
     return {"application/octet-stream": _BINARY, "multipart/form-data": {"schema": part}}
-
-
-# ---- rows of the table of routes -----------------------------------------------------------------
-
-
-def _row(route: Route) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "operationId": route.operation,
-        "tags": [route.tag],
-        "summary": route.summary,
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in route.path_parameters
-        ]
-        + [_parameter(each) for each in route.parameters],
-        "responses": _row_answers(route),
-    }
-    if route.body:
-        required = bool(CATALOGUE[route.body].get("required"))
-        operation["requestBody"] = {"required": required, "content": _named(route.body)}
-    elif route.operation == "uploadObject":
-        operation["requestBody"] = {"content": _upload_content()}
-        operation["x-validation-exclude-body"] = True
-    if not route.authenticated:
-        operation["security"] = []
-    if route.action:
-        permission = {"action": route.action, "resource": "arn:lakefs:fs:::" + route.resource}
-        operation["x-permissions"] = [permission]
-    return operation
-
-
-def _parameter(parameter: Parameter) -> dict[str, Any]:
-    shape: dict[str, Any] = {
-        "name": parameter.name,
-        "in": parameter.place,
-        "required": parameter.required,
-        "schema": parameter.schema,
-    }
-    if parameter.description:
-        shape["description"] = parameter.description
-    return shape
-
-
-def _row_answers(route: Route) -> dict[str, Any]:
-    answers = {str(status): _row_answer(name) for status, name in route.answers.items()}
-    answers["default"] = {"description": "failure", "content": _named("Error")}
-    if route.method == "HEAD":
-        return {
-            status: {"description": answer["description"]} for status, answer in answers.items()
-        }
-    return answers
-
-
-def _row_answer(name: str) -> dict[str, Any]:
-    if not name:
-        return {"description": "success"}
-    return {"description": name, "content": _named(name)}
-
-
-def _named(name: str) -> dict[str, Any]:
-    return _json({"$ref": json_schemas.REFERENCE + name})

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -50,7 +50,7 @@ OBJECT_ARN: Final = REPO_ARN + "/object/{path}"
 # Operations that need no credentials.  A test fixes the list.
 OPEN: Final = frozenset(("healthCheck", "getSetupState", "setup", "login", "getAuthCapabilities"))
 # Operations for every caller with credentials, whatever its permissions.  A test fixes the list.
-FOR_EVERY_CALLER: Final = frozenset(("postStatsEvents",))
+FOR_EVERY_CALLER: Final = frozenset(("getCurrentUser", "postStatsEvents"))
 
 _SEGMENT: Final = re.compile(r"\{(\w+)\}")
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
@@ -75,7 +75,7 @@ class Runs(Enum):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The base of types of JSON bodies."""
+    """The base of types of JSON bodies.  A body that is an array is a `tuple` of such a type."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class Operation:
     reads_body: bool
     endpoint: Callable[..., Any]
     query: type[Query] | Literal[Absent.ABSENT]
-    body: type[Body] | Literal[Absent.ABSENT]
+    body: Any  # a type of `Body`, a tuple of one, or `ABSENT`
     headers: type[Headers] | Literal[Absent.ABSENT]
 
     @property
@@ -175,7 +175,7 @@ def operation(
 def _inputs(name: str, endpoint: Callable[..., Any]) -> dict[str, Any]:
     """The parameters of an endpoint behind `call`, with their types."""
     first, *others = inspect.signature(endpoint).parameters
-    types = get_type_hints(endpoint)
+    types = get_type_hints(endpoint, include_extras=True)
     _require(name, first == "call", "the first parameter is the call")
     _require(name, types.pop("return", None) is Answer, "an endpoint returns an Answer")
     return {each: types.get(each) for each in others}
@@ -183,9 +183,19 @@ def _inputs(name: str, endpoint: Callable[..., Any]) -> dict[str, Any]:
 
 def _input(name: str, inputs: dict[str, Any], parameter: str, base: type) -> Any:
     kind = inputs.pop(parameter, ABSENT)
-    is_right = kind is ABSENT or (isinstance(kind, type) and issubclass(kind, base))
+    is_right = kind is ABSENT or _is_of(kind, base) or (base is Body and _is_list_of(kind, base))
     _require(name, is_right, f"{parameter} is no {base.__name__}")
     return kind
+
+
+def _is_of(kind: Any, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
+
+
+def _is_list_of(kind: Any, base: type) -> bool:
+    """Whether a type is `tuple[base, ...]`, with rules or without."""
+    plain = kind.__origin__ if hasattr(kind, "__metadata__") else kind
+    return get_origin(plain) is tuple and _is_of(get_args(plain)[0], base)
 
 
 def _summary(name: str, endpoint: Callable[..., Any]) -> str:

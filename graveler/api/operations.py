@@ -6,10 +6,60 @@ is in the collection; a new module is added to `_MODULES`.
 
 from typing import Final
 
-from graveler.api import actions, branches, preparation, pulls, retention_rules, symlinks
+from graveler.api import (
+    actions,
+    branches,
+    break_parameters,
+    bulk,
+    commits,
+    dumps,
+    events,
+    imports,
+    jobs,
+    new_commits,
+    object_reads,
+    object_writes,
+    parts,
+    preparation,
+    protection,
+    pulls,
+    repositories,
+    retention_rules,
+    session,
+    summaries,
+    symlinks,
+    tasks,
+    upkeep,
+    upload_addresses,
+)
 from graveler.api.operation import Operation
 
-_MODULES: Final = (actions, branches, preparation, pulls, retention_rules, symlinks)
+_MODULES: Final = (
+    actions,
+    branches,
+    break_parameters,
+    bulk,
+    commits,
+    dumps,
+    events,
+    imports,
+    jobs,
+    new_commits,
+    object_reads,
+    object_writes,
+    parts,
+    preparation,
+    protection,
+    pulls,
+    repositories,
+    retention_rules,
+    session,
+    summaries,
+    symlinks,
+    tasks,
+    upkeep,
+    upload_addresses,
+)
 
 OPERATIONS: Final = tuple(
     value for module in _MODULES for value in vars(module).values() if isinstance(value, Operation)

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 from urllib.parse import parse_qsl
 
-import orjson
+import msgspec
 
 from graveler.api import cookies, errors
 from graveler.api.answers import HTML, JSON, PLAIN, Answer
@@ -93,7 +93,7 @@ class Pages:
 
     def _openapi(self) -> bytes:
         if not self._document:
-            self._document = orjson.dumps(document())
+            self._document = msgspec.json.encode(document())
         return self._document
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:

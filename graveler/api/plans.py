@@ -12,16 +12,15 @@ from graveler.api.bodies import body_reader, may_lack
 from graveler.api.feed import Receive
 from graveler.api.operation import Operation
 from graveler.api.parameters import headers_reader, query_reader
-from graveler.api.requests import MISSING, Reader, whole_body
-from graveler.api.service import Call, Endpoint
-from graveler.api.table import Route
+from graveler.api.requests import whole_body
+from graveler.api.service import Call
 from graveler.api.templates import needed
 from graveler.auth.permissions import Permission
 from graveler.errors import Invalid
 from graveler.records import ABSENT
 
 
-class OperationReader:
+class Reader:
     """Parses the parameters and the body of the requests of one operation."""
 
     def __init__(self, operation: Operation) -> None:
@@ -52,7 +51,7 @@ class OperationReader:
         raw = await whole_body(receive, headers, self._body_length_max)
         if not raw.strip():
             if not self._body_may_lack:
-                raise Invalid(f"request body has an error: {MISSING}")
+                raise Invalid("request body has an error: value is required but missing")
             raw = b"{}"
         return self._body(raw)
 
@@ -62,7 +61,7 @@ class Plan:
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
-        self._compiled: tuple[OperationReader, Callable[[Call], Any]] | None = None
+        self._compiled: tuple[Reader, Callable[[Call], Any]] | None = None
         self.name = operation.name
         self.runs = operation.runs
         self.is_open = not operation.authenticated
@@ -71,7 +70,7 @@ class Plan:
         self.in_repository = "repository" in self.names
 
     @property
-    def reader(self) -> OperationReader:
+    def reader(self) -> Reader:
         return self._parts()[0]
 
     @property
@@ -83,27 +82,10 @@ class Plan:
         """The permissions that a request needs."""
         return needed(self._operation.templates, call.arguments, call.query, call.body)
 
-    def _parts(self) -> tuple[OperationReader, Callable[[Call], Any]]:
+    def _parts(self) -> tuple[Reader, Callable[[Call], Any]]:
         if self._compiled is None:
-            self._compiled = (OperationReader(self._operation), _invocation(self._operation))
+            self._compiled = (Reader(self._operation), _invocation(self._operation))
         return self._compiled
-
-
-class RowPlan:
-    """A row of the table of routes, compiled for dispatch."""
-
-    def __init__(self, route: Route, endpoint: Endpoint) -> None:
-        self.name = route.operation
-        self.runs = route.runs
-        self.is_open = not route.authenticated
-        self.has_body = bool(route.body)
-        self.names = route.path_parameters
-        self.in_repository = "repository" in self.names
-        self.reader = Reader(route)
-        self.run: Any = endpoint
-
-    def permissions(self, _call: Call) -> tuple[Permission, ...]:
-        return ()
 
 
 _ATTRIBUTES = {"query": "query", "body": "body", "headers": "declared_headers"}

@@ -11,6 +11,7 @@ from graveler.api.answers import Answer, Error, Shape
 from graveler.api.field_types import Integer, Moment
 from graveler.api.operation import REPO, REPO_ARN, Body, Query, Runs, operation
 from graveler.api.service import Call
+from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.gc import prepare
 from graveler.engine.gc.prepare import PreparedCommits
@@ -38,12 +39,6 @@ class GarbageCollectionPrepareResponse(Shape, frozen=True):
     gc_commits_location: str
     gc_addresses_location: str
     gc_commits_presigned_url: str | UnsetType = UNSET
-
-
-class TaskCreation(Shape, frozen=True):
-    """A task that has begun."""
-
-    id: str
 
 
 class TaskQuery(Query, frozen=True):

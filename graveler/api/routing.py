@@ -1,13 +1,11 @@
 """Makes all operations one route of an application."""
 
 from graveler.api.dispatch import ApiRoute
-from graveler.api.endpoints import ENDPOINTS
 from graveler.api.operation import API_PREFIX
 from graveler.api.operations import OPERATIONS
-from graveler.api.routes import ROWS
 from graveler.api.service import Service
 
 
 def api_route(service: Service) -> ApiRoute:
     """Every operation, with its endpoint."""
-    return ApiRoute(API_PREFIX, (*ROWS, *OPERATIONS), ENDPOINTS, service)
+    return ApiRoute(API_PREFIX, OPERATIONS, service)

@@ -5,12 +5,10 @@ request that has passed authentication and validation.  Used by api/ and by the 
 service.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
-from graveler import limits
-from graveler.api.answers import Answer
 from graveler.api.deadlines import expiring
 from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
@@ -18,6 +16,7 @@ from graveler.api.pools import Pools
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.permissions import Permission
 from graveler.block.signature import Grant
 from graveler.engine.ports import OpenRepository, Ports, open_repository, within
 from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
@@ -139,6 +138,12 @@ class Call:
         assert self.account is not ABSENT, "the route needs no credentials"
         return self.account.email or self.account.user
 
+    def require(self, *permissions: Permission) -> None:
+        """Check permissions that depend on more than the request itself: those that its operation
+        declares are checked already.  Raises as `Authenticator.authorize` does."""
+        assert self.account is not ABSENT, "the operation needs no credentials"
+        self.service.auth.authorize(self.account, permissions)
+
     @property
     def walks(self) -> bool:
         """Whether a path parameter contains `~` or `^`: such a ref is resolved by walking the
@@ -156,12 +161,6 @@ class Call:
             return await pools.walkers.start(look_up, self)
         return await pools.point(look_up, self)
 
-    @property
-    def amount(self) -> int:
-        """Maximum number of lines on a page."""
-        amount: int = self.query["amount"]
-        return amount if amount > 0 else limits.page_count_default
-
     def header(self, name: bytes) -> str:
         """The text of a header; empty if the request does not have it."""
         return self.headers.get(name, b"").decode("latin-1")
@@ -178,6 +177,3 @@ class Call:
             return url
         origin = self.origin
         return origin.url + url if origin.host else url
-
-
-Endpoint = Callable[[Call], Answer] | Callable[[Call], Awaitable[Answer]]

@@ -1,30 +1,23 @@
-"""Converts records to the JSON that clients read.  Pure.  Used by the endpoints."""
+"""The records that clients read: their types, and how they follow from records of the engine.
+
+A field that is `UNSET` is left out of the answer.  Pure.  Used by the modules with endpoints.
+"""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Literal
 
-from graveler.api.answers import Page
-from graveler.api.answers import Shape as Record
+from msgspec import UNSET, UnsetType
+
+from graveler.api.answers import Page, Shape
+from graveler.api.field_types import Integer, Pairs
 from graveler.engine.commits.diff import DiffLine
 from graveler.engine.names.branches import BranchView
 from graveler.engine.objects.read import physical_address
 from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, AddressType, CommitEntry, Entry, Repository
+from graveler.records import ABSENT, AddressType, CommitEntry, Entry
+from graveler.records import Repository as RepositoryRecord
 
-Shape = dict[str, Any]
-
-
-class Ref(Record, frozen=True):
-    """A branch or a tag, and its commit."""
-
-    id: str
-    commit_id: str
-
-
-class RefList(Page, frozen=True):
-    """A page of branches or tags."""
-
-    results: list[Ref]
+PathType = Literal["common_prefix", "object"]
 
 
 def seconds(nanoseconds: int) -> int:
@@ -38,50 +31,150 @@ def moment(nanoseconds: int) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def repository(repo: Repository) -> Shape:
-    return {
-        "id": repo.id,
-        "creation_date": seconds(repo.created_ns),
-        "default_branch": repo.default_branch,
-        "storage_namespace": repo.namespace,
-        "storage_id": "",
-        "read_only": repo.read_only,
-    }
+# ---- repositories and refs -----------------------------------------------------------------------
+
+
+class Repository(Shape, frozen=True):
+    """A repository."""
+
+    id: str
+    creation_date: Integer
+    default_branch: str
+    storage_namespace: str
+    storage_id: str = ""
+    read_only: bool | UnsetType = UNSET
+
+
+class RepositoryList(Page, frozen=True):
+    """A page of repositories."""
+
+    results: list[Repository]
+
+
+class Ref(Shape, frozen=True):
+    """A branch or a tag, and its commit."""
+
+    id: str
+    commit_id: str
+
+
+class RefList(Page, frozen=True):
+    """A page of branches or tags."""
+
+    results: list[Ref]
+
+
+def repository(repo: RepositoryRecord, *, bare: bool = False) -> Repository:
+    """`bare`: the answer to the creation of a bare repository leaves `read_only` out."""
+    return Repository(
+        repo.id,
+        seconds(repo.created_ns),
+        repo.default_branch,
+        repo.namespace,
+        read_only=UNSET if bare else repo.read_only,
+    )
 
 
 def branch(view: BranchView) -> Ref:
     return Ref(view.id, view.branch.commit)
 
 
-def commit(entry: CommitEntry) -> Shape:
+# ---- commits -------------------------------------------------------------------------------------
+
+
+class Commit(Shape, frozen=True):
+    """A commit."""
+
+    id: str
+    parents: tuple[str, ...]
+    committer: str
+    message: str
+    creation_date: Integer
+    meta_range_id: str
+    metadata: Pairs
+    generation: Integer
+    version: Integer
+
+
+class CommitList(Page, frozen=True):
+    """A page of commits."""
+
+    results: list[Commit]
+
+
+def commit(entry: CommitEntry) -> Commit:
     record = entry.commit
-    return {
-        "id": entry.id,
-        "parents": list(record.parents),
-        "committer": record.committer,
-        "message": record.message,
-        "creation_date": seconds(record.created_ns),
-        "meta_range_id": record.metarange,
-        "metadata": dict(record.metadata),
-        "generation": record.generation,
-        "version": record.version,
-    }
+    return Commit(
+        entry.id,
+        record.parents,
+        record.committer,
+        record.message,
+        seconds(record.created_ns),
+        record.metarange,
+        dict(record.metadata),
+        record.generation,
+        record.version,
+    )
 
 
-def stats(repo: Repository, path: str, entry: Entry) -> Shape:
+# ---- objects -------------------------------------------------------------------------------------
+
+
+class ObjectStats(Shape, frozen=True):
+    """An object, or a common prefix of several objects: then all other fields are empty."""
+
+    path: str
+    path_type: PathType
+    physical_address: str
+    checksum: str
+    mtime: Integer
+    size_bytes: Integer | UnsetType = UNSET
+    content_type: str | UnsetType = UNSET
+    metadata: Pairs | UnsetType = UNSET
+    physical_address_expiry: Integer | UnsetType = UNSET
+
+
+class ObjectStatsList(Page, frozen=True):
+    """A page of objects and common prefixes."""
+
+    results: list[ObjectStats]
+
+
+def stats(repo: RepositoryRecord, path: str, entry: Entry) -> ObjectStats:
     """An object without its user metadata."""
-    return {
-        "path": path,
-        "path_type": "object",
-        "physical_address": _shown_address(repo, entry),
-        "checksum": entry.checksum,
-        "size_bytes": entry.size,
-        "mtime": seconds(entry.modified_ns),
-        "content_type": entry.content_type,
-    }
+    return ObjectStats(
+        path,
+        "object",
+        _shown_address(repo, entry),
+        entry.checksum,
+        entry.modified_ns // SECOND_NS,
+        entry.size,
+        entry.content_type,
+    )
 
 
-def _shown_address(repo: Repository, entry: Entry) -> str:
+def full_stats(
+    repo: RepositoryRecord,
+    path: str,
+    entry: Entry,
+    *,
+    content_type: str | None = None,
+    address: str | None = None,
+) -> ObjectStats:
+    """An object with its user metadata.  `content_type`, `address`: instead of those of `entry`."""
+    return ObjectStats(
+        path,
+        "object",
+        _shown_address(repo, entry) if address is None else address,
+        entry.checksum,
+        seconds(entry.modified_ns),
+        entry.size,
+        entry.content_type if content_type is None else content_type,
+        dict(entry.metadata),
+    )
+
+
+def _shown_address(repo: RepositoryRecord, entry: Entry) -> str:
     """The address of the bytes, for display only.
 
     It is not validated here: it was validated when it was stored.
@@ -91,38 +184,65 @@ def _shown_address(repo: Repository, entry: Entry) -> str:
     return physical_address(repo, entry)
 
 
-def full_stats(repo: Repository, path: str, entry: Entry) -> Shape:
-    """An object with its user metadata."""
-    shape = stats(repo, path, entry)
-    shape["metadata"] = dict(entry.metadata)
-    return shape
+def common_prefix(path: str) -> ObjectStats:
+    return ObjectStats(path, "common_prefix", "", "", 0)
 
 
-def common_prefix(path: str) -> Shape:
-    return {
-        "path": path,
-        "path_type": "common_prefix",
-        "physical_address": "",
-        "checksum": "",
-        "mtime": 0,
-    }
+# ---- differences ---------------------------------------------------------------------------------
 
 
-def difference(line: DiffLine, *, right_stats: bool = False) -> Shape:
+class DiffObjectStat(Shape, frozen=True):
+    """The object of a difference on the right side."""
+
+    checksum: str
+    mtime: Integer
+    content_type: str
+    metadata: Pairs
+
+
+class Diff(Shape, frozen=True):
+    """A path that differs."""
+
+    type: Literal["added", "removed", "changed", "conflict", "prefix_changed"]
+    path: str
+    path_type: PathType
+    size_bytes: Integer | UnsetType = UNSET
+    right: DiffObjectStat | UnsetType = UNSET
+
+
+class DiffList(Page, frozen=True):
+    """A page of differences."""
+
+    results: list[Diff]
+
+
+def difference(line: DiffLine, *, right_stats: bool = False, size: int | None = None) -> Diff:
+    """`size`: instead of that of the object."""
     entry = line.left if line.right is ABSENT else line.right
     if entry is ABSENT:
-        return {"type": line.kind, "path": line.path, "path_type": "common_prefix"}
-    shape: Shape = {
-        "type": line.kind,
-        "path": line.path,
-        "path_type": "object",
-        "size_bytes": entry.size,
-    }
-    if right_stats:
-        shape["right"] = {
-            "checksum": entry.checksum,
-            "mtime": seconds(entry.modified_ns),
-            "content_type": entry.content_type,
-            "metadata": dict(entry.metadata),
-        }
-    return shape
+        return Diff(line.kind, line.path, "common_prefix")
+    right = DiffObjectStat(
+        entry.checksum, seconds(entry.modified_ns), entry.content_type, dict(entry.metadata)
+    )
+    return Diff(
+        line.kind,
+        line.path,
+        "object",
+        entry.size if size is None else size,
+        right if right_stats else UNSET,
+    )
+
+
+# ---- tasks and files -----------------------------------------------------------------------------
+
+
+class TaskCreation(Shape, frozen=True):
+    """The id of a task that was begun."""
+
+    id: str
+
+
+class StorageURI(Shape, frozen=True):
+    """The address of a file in the storage."""
+
+    location: str

@@ -5,9 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from graveler.api import answers
-from graveler.api.answers import Answer, Shape
+from graveler.api.answers import Answer
 from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
 from graveler.api.service import Call
+from graveler.api.shapes import StorageURI
 from graveler.auth.permissions import Permission
 from graveler.engine.objects import symlinks
 from graveler.errors import Unsupported
@@ -17,12 +18,6 @@ class SymlinkQuery(Query, frozen=True):
     """What to export."""
 
     location: Annotated[str, Meta(description="only objects whose paths begin with this")] = ""
-
-
-class StorageURI(Shape, frozen=True):
-    """An address in the storage."""
-
-    location: str
 
 
 @operation(

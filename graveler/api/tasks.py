@@ -1,73 +1,155 @@
-"""Endpoints of commits and merges, including the asynchronous ones.
+"""Asynchronous commits and merges.
 
 An asynchronous request answers at once with the id of a job.  While the job runs, an equal request
 gets the same id.
 """
 
-from typing import Any
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, UnsetType
 
 from graveler.api import answers, errors, shapes
-from graveler.api.answers import Answer
+from graveler.api.answers import Answer, Error, Shape
 from graveler.api.client_texts import text_for
-from graveler.api.new_commits import commit_request, merge_request
+from graveler.api.field_types import Integer, Moment
+from graveler.api.new_commits import (
+    COMMITS,
+    MERGE,
+    MERGE_BRANCH_ARN,
+    TO_COMMIT,
+    TO_MERGE,
+    CommitCreation,
+    CommitQuery,
+    Merge,
+    MergeResult,
+    commit_request,
+    merge_request,
+)
+from graveler.api.operation import BRANCH_ARN, Runs, operation
 from graveler.api.service import Call
+from graveler.api.shapes import Commit, TaskCreation
+from graveler.auth.permissions import Permission
 from graveler.engine.commits import log
+from graveler.errors import Refused
 from graveler.jobs import handover
-from graveler.jobs.orders import COMMIT, MERGE, JobRequest, commit_asked, merge_asked
+from graveler.jobs.orders import COMMIT, JobRequest, commit_asked, merge_asked
+from graveler.jobs.orders import MERGE as MERGE_KIND
 from graveler.jobs.requests import ask
-from graveler.records import CommitEntry, Job, JobState
+from graveler.records import Job, JobState
+
+_STATUS: Final = "/async/{id}/status"
 
 
-def commit_async(call: Call) -> Answer:
-    request, force = commit_request(call), call.body.get("force", False)
-    return _accepted(call, commit_asked(call.arguments["branch"], request, force=force))
+class TaskStatus(Shape, frozen=True, kw_only=True):
+    """How far a task is."""
+
+    task_id: str
+    completed: bool
+    update_time: Moment
+    status_code: Integer | UnsetType = UNSET
+    error: Error | UnsetType = UNSET
 
 
-def merge_async(call: Call) -> Answer:
-    request, force = merge_request(call), call.body.get("force", False)
+class CommitStatus(TaskStatus, frozen=True, kw_only=True):
+    """How far a commit is."""
+
+    waits_for: (
+        Annotated[str, Meta(description="The bulk job that must commit these rows")] | UnsetType
+    ) = UNSET
+    result: Commit | UnsetType = UNSET
+
+
+class MergeStatus(TaskStatus, frozen=True, kw_only=True):
+    """How far a merge is."""
+
+    result: MergeResult | UnsetType = UNSET
+
+
+@operation(
+    "commitAsync",
+    "POST",
+    COMMITS + "/async",
+    tag="commits",
+    permissions=TO_COMMIT,
+    answers={202: TaskCreation},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def commit_async(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
+    """Begin a commit in the background."""
+    request = commit_request(call, query, body)
+    return _accepted(call, commit_asked(call.arguments["branch"], request, force=body.force))
+
+
+@operation(
+    "mergeIntoBranchAsync",
+    "POST",
+    MERGE + "/async",
+    tag="refs",
+    permissions=TO_MERGE,
+    answers={202: TaskCreation},
+    errors=(Refused,),
+    runs=Runs.POOL,
+)
+def merge_async(call: Call, body: Merge) -> Answer:
+    """Begin a merge in the background."""
+    request = merge_request(call, body)
     source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
-    return _accepted(call, merge_asked(source, branch, request, force=force))
+    return _accepted(call, merge_asked(source, branch, request, force=body.force))
 
 
 def _accepted(call: Call, request: JobRequest) -> Answer:
-    return answers.json({"id": ask(call.desk, request).id}, 202)
+    return answers.json(TaskCreation(ask(call.desk, request).id), 202)
 
 
+@operation(
+    "commitAsyncStatus",
+    "GET",
+    COMMITS + _STATUS,
+    tag="commits",
+    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
+    answers={200: CommitStatus},
+    runs=Runs.POOL,
+)
 def commit_status(call: Call) -> Answer:
+    """The status of a commit in the background."""
     job, waits_for = handover.standing(call.desk, COMMIT, call.arguments["id"])
-    shape = _shape(call, job, "commit")
-    if waits_for:
-        shape["waits_for"] = waits_for
+    result: Commit | UnsetType = UNSET
     if job.state is JobState.DONE:
-        shape["result"] = shapes.commit(_landed(call, job))
-    return answers.json(shape)
+        result = shapes.commit(log.get_commit(call.repo, job.commit))
+    shared = _shared(call, job, "commit")
+    return answers.json(CommitStatus(**shared, waits_for=waits_for or UNSET, result=result))
 
 
+@operation(
+    "mergeIntoBranchAsyncStatus",
+    "GET",
+    MERGE + _STATUS,
+    tag="refs",
+    permissions=(Permission("fs:ReadBranch", MERGE_BRANCH_ARN),),
+    answers={200: MergeStatus},
+    runs=Runs.POOL,
+)
 def merge_status(call: Call) -> Answer:
-    job = handover.status(call.desk, MERGE, call.arguments["id"])
-    shape = _shape(call, job, "mergeIntoBranch")
-    if job.state is JobState.DONE:
-        shape["result"] = {"reference": job.commit}
-    return answers.json(shape)
+    """The status of a merge in the background."""
+    job = handover.status(call.desk, MERGE_KIND, call.arguments["id"])
+    result = MergeResult(job.commit) if job.state is JobState.DONE else UNSET
+    return answers.json(MergeStatus(**_shared(call, job, "mergeIntoBranch"), result=result))
 
 
-def _landed(call: Call, job: Job) -> CommitEntry:
-    return log.get_commit(call.repo, job.commit)
-
-
-def _shape(call: Call, job: Job, operation: str) -> dict[str, Any]:
-    """The status of a job as JSON.
+def _shared(call: Call, job: Job, operation: str) -> dict[str, Any]:
+    """The fields that both statuses have.
 
     `operation`: the synchronous operation whose error texts apply to a failure of the job.
     """
-    shape: dict[str, Any] = {
+    shared: dict[str, Any] = {
         "task_id": job.id,
         "completed": job.ended,
         "update_time": shapes.moment(job.updated_ns),
     }
     if job.ended and job.state is not JobState.DONE:
         failure = handover.failure(call.desk, job)
-        shape["status_code"] = errors.status_of(failure)
+        shared["status_code"] = errors.status_of(failure)
         names = {"branch": job.branch, "destinationBranch": job.branch}
-        shape["error"] = {"message": text_for(failure, operation, names)}
-    return shape
+        shared["error"] = Error(text_for(failure, operation, names))
+    return shared

@@ -1,4 +1,4 @@
-"""Endpoints of maintenance: the retention rule, and garbage collection.
+"""Operations of garbage collection.
 
 A request for a collection answers at once, and the collection runs as a job.  By default the run is
 a rehearsal: it changes nothing and reports what it would condemn and delete.  A collection that
@@ -7,82 +7,292 @@ condemns commits here.
 """
 
 import json
-from typing import Any
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer
+from graveler.api.answers import NO_CONTENT, Answer, Content, Error, Shape
+from graveler.api.field_types import Integer, Moment, matching
+from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
 from graveler.api.service import Call
+from graveler.api.shapes import TaskCreation
+from graveler.auth.permissions import Permission
 from graveler.engine.gc import cluster, cluster_turns, collect
 from graveler.engine.jobs import record
 from graveler.errors import Conflict, Invalid, NotFound
+from graveler.ids import MetarangeId
 from graveler.jobs import handover, rota
 from graveler.jobs.orders import COLLECT, is_dry_run
 from graveler.records import Job
 from graveler.refs.jobs.turn import Turn
 
+_RUNS: Final = REPO + "/gc/runs"
+_TURNS: Final = REPO + "/gc/turns"
+_MAY_COLLECT: Final = (Permission("retention:CollectGarbage", REPO_ARN),)
 
-def order_collection(call: Call) -> Answer:
-    only_rehearsed = call.body.get("dry_run", True)
-    job = rota.rehearse(call.desk) if only_rehearsed else rota.order(call.desk)
-    return answers.json({"id": job.id}, 202)
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1, extra_json_schema={"format": "int64"})]
+TurnId = Annotated[str, Meta(description="The id of the caller's turn; 409 without it")]
 
 
+# ---- collections ---------------------------------------------------------------------------------
+
+
+class CollectionOrder(Body, frozen=True):
+    """What a collection does."""
+
+    dry_run: bool = True
+
+
+class FileCount(Shape, frozen=True):
+    """Files, and their bytes."""
+
+    count: Integer
+    size_bytes: Integer
+
+
+class CollectionStatus(Shape, frozen=True):
+    """How far a collection is."""
+
+    id: str
+    done: bool
+    update_time: Moment
+    dry_run: bool
+    error: Error | UnsetType = UNSET
+    run: str | UnsetType = UNSET
+    candidates: (
+        Annotated[
+            str,
+            Meta(description="The folder with the lists of files, one JSON object a line"),
+        ]
+        | UnsetType
+    ) = UNSET
+    commits: Integer | UnsetType = UNSET
+    commits_kept: Integer | UnsetType = UNSET
+    condemned: FileCount | UnsetType = UNSET
+    deleted: FileCount | UnsetType = UNSET
+
+
+@operation(
+    "orderCollection",
+    "POST",
+    _RUNS,
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={202: TaskCreation},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
+def order_collection(call: Call, body: CollectionOrder) -> Answer:
+    """Begin a collection; with `dry_run`, the default, it deletes nothing."""
+    job = rota.rehearse(call.desk) if body.dry_run else rota.order(call.desk)
+    return answers.json(TaskCreation(job.id), 202)
+
+
+@operation(
+    "getCollection",
+    "GET",
+    _RUNS + "/{id}",
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={200: CollectionStatus},
+    runs=Runs.POOL,
+)
 def get_collection(call: Call) -> Answer:
+    """The status of a collection."""
     job = handover.status(call.desk, COLLECT, call.arguments["id"])
     return answers.json(_collection(call, job))
 
 
+@operation(
+    "undoCollection",
+    "DELETE",
+    _RUNS + "/{id}",
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={204: Content.NOTHING},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
 def undo_collection(call: Call) -> Answer:
-    """Undo a run.  The id in the path is that of the job while its record exists, or that of the
-    run."""
+    """Undo a collection run, before its files are deleted.
+
+    The id in the path is that of the job while its record exists, or that of the run.
+    """
     collect.undo(call.repo, _run(call, call.arguments["id"]))
     return NO_CONTENT
 
 
-def condemn_commits(call: Call) -> Answer:
-    """Condemn commits for a run that a cluster names.
+# ---- collections on a cluster --------------------------------------------------------------------
+
+
+class Condemnation(Body, frozen=True):
+    """What a cluster condemns."""
+
+    metaranges: (
+        Annotated[
+            tuple[
+                Annotated[
+                    str,
+                    matching(
+                        "^[0-9a-f]{64}$",
+                        description="A metarange that the list of roots does not keep",
+                    ),
+                ],
+                ...,
+            ],
+            Meta(max_length=limits.collect_condemn_count_max),
+        ]
+        | UnsetType
+    ) = UNSET
+    after: (
+        Annotated[
+            str,
+            Meta(description="`following` of the previous call; for calls without metaranges"),
+        ]
+        | UnsetType
+    ) = UNSET
+    amount: Annotated[int, Meta(ge=1, le=limits.collect_mark_count_max)] = (
+        limits.collect_mark_count_max
+    )
+    files: Count = 0
+    size_bytes: Count = 0
+    turn: TurnId = ""
+
+
+class Condemned(Shape, frozen=True):
+    """What was condemned."""
+
+    metaranges: list[
+        Annotated[
+            str,
+            Meta(description="A metarange whose content may be deleted after the undo period"),
+        ]
+    ]
+    undone: Annotated[
+        int,
+        Meta(
+            description="The number of runs that were undone before",
+            extra_json_schema={"format": "int64"},
+        ),
+    ]
+    following: Annotated[
+        str,
+        Meta(description="The continuation token of the next call; empty after the last page"),
+    ]
+
+
+class CollectionSweep(Body, frozen=True):
+    """What a cluster is about to delete."""
+
+    undone: Count
+    turn: TurnId = ""
+
+
+class CollectionTurnCreation(Body, frozen=True):
+    """A new turn."""
+
+    id: Annotated[str, Meta(description="A new id: 1 to 64 letters and digits")]
+
+
+class CollectionTurn(Shape, frozen=True):
+    """The turn of a collection, and when it ends without a heartbeat."""
+
+    id: str
+    until_time: Moment
+
+
+@operation(
+    "condemnCommits",
+    "POST",
+    _RUNS + "/{id}/condemned",
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={200: Condemned},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
+def condemn_commits(call: Call, body: Condemnation) -> Answer:
+    """Condemn commits without retention, for a collection that runs on a cluster.
 
     With `metaranges`: the commits with these metaranges.  Without: all commits that retention does
     not keep, page by page.
     """
-    body, amount = call.body, limits.collect_mark_count_max
-    sizes = body.get("files", 0), body.get("size_bytes", 0)
-    order = cluster.DeletionOrder(call.arguments["id"], *sizes, body.get("turn", ""))
-    if "metaranges" in body:
-        if "after" in body:
+    order = cluster.DeletionOrder(call.arguments["id"], body.files, body.size_bytes, body.turn)
+    if body.metaranges is not UNSET:
+        if body.after is not UNSET:
             raise Invalid("after is invalid together with metaranges: leave one out")
-        done = cluster.condemn(call.repo, order, body["metaranges"])
+        done = cluster.condemn(call.repo, order, [MetarangeId(id) for id in body.metaranges])
     else:
-        done = cluster.condemn_page(
-            call.repo, order, body.get("after", ""), body.get("amount", amount)
-        )
-    return answers.json(done._asdict())
+        after = "" if body.after is UNSET else body.after
+        done = cluster.condemn_page(call.repo, order, after, body.amount)
+    return answers.json(Condemned(**done._asdict()))
 
 
-def sweep_collection(call: Call) -> Answer:
-    run, undone, turn = call.arguments["id"], call.body["undone"], call.body.get("turn", "")
-    cluster.sweep(call.repo, run, undone, turn)
+@operation(
+    "sweepCollection",
+    "PUT",
+    _RUNS + "/{id}/sweeping",
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={204: Content.NOTHING},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
+def sweep_collection(call: Call, body: CollectionSweep) -> Answer:
+    """Announce that a cluster deletes the files of a run; 409: it must not."""
+    cluster.sweep(call.repo, call.arguments["id"], body.undone, body.turn)
     return NO_CONTENT
 
 
-def begin_turn(call: Call) -> Answer:
-    turn = cluster_turns.begin(call.repo, call.body["id"])
-    return answers.json(_turn(turn), 201)
+@operation(
+    "beginCollectionTurn",
+    "POST",
+    _TURNS,
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={201: CollectionTurn},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
+def begin_turn(call: Call, body: CollectionTurnCreation) -> Answer:
+    """Begin the turn of a collection on a cluster; 409: another collection is running."""
+    return answers.json(_turn(cluster_turns.begin(call.repo, body.id)), 201)
 
 
+@operation(
+    "beatCollectionTurn",
+    "PUT",
+    _TURNS + "/{id}",
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={200: CollectionTurn},
+    errors=(Conflict,),
+    runs=Runs.POOL,
+)
 def beat_turn(call: Call) -> Answer:
-    turn = cluster_turns.beat(call.repo, call.arguments["id"])
-    return answers.json(_turn(turn))
+    """Send the heartbeat of a turn; 409: the collection must delete nothing more."""
+    return answers.json(_turn(cluster_turns.beat(call.repo, call.arguments["id"])))
 
 
+@operation(
+    "endCollectionTurn",
+    "DELETE",
+    _TURNS + "/{id}",
+    tag="retention",
+    permissions=_MAY_COLLECT,
+    answers={204: Content.NOTHING},
+    runs=Runs.POOL,
+)
 def end_turn(call: Call) -> Answer:
+    """End the turn of a collection on a cluster."""
     cluster_turns.end(call.repo, call.arguments["id"])
     return NO_CONTENT
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
-    return {"id": turn.job, "until_time": shapes.moment(turn.until_ns)}
+def _turn(turn: Turn) -> CollectionTurn:
+    return CollectionTurn(turn.job, shapes.moment(turn.until_ns))
 
 
 def _run(call: Call, id: str) -> str:
@@ -97,16 +307,16 @@ def _run(call: Call, id: str) -> str:
     return run
 
 
-def _collection(call: Call, job: Job) -> dict[str, Any]:
+def _collection(call: Call, job: Job) -> CollectionStatus:
     order = record.ordered(call.repo, job.id)
-    shape: dict[str, Any] = {
-        "id": job.id,
-        "done": job.ended,
-        "update_time": shapes.moment(job.updated_ns),
-        "dry_run": is_dry_run(order),
+    error = Error(job.error) if job.error else UNSET
+    result = json.loads(order.result) if job.ended and not job.error else {}
+    times = job.id, job.ended, shapes.moment(job.updated_ns)
+    return CollectionStatus(*times, is_dry_run(order), error, **_result(result))
+
+
+def _result(result: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a status that the result of a collection has."""
+    return result | {
+        name: FileCount(**result[name]) for name in ("condemned", "deleted") if name in result
     }
-    if job.error:
-        shape["error"] = {"message": job.error}
-    elif job.ended:
-        shape |= json.loads(order.result)
-    return shape

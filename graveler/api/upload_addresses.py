@@ -1,70 +1,155 @@
-"""Endpoints of uploads that bypass the service: upload addresses, and links to written bytes."""
+"""Operations of uploads that bypass the service: upload addresses, and links to written bytes."""
+
+from typing import Final
+
+from msgspec import UNSET, UnsetType, field
 
 from graveler import limits
-from graveler.api import answers, conditions, shapes
-from graveler.api.answers import Answer
+from graveler.api import answers, shapes
+from graveler.api.answers import Answer, Shape
+from graveler.api.field_types import Checksum, Integer, Pairs, Seconds, Size
+from graveler.api.operation import ARN, BRANCH, OBJECT_ARN, Body, Runs, operation
+from graveler.api.queries import PathQuery, Presign, WriteConditions
 from graveler.api.service import Call
+from graveler.api.shapes import ObjectStats
+from graveler.auth.permissions import Permission
 from graveler.engine.objects import addresses
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place
-from graveler.errors import Invalid, Unsupported
+from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.records import ABSENT
 
+_BACKING: Final = BRANCH + "/staging/backing"
+_WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
 
-def get_physical_address(call: Call) -> Answer:
-    """Hand out an address to upload one object to, with a presigned URL if `presign` is set.
 
-    With `If-None-Match: *` the URL can only create an object, on every storage.  On S3 the PUT must
-    then carry that header.
+class AddressQuery(PathQuery, frozen=True):
+    """Which object to upload."""
+
+    presign: Presign = False
+
+
+class StagingLocation(Shape, frozen=True):
+    """An upload address; with `presign`, a URL to write to it."""
+
+    physical_address: str
+    presigned_url: str | None
+    presigned_url_expiry: Integer | UnsetType = UNSET
+
+
+class LinkLocation(Body, frozen=True):
+    """An upload address that was handed out."""
+
+    physical_address: str = ""
+
+
+class StagingMetadata(Body, frozen=True):
+    """What was written to an upload address."""
+
+    staging: LinkLocation
+    checksum: Checksum
+    size_bytes: Size
+    content_type: str = ""
+    user_metadata: Pairs = field(default_factory=dict)
+    mtime: Integer | UnsetType = UNSET
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.staging.physical_address:
+            raise Invalid("request body has an error: staging.physical_address is missing")
+
+
+class ObjectStageCreation(Body, frozen=True):
+    """An object that is already in storage."""
+
+    physical_address: str
+    checksum: Checksum
+    size_bytes: Size
+    content_type: str = ""
+    mtime: Seconds | UnsetType = UNSET
+    metadata: Pairs = field(default_factory=dict)
+    force: bool = False
+
+
+@operation(
+    "getPhysicalAddress",
+    "GET",
+    _BACKING,
+    tag="staging",
+    permissions=(_WRITE,),
+    answers={200: StagingLocation},
+    errors=(Unsupported,),
+    runs=Runs.POOL,
+)
+def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditions) -> Answer:
+    """Get an upload address for one path.
+
+    With `presign` the answer has a URL to write to.  With `If-None-Match: *` the URL can only
+    create an object, on every storage.  On S3 the PUT must then carry that header.
     """
-    only_create = conditions.only_if_absent(call.headers)
-    branch, path = call.arguments["branch"], call.query["path"]
-    address = addresses.hand_out(call.repo, branch, path)
-    if not call.query["presign"]:
-        return answers.json({"physical_address": address, "presigned_url": None})
+    only_create = headers.only_if_absent
+    address = addresses.hand_out(call.repo, call.arguments["branch"], query.path)
+    if not query.presign:
+        return answers.json(StagingLocation(address, None))
     presigned = call.ports.blocks.presign(
         address, "PUT", limits.presign_seconds_max, "", only_create=only_create
     )
-    return answers.json(
-        {
-            "physical_address": address,
-            "presigned_url": call.absolute(presigned.url),
-            "presigned_url_expiry": shapes.seconds(presigned.expires_ns),
-        }
-    )
+    url, expires = call.absolute(presigned.url), shapes.seconds(presigned.expires_ns)
+    return answers.json(StagingLocation(address, url, expires))
 
 
-def link_physical_address(call: Call) -> Answer:
-    only_if_absent = conditions.only_if_absent(call.headers)
-    body, path = call.body, call.query["path"]
-    address = body["staging"].get("physical_address", "")
-    if not address:
-        raise Invalid("request body has an error: staging.physical_address is missing")
+@operation(
+    "linkPhysicalAddress",
+    "PUT",
+    _BACKING,
+    tag="staging",
+    permissions=(_WRITE,),
+    answers={200: ObjectStats},
+    errors=(Conflict, PreconditionFailed, Refused, Unsupported),
+    runs=Runs.POOL,
+)
+def link_physical_address(
+    call: Call, query: PathQuery, headers: WriteConditions, body: StagingMetadata
+) -> Answer:
+    """Link the object that was written to an upload address."""
     link = Link(
-        address,
-        body["checksum"].strip('"'),
-        body["size_bytes"],
-        body.get("content_type", ""),
-        body.get("user_metadata", {}),
-        only_if_absent=only_if_absent,
+        body.staging.physical_address,
+        body.checksum.strip('"'),
+        body.size_bytes,
+        body.content_type,
+        body.user_metadata,
+        only_if_absent=headers.only_if_absent,
     )
-    force = body.get("force", False)
-    entry = addresses.link(call.repo, call.arguments["branch"], path, link, force=force)
-    return answers.json(shapes.full_stats(call.repo.record, path, entry))
+    entry = addresses.link(call.repo, call.arguments["branch"], query.path, link, force=body.force)
+    return answers.json(shapes.full_stats(call.repo.record, query.path, entry))
 
 
-def stage_object(call: Call) -> Answer:
-    if conditions.only_if_absent(call.headers):
+@operation(
+    "stageObject",
+    "PUT",
+    BRANCH + "/objects",
+    tag="objects",
+    permissions=(
+        _WRITE,
+        Permission("fs:ImportFromStorage", ARN + "namespace/{physical_address}"),
+    ),
+    answers={201: ObjectStats},
+    errors=(Refused, Unsupported),
+    runs=Runs.POOL,
+)
+def stage_object(
+    call: Call, query: PathQuery, headers: WriteConditions, body: ObjectStageCreation
+) -> Answer:
+    """Stage an entry for an object that is already in storage."""
+    if headers.only_if_absent:
         raise Unsupported("Not Implemented")
-    body, path = call.body, call.query["path"]
     link = Link(
-        body["physical_address"],
-        body["checksum"],
-        body["size_bytes"],
-        body.get("content_type", ""),
-        body.get("metadata", {}),
-        body["mtime"] * limits.SECOND_NS if "mtime" in body else ABSENT,
+        body.physical_address,
+        body.checksum,
+        body.size_bytes,
+        body.content_type,
+        body.metadata,
+        ABSENT if body.mtime is UNSET else body.mtime * limits.SECOND_NS,
     )
-    force = body.get("force", False)
-    entry = place(call.repo, call.arguments["branch"], path, link, force=force)
-    return answers.json(shapes.stats(call.repo.record, path, entry), 201)
+    entry = place(call.repo, call.arguments["branch"], query.path, link, force=body.force)
+    return answers.json(shapes.stats(call.repo.record, query.path, entry), 201)

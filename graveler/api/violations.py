@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-WHOLE: Final = r"(?!\n)"  # behind the `$` of a pattern, which else lets a newline follow
+from graveler.api.field_types import WHOLE
 
 _MESSAGE: Final = re.compile(r"(?P<rule>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")

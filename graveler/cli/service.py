@@ -174,7 +174,7 @@ def _serve(
         create_app(service), listen.host, listen.port, ready, bounds=bounds, front=front
     )
     gc.collect()
-    gc.freeze()  # modules and route tables live for ever: Python's collector can skip them
+    gc.freeze()  # modules and operations live for ever: Python's collector can skip them
     signals.stop(server)
     switch_seconds = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -1,4 +1,4 @@
-"""Requests to every row of the table of routes that succeed in the world of fault_lake.py.
+"""Requests to every operation that succeed in the world of fault_lake.py.
 
 A case says the status of success and, where it differs, what a repetition may be answered once the
 first attempt took effect.  Operations without a case are found by a test.

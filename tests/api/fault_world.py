@@ -222,7 +222,7 @@ class World:
 
 
 def _application(service: Service) -> ApiRoute:
-    """The table of routes over a service.  The table, which is the same for all, is compiled once:
+    """All operations over a service.  They are the same for all and compiled once:
     that takes longer than a case."""
     route = copy.copy(_compiled())
     route._service = service

@@ -9,7 +9,15 @@ from tests.api.serving import API
 
 _SEGMENTS = {"repository": "sample", "branch": "main", "destinationBranch": "main"}
 _HEX = "0" * 64
-_BODIES = {"resetBranch": {"type": "reset"}}  # where the smallest that the schema admits is wrong
+# Where the smallest body that the schema admits breaks a rule of its type.
+_BODIES = {
+    "resetBranch": {"type": "reset"},
+    "linkPhysicalAddress": {
+        "staging": {"physical_address": "local://sample/x"},
+        "checksum": "sample",
+        "size_bytes": 1,
+    },
+}
 
 
 @dataclass(frozen=True)

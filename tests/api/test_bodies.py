@@ -6,9 +6,8 @@ import pytest
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler.api.bodies import body_reader, may_lack
-from graveler.api.field_types import Integer, Pairs
+from graveler.api.field_types import WHOLE, Integer, Pairs
 from graveler.api.operation import Body
-from graveler.api.violations import WHOLE
 from graveler.errors import Invalid
 
 

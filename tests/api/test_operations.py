@@ -29,7 +29,7 @@ def test_exactly_these_operations_need_no_credentials() -> None:
 
 
 def test_exactly_these_operations_need_no_permission() -> None:
-    assert {"postStatsEvents"} == FOR_EVERY_CALLER
+    assert {"getCurrentUser", "postStatsEvents"} == FOR_EVERY_CALLER
     without = {each.name for each in OPERATIONS if not each.permissions}
     assert without <= OPEN | FOR_EVERY_CALLER
 

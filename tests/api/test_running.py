@@ -16,7 +16,6 @@ from graveler.api.dispatch import ApiRoute
 from graveler.api.operation import API_PREFIX, Runs
 from graveler.api.operations import OPERATIONS
 from graveler.api.pools import BoundedPool, Pools
-from graveler.api.routes import ROWS
 from graveler.api.service import Call, Service, ServiceSettings
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
@@ -38,10 +37,7 @@ from tests.asgi import Ask, Door
 from tests.jobs.world import World, new_world
 
 SECRET = bytes(range(32))
-RUNS = {
-    **{row.operation: row.runs for row in ROWS},
-    **{operation.name: operation.runs for operation in OPERATIONS},
-}
+RUNS = {operation.name: operation.runs for operation in OPERATIONS}
 HERE = threading.main_thread().name
 
 
@@ -88,10 +84,9 @@ class Worlds:
             self.pools,
             world.queue,
         )
-        endpoints = {row.operation: self.recorder.of(row.runs) for row in ROWS}
         operations = [replace(each, endpoint=self.recorder.of(each.runs)) for each in OPERATIONS]
         keys = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
-        handle = ApiRoute(API_PREFIX, (*ROWS, *operations), endpoints, service).handle
+        handle = ApiRoute(API_PREFIX, operations, service).handle
         self.door = Door(handle, loop, {"Authorization": keys})
 
     def send(self, route: Described, **named: str) -> list[str]:
@@ -131,6 +126,9 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "getLakeFSVersion",
         "getStorageConfig",
         "postStatsEvents",
+        "createBranchProtectionRulePreflight",
+        "getGarbageCollectionConfig",
+        "setGarbageCollectionRulesPreflight",
     }
     assert by[Runs.POINT] == {
         "getSetupState",
@@ -147,6 +145,10 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "getBulkJob",
         "getEventRule",
         "getGCRules",
+        "getBranchProtectionRules",
+        "internalGetBranchProtectionRules",
+        "internalGetGarbageCollectionRules",
+        "getPullRequest",
     }
     assert by[Runs.STREAM] == {"getObject", "uploadObject", "getMetadataObject"}
     assert {"listObjects", "diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]

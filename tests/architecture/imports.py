@@ -65,7 +65,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mangum": ("functions",),
     "msgspec": ("graveler/api",),
     "numpy": ("graveler/spark",),
-    "orjson": ("graveler/api",),
     "pyarrow": ("graveler/spark",),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
