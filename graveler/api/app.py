@@ -13,7 +13,7 @@ Used by the commands.
 
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
@@ -21,11 +21,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graveler import __version__
 from graveler.api.local_jobs import open_service
+from graveler.api.metrics import add_requests
 from graveler.api.openapi import document
 from graveler.api.service import Service
 from graveler.api.start import bare_app
 from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
+from graveler.errors import GravelerError
 from graveler.jobs.handover import Desk, revive_all
 from graveler.kv.store import Store
 from graveler.kv.wait import Prompt
@@ -45,6 +47,8 @@ def create_app(service: Service) -> FastAPI:
                 yield
             for repo in repository.every(service.ports):
                 record.free_all(repo)  # their workers stop at the next heartbeat
+            with suppress(GravelerError):
+                add_requests(service.ports, service.metrics)
         finally:
             service.pools.close()
 

@@ -31,6 +31,7 @@ from graveler.api import (
     tasks,
     upkeep,
     upload_addresses,
+    usage,
 )
 from graveler.api.operation import Operation
 
@@ -59,6 +60,7 @@ _MODULES: Final = (
     tasks,
     upkeep,
     upload_addresses,
+    usage,
 )
 
 OPERATIONS: Final = tuple(

@@ -1,7 +1,8 @@
-"""Paths outside the API: the page at `/`, health, the OpenAPI document, logout, presigned bytes.
+"""Paths outside the API: the page at `/`, health, the OpenAPI document, logout, presigned bytes,
+metrics.
 
-Callers need no credentials here: these paths reveal nothing, or carry their own signature.
-`OPEN_PATHS` is the exact list.
+Metrics need credentials.  The other paths need none: they reveal nothing, or carry their own
+signature.  `OPEN_PATHS` is the exact list.
 """
 
 from html import escape
@@ -14,6 +15,7 @@ from graveler.api import cookies, errors
 from graveler.api.answers import HTML, JSON, PLAIN, Answer
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Disconnected, Receive
+from graveler.api.observation import METRICS_PATH, READY_PATH, Observation
 from graveler.api.openapi import document
 from graveler.api.presigned_urls import presigned
 from graveler.api.responses import Send, send
@@ -22,7 +24,15 @@ from graveler.block.signature import PRESIGNED_PATH
 from graveler.errors import Invalid
 
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
-OPEN_PATHS: Final = ("/", "/_health", "/healthcheck", "/openapi.json", "/logout", PRESIGNED_PATH)
+OPEN_PATHS: Final = (
+    "/",
+    "/_health",
+    READY_PATH,
+    "/healthcheck",
+    "/openapi.json",
+    "/logout",
+    PRESIGNED_PATH,
+)
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;"
@@ -51,12 +61,15 @@ class Pages:
         self._service = service
         self._instance = _uuid(service.ports.ids.stamp())
         self._document = b""
+        self._observation = Observation(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]
         try:
             if path.startswith(PRESIGNED_PATH):
                 answer = await self._presigned(scope, receive)
+            elif path in (METRICS_PATH, READY_PATH) and scope["method"] in ("GET", "HEAD"):
+                answer = await self._observed(scope, path)
             else:
                 if path == "/logout" and scope["method"] == "GET":
                     await self._end_session(scope)
@@ -66,6 +79,13 @@ class Pages:
         except Exception as error:
             answer = errors.answer(error, "", {})
         await send(self._service, scope, receive, send_message, answer)
+
+    async def _observed(self, scope: Scope, path: str) -> Answer:
+        if path == READY_PATH:
+            return await self._observation.ready()
+        authorization = dict(scope["headers"]).get(b"authorization", b"")
+        client = self._service.settings.front.client(scope)
+        return await self._observation.metrics(authorization, client)
 
     def _page(self, scope: Scope, path: str) -> Answer:
         if scope["method"] not in ("GET", "HEAD"):

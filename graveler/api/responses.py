@@ -8,11 +8,14 @@ dispatch.py and pages.py.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from graveler.api.answers import Answer, StreamedBody
 from graveler.api.feed import Receive
+from graveler.api.metrics import add_requests
 from graveler.api.service import Service
+from graveler.errors import GravelerError
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
@@ -20,6 +23,7 @@ Scope = MutableMapping[str, Any]
 _LOG = logging.getLogger("graveler.access")
 _HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-request-id"))
 _WITHOUT_LENGTH = frozenset((204, 304))
+_ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
 
 
 async def send(
@@ -40,13 +44,14 @@ async def send(
         await _stream(service, receive, send_message, body)
     else:
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})
-    if service.settings.access_log:
-        _log(service, scope, status, request_id)
-
-
-def _log(service: Service, scope: Scope, status: int, request_id: str) -> None:
     operation, started = scope.get("graveler.operation", ("none", 0.0))
     took = service.ports.clock.steady_seconds() - started if started else 0.0
+    if started:
+        service.metrics.record(operation, status, took)
+        if service.metrics.requests % _ADDED_COUNT == 0:
+            service.pools.imports.submit(_add_requests, service)
+    if not service.settings.access_log:
+        return
     _LOG.info(
         "method=%s operation=%s status=%d milliseconds=%.1f request_id=%s",
         scope["method"],
@@ -55,6 +60,11 @@ def _log(service: Service, scope: Scope, status: int, request_id: str) -> None:
         took * 1000,
         request_id,
     )
+
+
+def _add_requests(service: Service) -> None:
+    with suppress(GravelerError):  # then they are added later
+        add_requests(service.ports, service.metrics)
 
 
 async def _stream(

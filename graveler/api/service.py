@@ -6,12 +6,13 @@ service.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from graveler.api.deadlines import expiring
 from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
+from graveler.api.metrics import Metrics
 from graveler.api.pools import Pools
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Rates
@@ -65,6 +66,7 @@ class Service:
     settings: ServiceSettings
     pools: Pools
     queue: Queue  # the job queue
+    metrics: Metrics = field(default_factory=Metrics)
 
     def within(self, seconds: float) -> "Service":
         """The same service for one request with `seconds` left: no verb begins a step after that

@@ -10,7 +10,7 @@ was evicted.  For the stores of this package.
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -25,6 +25,17 @@ class _CachedValue(Generic[V]):
         self.used = False
 
 
+class CacheFigures(NamedTuple):
+    """How often a cache had a value, how often it had none, and the costs of what it holds.
+
+    Threads count without a lock, so a few look-ups may be missing.
+    """
+
+    hits: int
+    misses: int
+    spent: int
+
+
 class BudgetedCache(Generic[K, V]):
     """A map with a budget.  `get` takes constant time, `put` constant time on average."""
 
@@ -33,12 +44,16 @@ class BudgetedCache(Generic[K, V]):
         self._spent = 0
         self._entries: OrderedDict[K, _CachedValue[V]] = OrderedDict()  # oldest first
         self._lock = threading.Lock()
+        self._hits = 0
+        self._misses = 0
 
     def get(self, key: K) -> V | None:
         """The value, or None if it is not kept."""
         entry = self._entries.get(key)
         if entry is None:
+            self._misses += 1
             return None
+        self._hits += 1
         entry.used = True
         return entry.value
 
@@ -87,6 +102,11 @@ class BudgetedCache(Generic[K, V]):
     def spent(self) -> int:
         """The sum of the costs of all entries."""
         return self._spent
+
+    @property
+    def figures(self) -> CacheFigures:
+        """What the cache has done so far."""
+        return CacheFigures(self._hits, self._misses, self._spent)
 
 
 class Allowance:

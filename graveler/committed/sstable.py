@@ -12,14 +12,14 @@ anyone reads.  Only this module uses rocksdict's table writer.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import rocksdict
 
 from graveler import wire
 from graveler.committed import hash, splice
-from graveler.committed.cache import BudgetedCache
+from graveler.committed.cache import BudgetedCache, CacheFigures
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
@@ -62,6 +62,15 @@ class SstRangeStore:
         self._metaranges: BudgetedCache[tuple[str, str], Metarange] = BudgetedCache(
             table_cache_bytes
         )
+
+    @property
+    def caches(self) -> Mapping[str, CacheFigures]:
+        """What the caches have done so far: `blocks`, `tables` and `metaranges`."""
+        return {
+            "blocks": self._blocks.figures,
+            "tables": self._tables.figures,
+            "metaranges": self._metaranges.figures,
+        }
 
     def open_range(self, namespace: str, range_id: RangeId) -> SortedTable:
         table = self._tables.get((namespace, range_id))

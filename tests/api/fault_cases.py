@@ -137,6 +137,9 @@ _SERVICE = (
     _get("getLakeFSVersion", "/config/version"),
     _get("getStorageConfig", "/config/storage"),
     _json("postStatsEvents", "POST", "/statistics", {"events": []}, (204,)),
+    _get("getUsageReportSummary", "/usage-report/summary"),
+    _json("setupCommPrefs", "POST", "/setup_comm_prefs",
+          {"featureUpdates": True, "securityUpdates": False}, (200, 409)),
 )
 
 _NEW = {"name": "fresh", "storage_namespace": "mem://fresh/x"}

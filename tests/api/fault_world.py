@@ -142,6 +142,7 @@ class Running(NamedTuple):
     later: Later
     kv: FaultyStore
     blocks: FaultyBlocks
+    service: Service
 
     def send(self, ask: Ask) -> Heard:
         """The answer; what the request left to do in the background is done too."""
@@ -218,7 +219,7 @@ class World:
         headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
         headers["X-Graveler-Setup-Token"] = SETUP_TOKEN
         door = Door(_application(service).handle, self.around.loop, headers)
-        return Running(door, self.around.later, faulty_kv, faulty_blocks)
+        return Running(door, self.around.later, faulty_kv, faulty_blocks, service)
 
 
 def _application(service: Service) -> ApiRoute:

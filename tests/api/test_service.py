@@ -76,6 +76,7 @@ def test_exactly_these_paths_are_open() -> None:
     assert OPEN_PATHS == (
         "/",
         "/_health",
+        "/_health/ready",
         "/healthcheck",
         "/openapi.json",
         "/logout",

@@ -24,10 +24,10 @@ from graveler.refs.events import batches, rules
 from graveler.refs.jobs import record as records
 
 BATCH: Final = "batch"
-_UNITS: Final = {"import": "objects", BULK: "rows"}
+_UNITS: Final = {"import": "objects", BULK: "rows", "restore": "commits"}
 # Their records are *landing* from the first attempt on, because no attempt of them can be
 # cancelled; for a reader they run.
-_LANDING_THROUGHOUT: Final = ("gc", "dump")
+_LANDING_THROUGHOUT: Final = ("gc", "dump", "restore")
 
 
 class State(StrEnum):

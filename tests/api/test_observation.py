@@ -1,0 +1,222 @@
+"""Metrics, readiness, usage and communication preferences of a running service."""
+
+import re
+from collections.abc import Iterator
+
+import lakefs_sdk
+import pytest
+from lakefs_sdk.exceptions import ApiException
+
+from graveler.api.metrics import BUCKETS, Metrics, add_requests
+from graveler.api.pages import Pages
+from graveler.auth import usage
+from graveler.errors import Unavailable
+from graveler.kv.memory import MemoryStore
+from graveler.testing.clockwork import SeededIds
+from graveler.testing.faults import Fault, FaultyStore, nth
+from tests.api.fault_lake import lake
+from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound, surroundings
+from tests.api.serving import Client, basic
+from tests.asgi import Ask, Door, Message
+
+LINE = re.compile(
+    r"[a-z_]+(\{[a-z]+=\"[^\"]*\"(,[a-z]+=\"[^\"]*\")*\})? [0-9.]+|# (HELP|TYPE) [^\n]+"
+)
+PREFS = {"featureUpdates": True, "securityUpdates": False, "email": "a@example.com"}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with surroundings(tmp_path_factory.mktemp("scratch")) as around:
+        yield lake(around)
+
+
+class PageDoor(Door):
+    """A door into the paths outside the API."""
+
+    def __init__(self, world: World, running: Running) -> None:
+        headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
+        super().__init__(Pages(running.service).handle, world.around.loop, headers)
+
+    def _scope(self, ask: Ask) -> Message:
+        path = ask.target
+        return {**super()._scope(ask), "path": path, "raw_path": path.encode()}
+
+
+def figure(text: str, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)} ([0-9.]+)$", text, re.M)
+    return float(found[1]) if found else 0.0
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+def test_requests_are_counted_by_operation_and_status(client: Client, repo: str) -> None:
+    def counted(status: int) -> float:
+        text = client.raw("GET", "/metrics").body.decode()
+        labels = f'operation="getRepository",status="{status}"'
+        return figure(text, f"graveler_requests_seconds_count{{{labels}}}")
+
+    before = counted(200), counted(404)
+    for name in (repo, repo, "none"):
+        client.send("GET", f"/repositories/{name}")
+    assert (counted(200), counted(404)) == (before[0] + 2, before[1] + 1)
+
+
+def test_every_line_is_in_the_format_and_no_path_is_a_label(client: Client, repo: str) -> None:
+    assert client.upload(repo, "secret/path", b"1").status == 201
+    assert client.send("POST", f"/repositories/{repo}/dump").status == 202
+    client.send("GET", "/nothing/at/all")
+    reply = client.raw("GET", "/metrics")
+    assert reply.status == 200 and reply.headers["content-type"].startswith("text/plain")
+    lines = reply.body.decode().splitlines()
+    assert [line for line in lines if not LINE.fullmatch(line)] == []
+    assert "secret" not in reply.body.decode() and "nothing" not in reply.body.decode()
+    for name in ("graveler_cache_hits_total", "graveler_cache_bytes", "graveler_jobs"):
+        assert any(line.startswith(f"{name}{{") for line in lines) or name == "graveler_jobs"
+
+
+def test_metrics_need_credentials(client: Client) -> None:
+    for authorization in ("", "Basic eDp5"):
+        refused = Client(client.host, client.port, authorization).raw("GET", "/metrics")
+        assert (refused.status, b"graveler_" in refused.body) == (401, False)
+    assert client.raw("POST", "/metrics").status == 404
+
+
+def test_buckets_add_up(client: Client) -> None:
+    metrics = Metrics()
+    for seconds in (0.0001, 0.001, 0.0011, 7.0, 1_000.0):
+        metrics.record("getObject", 200, seconds)
+    text = "\n".join(metrics.lines())
+    labels = 'operation="getObject",status="200"'
+    counts = [
+        figure(text, f'graveler_requests_seconds_bucket{{{labels},le="{bound}"}}')
+        for bound in (*BUCKETS, "+Inf")
+    ]
+    assert counts[:2] == [2, 3] and counts[-3:] == [4, 4, 5] and counts == sorted(counts)
+    assert figure(text, f"graveler_requests_seconds_sum{{{labels}}}") == pytest.approx(1007.0022)
+
+
+def test_jobs_are_counted_by_state_at_most_once_a_minute(template: World) -> None:
+    world = template.copy()
+    running = world.serve(sound())
+    door = PageDoor(world, running)
+
+    def jobs() -> float:
+        text = door.send(Ask("GET", "/metrics")).body.decode()
+        assert figure(text, "graveler_jobs_repositories") == 4
+        return figure(text, 'graveler_jobs{state="running"}')
+
+    before = jobs()
+    assert before >= 5
+    assert running.door.send(Ask("POST", "/repositories/lake/dump")).status == 202
+    assert jobs() == before
+    world.clock.sleep(61)
+    assert jobs() == before + 1
+
+
+# ---- readiness -----------------------------------------------------------------------------------
+
+
+def test_a_service_is_ready_while_its_store_answers(client: Client) -> None:
+    anonymous = Client(client.host, client.port, "")
+    assert anonymous.raw("GET", "/_health/ready").status == 200
+    assert anonymous.raw("GET", "/_health").status == 200
+
+
+def test_a_service_whose_store_is_gone_lives_and_is_not_ready(template: World) -> None:
+    world = template.copy()
+    strikes = Strikes(1, Fault.REFUSED)
+    door = PageDoor(world, world.serve(strikes))
+    ready = door.send(Ask("GET", "/_health/ready"))
+    assert (ready.status, ready.headers["retry-after"]) == (503, "1")
+    assert door.send(Ask("GET", "/_health")).status == 200
+    assert door.send(Ask("GET", "/_health/ready")).status == 503  # kept for a second
+    assert len(strikes.seen) == 1
+    world.clock.sleep(2)
+    assert door.send(Ask("GET", "/_health/ready")).status == 200
+
+
+# ---- usage ---------------------------------------------------------------------------------------
+
+
+def test_usage_is_reported_as_json_and_as_text(sdk: lakefs_sdk.ApiClient, client: Client) -> None:
+    api = lakefs_sdk.InternalApi(sdk)
+    before = api.get_usage_report_summary()
+    for _ in range(3):
+        client.send("GET", "/user")
+    after = api.get_usage_report_summary()
+    assert after.installation_id == before.installation_id
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", after.installation_id)
+    assert total(after) == total(before) + 4
+    text = client.send("GET", "/usage-report/summary", headers={"Accept": "text/plain"})
+    assert text.headers["content-type"].startswith("text/plain")
+    first, *months = text.body.decode().splitlines()
+    assert first == f"installation {after.installation_id}"
+    assert months == [f"{each.year}-{each.month:02} {total(after) + 1}" for each in after.reports]
+    anonymous = Client(client.host, client.port, "")
+    assert anonymous.send("GET", "/usage-report/summary").status == 401
+
+
+def total(report: lakefs_sdk.InstallationUsageReport) -> int:
+    return sum(each.count for each in report.reports)
+
+
+def test_counters_of_processes_and_months_add_up() -> None:
+    kv = MemoryStore()
+    for number in range(40):
+        usage.add(kv, SeededIds(number), f"2026-{1 + number % 2:02}", number)
+    report = usage.report(kv, SeededIds(99))
+    assert [(month.year, month.month) for month in report.months] == [(2026, 1), (2026, 2)]
+    assert sum(month.requests for month in report.months) == sum(range(40))
+    assert usage.report(kv, SeededIds(100)) == report
+
+
+@pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.LOST, Fault.LATE, Fault.REFUSED])
+def test_an_installation_has_one_id_whatever_fails(fault: Fault) -> None:
+    kv = MemoryStore()
+    for number in range(1, 4):
+        store = FaultyStore(kv, nth({number: fault}))
+        try:
+            usage.report(store, SeededIds(number))
+        except Unavailable:
+            store.land()
+    first = usage.report(kv, SeededIds(7))
+    assert usage.report(kv, SeededIds(8)) == first
+
+
+def test_what_is_not_added_now_is_added_later(template: World) -> None:
+    world = template.copy()
+    service = world.serve(sound()).service
+    for _ in range(3):
+        service.metrics.record("getUser", 200, 0.1)
+    broken = world.serve(Strikes(1, Fault.REFUSED)).service
+    with pytest.raises(Unavailable):
+        add_requests(broken.ports, service.metrics)
+    add_requests(service.ports, service.metrics)
+    add_requests(service.ports, service.metrics)
+    [month] = usage.report(service.ports.kv, service.ports.ids).months
+    assert month.requests == 3
+
+
+def test_every_thousandth_request_adds_them(template: World) -> None:
+    world = template.copy()
+    running = world.serve(sound())
+    for _ in range(1_000):
+        running.door.send(Ask("GET", "/healthcheck"))
+    assert running.later.waiting
+    running.later.run()
+    [month] = usage.report(world.kv, SeededIds(1)).months
+    assert month.requests == 1_000
+
+
+# ---- communication preferences -------------------------------------------------------------------
+
+
+def test_preferences_are_recorded_once(sdk: lakefs_sdk.ApiClient, client: Client) -> None:
+    with pytest.raises(ApiException) as refused:  # the generated SDK sends no credentials here
+        lakefs_sdk.InternalApi(sdk).setup_comm_prefs(lakefs_sdk.CommPrefsInput(**PREFS))
+    assert refused.value.status == 401
+    assert client.send("POST", "/setup_comm_prefs", body={"email": "x"}).status == 400
+    statuses = [client.send("POST", "/setup_comm_prefs", body=PREFS).status for _ in range(2)]
+    assert statuses == [200, 409]
