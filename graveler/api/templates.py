@@ -82,27 +82,41 @@ def _read(name: str, arguments: Sequence[str], query: Any, body: Any) -> Read:
     if name in arguments:
         return lambda arguments, _query, _body: arguments[name]
     if query is not ABSENT and name in query.__struct_encode_fields__:
-        of_query, _ = _path(query, name)
+        of_query = attrgetter(_attribute(query, name))
         return lambda _arguments, query, _body: of_query(query)
     listed, is_many, field = name.partition("[]")
-    of_body, kind = _path(body, listed)
+    of_body = _reader(body, listed)
     if not is_many:
         return lambda _arguments, _query, body: of_body(body)
+    kind = _type(body, listed)
     if get_origin(kind) not in (list, tuple):
         raise TypeError(f"the operation has no list {name}")
     if not field:
         return lambda _arguments, _query, body: of_body(body)
-    of_item, _ = _path(get_args(kind)[0], field.removeprefix("."))
+    of_item = _reader(get_args(kind)[0], field.removeprefix("."))
     return lambda _arguments, _query, body: [of_item(item) for item in of_body(body)]
 
 
-def _path(kind: Any, names: str) -> tuple[Callable[[Any], Any], Any]:
-    """A function that reads a field, given by its names on the wire, and the type of the field."""
-    attributes = []
-    for name in names.split("."):
-        fields = getattr(kind, "__struct_encode_fields__", ())
-        if name not in fields:
-            raise TypeError(f"the operation has no {names}")
-        attributes.append(kind.__struct_fields__[fields.index(name)])
-        kind = get_type_hints(kind)[attributes[-1]]
-    return attrgetter(".".join(attributes)), kind
+def _reader(kind: Any, names: str) -> Callable[[Any], Any]:
+    """A function that reads a field, given by its names on the wire."""
+    first, dot, others = names.partition(".")
+    attribute = _attribute(kind, first)
+    if not dot:
+        return attrgetter(attribute)
+    of_first, of_others = attrgetter(attribute), _reader(_type(kind, first), others)
+    return lambda value: of_others(of_first(value))
+
+
+def _type(kind: Any, name: str) -> Any:
+    """The type of a field.  It takes much longer than a look-up of the field: it is asked only for
+    fields of fields, and for lists."""
+    return get_type_hints(kind)[_attribute(kind, name)]
+
+
+def _attribute(kind: Any, name: str) -> str:
+    """The attribute of a field that has `name` on the wire.  Raises `TypeError`."""
+    fields: tuple[str, ...] = getattr(kind, "__struct_encode_fields__", ())
+    if name not in fields:
+        raise TypeError(f"the operation has no {name}")
+    attribute: str = kind.__struct_fields__[fields.index(name)]
+    return attribute
