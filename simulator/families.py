@@ -108,6 +108,32 @@ FAMILIES: dict[str, Family] = {
         },
         ("k1", "k1", "k2", "m1"),
     ),
+    "guard": Family(
+        {
+            "protect": 2,
+            "unprotect": 1.5,
+            "write": 4,
+            "delete": 1,
+            "delete_many": 1,
+            "note": 0.5,
+            "commit": 4,
+            "reset": 0.5,
+            "merge": 0.5,
+            "read": 1,
+            "list": 0.5,
+        }
+    ),
+    "pulls": Family(
+        {
+            "pull_merge": 5,
+            "pull_close": 1,
+            "pull_open": 1.5,
+            "advance": 3,
+            "write": 2,
+            "commit": 3,
+            "list": 1,
+        },
+    ),
     "twins": Family(
         {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
     ),

@@ -80,10 +80,10 @@ class Run:
         self._draw = draw
         self._clients: dict[int, Client] = {}
         self._commits: dict[str, Commit] = {}
-        self._records = space(stage.repo)
+        self.records = space(stage.repo)
         self._watched = {branch_key(BranchId(name)): BranchHistory(name) for name in BRANCHES}
         for key, watched in self._watched.items():
-            row = self.world.rows[self._records][key]
+            row = self.world.rows[self.records][key]
             branch = wire.decode_branch(row.value)
             watched.note(0, branch)
             self.world.past[BranchId(watched.name)] = [Versioned(branch, row.version)]
@@ -95,8 +95,18 @@ class Run:
         """Run the clients, and beside them a janitor that sweeps `sweeps` times; then let all
         delayed writes arrive."""
         janitor = [Call(JANITOR, "sweep") for _ in range(sweeps)]
-        self._steps_back = any(call.verb == "hard_back" for calls in clients for call in calls)
+        verbs = {call.verb for calls in clients for call in calls}
+        self._steps_back = "hard_back" in verbs
+        if "protect" in verbs:  # no cache holds the record, so that a rule is in force at once
+            self._deployment = self._deployment._replace(repository=ABSENT)
+        if "pull_merge" in verbs:
+            self.propose()
         self.world.play([*clients, janitor], self.perform)
+
+    def propose(self) -> None:
+        """Open the pull request of the stage."""
+        for key, row in self.stage.pull_rows.items():
+            self.world.put(self.records, key, row)
 
     def perform(self, actor: Actor, call: Call) -> object:
         return VERBS[call.verb](self.client(actor.client), call)
@@ -131,7 +141,7 @@ class Run:
     def commit_record(self, commit: str) -> Commit | None:
         known = self.stage.commits.get(CommitId(commit)) or self._commits.get(commit)
         if known is None:
-            row = self.world.rows[self._records].get(b"c/" + commit.encode())
+            row = self.world.rows[self.records].get(b"c/" + commit.encode())
             if row is None:
                 return None
             known = self._commits[commit] = wire.decode_commit(row.value)
@@ -145,7 +155,7 @@ class Run:
 
     def shown(self, branch: str) -> Content | str:
         """What a reader of the branch sees, computed from the rows without any verb."""
-        row = self.world.rows[self._records].get(branch_key(BranchId(branch)))
+        row = self.world.rows[self.records].get(branch_key(BranchId(branch)))
         record = ABSENT if row is None else wire.decode_branch(row.value)
         if record is ABSENT or not record.live:
             return NO_BRANCH
@@ -168,7 +178,7 @@ class Run:
     # ---- watching ----
 
     def _watch(self, partition: bytes, key: bytes, row: Row | None) -> None:
-        if partition == self._records:
+        if partition == self.records:
             watched = self._watched.get(key)
             if watched is not None and row is None:
                 watched.gone(self.world.step)
@@ -197,5 +207,5 @@ class Run:
             return True
         known = any(head == commit for _, head in watched.heads)
         return self._steps_back and (
-            known or b"c/" + commit.encode() in self.stage.rows[self._records]
+            known or b"c/" + commit.encode() in self.stage.rows[self.records]
         )

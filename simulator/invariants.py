@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from graveler import limits
+from graveler import limits, wire
 from graveler.errors import (
     Conflict,
     Contended,
@@ -24,10 +24,14 @@ from graveler.errors import (
     NoChanges,
     NotFound,
     PreconditionFailed,
+    Refused,
     Unavailable,
 )
+from graveler.ids import BranchId
+from graveler.refs.keys import branch_key
 from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of
+from simulator.gates import judge_gates
 from simulator.histories import Run
 from simulator.legality import LANDING, REFUSALS, Judge
 from simulator.registers import judge_registers
@@ -89,6 +93,7 @@ def judge(
     _empties(run, calls)
     _replaced_once(run, calls)
     judge_registers(run, calls)
+    judge_gates(run, calls)
     if calm and not run.world.jumped_ns:
         _calm(run, calls)
     return run.wrong
@@ -182,6 +187,8 @@ def _final(verdict: Judge, *, fully: bool) -> None:
     shown = run.shown(branch)
     verdict.check("I1 end", shown, end)
     if fully:
+        if any(call.verb == "protect" for call in verdict.calls):
+            run.alone(Call(0, "unprotect", branch=branch))
         listed = run.alone(Call(0, "list", branch=branch))
         last = run.alone(Call(0, "commit", branch=branch))
         if listed.error is not None or listed.answer != shown:
@@ -235,6 +242,8 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
             run.wrong.append(f"I9 {call.verb} failed though nothing broke: {error!r}")
         elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
             run.wrong.append(f"I9 commit failed for others: {error!r}")
+        elif isinstance(error, Refused):
+            continue  # gates.py judges it
         elif isinstance(error, GravelerError) and call.verb == "write" and not dropping:
             run.wrong.append(f"I9 write failed: {error!r}")
 
@@ -248,6 +257,8 @@ def count_leaks(run: Run) -> int:
     named = set[str]()
     for branch in ("main", "twin"):
         named |= run.watched(branch).tokens
+    row = run.world.rows[run.records][branch_key(BranchId("other"))]
+    named |= set(wire.decode_branch(row.value).tokens_newest_first)
     return sum(
         len(rows)
         for partition, rows in run.world.rows.items()

@@ -24,6 +24,7 @@ from simulator.histories import Run
 from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 from simulator.verbs.arrivals import Event
+from simulator.verbs.gates import PROPOSED
 
 # Errors after which a call certainly had no effect.
 REFUSALS = (
@@ -74,6 +75,8 @@ class Judge:
         if refused and call.verb not in STAGING:
             return
         end = call.end if call.acknowledged and not self._landed_perhaps_twice(call) else NEVER
+        if call.verb == "pull_merge":  # its commit may have landed by an earlier call
+            end = NEVER
         number = call.arguments[1] if call.verb == "note" else ""
         for key, values in self._effects(call).items():
             until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
@@ -119,7 +122,16 @@ class Judge:
             return {call.arguments[0]: self._noted(*call.arguments)}
         if verb in LANDING:
             return self._landed(call)
+        if verb == "pull_merge":
+            return self._proposed()
         return self._moved(call)
+
+    def _proposed(self) -> dict[str, set[Value]]:
+        """What the merge of the pull request may bring."""
+        more: set[Value] = {GONE}
+        more |= {call.arguments[1] for call in self.calls if call.verb == "advance"}
+        merged = self.run.stage.merged
+        return {**{key: {value} for key, value in merged.items()}, PROPOSED: more}
 
     def _moved(self, call: Call) -> dict[str, set[Value]]:
         """The values of all paths after a branch was reset or dropped."""

@@ -17,9 +17,13 @@ from graveler.engine.commits import commit
 from graveler.engine.names import branches
 from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
+from graveler.engine.pulls import requests
+from graveler.engine.pulls.requests import NewPull
 from graveler.engine.repositories import repository
-from graveler.ids import BranchId, CommitId, MetarangeId
+from graveler.ids import BranchId, CommitId, MetarangeId, PullId
+from graveler.kv.store import Row
 from graveler.records import Commit, Entry, Repository
+from graveler.refs.keys import OPEN_PULLS, PULLS, space
 from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.ranges import RememberedRanges
 from simulator.schedule import Rows
@@ -52,6 +56,8 @@ class Stage:
     merged: Content
     imported: Content
     commits: dict[CommitId, Commit]
+    pull: PullId  # a pull request from `other` into `main`; only runs that use it have its rows
+    pull_rows: dict[bytes, Row]
     contents: dict[str, Content] = field(default_factory=dict)
 
     @property
@@ -95,8 +101,11 @@ def build_stage() -> Stage:
     )
     imported = {f"i/{name}": _put(ports, name) for name in ("a", "b")}
     start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
+    rows = _rows(ports)
+    proposal = NewPull("proposal", "other", "main", "sim")
+    pull = requests.create(open_repository(ports, repo), proposal)
     return Stage(
-        rows=_rows(ports),
+        rows=rows,
         ports=ports,
         repo=repo,
         sharded=replace(repo, staging_shards=3),
@@ -107,6 +116,12 @@ def build_stage() -> Stage:
         merged=merged,
         imported=imported,
         commits={each.id: each.commit for each in (root, base, other)},
+        pull=pull.id,
+        pull_rows={
+            key: row
+            for key, row in _rows(ports)[space(repo)].items()
+            if key.startswith((PULLS, OPEN_PULLS))
+        },
     )
 
 

@@ -15,6 +15,7 @@ from simulator.schedule import Call
 from simulator.stage import SOURCE
 from simulator.verbs.arrivals import ARRIVAL_VERBS
 from simulator.verbs.bulk import BULK_VERBS
+from simulator.verbs.gates import GATE_VERBS
 from simulator.verbs.heads import HEAD_VERBS
 from simulator.verbs.names import NAME_VERBS
 
@@ -107,4 +108,5 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     **HEAD_VERBS,
     **BULK_VERBS,
     **ARRIVAL_VERBS,
+    **GATE_VERBS,
 }

@@ -52,6 +52,8 @@ def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str]
     """What is wrong after one call of a verb of which one port call went wrong; leaks."""
     run = Run(stage, PathChoices(Bound(0, 0, 0)))
     arrived = ArrivalWatch(run)
+    if verb.startswith("pull_"):
+        run.propose()
     calls = [run.alone(Call(0, name, (key, value))) for name, key, value in BEFORE[before]]
     call = Call(1, verb, ARGUMENTS.get(verb, ("k1", "k1-9")))
     call.start = run.world.step + 1

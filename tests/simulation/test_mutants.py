@@ -12,12 +12,13 @@ from simulator.invariants import check_seed
 from simulator.stage import Stage, build_stage
 from tests.simulation.arrival_mutants import ARRIVAL_MUTANTS
 from tests.simulation.edits import patched
+from tests.simulation.gate_mutants import GATE_MUTANTS
 from tests.simulation.later_mutants import LATER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.name_mutants import NAME_MUTANTS
 from tests.simulation.witnesses import seeds
 
-ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS, *ARRIVAL_MUTANTS)
+ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS, *ARRIVAL_MUTANTS, *GATE_MUTANTS)
 SEEDS_MAX = 10_000
 NO_VARIANT = re.compile(r"\b(Name|Attribute|Type)Error\b")
 

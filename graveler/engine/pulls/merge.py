@@ -26,6 +26,7 @@ from graveler.errors import (
     Conflict,
     Contended,
     GravelerError,
+    HookFailed,
     Invalid,
     NotFound,
     Refused,
@@ -108,7 +109,7 @@ def _merged(repo: OpenRepository, seen: PullRequest, attempt: Attempt) -> Commit
     try:
         source = fresh(repo, seen.source).branch.commit
         landed = merges.merge(repo, source, seen.destination, request)
-    except (Invalid, Conflict, NotFound, Refused):
+    except (Invalid, Conflict, NotFound, Refused, HookFailed):
         if not seen.attempt:
             _forget(repo, seen, attempt.id)
         raise
