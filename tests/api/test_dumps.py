@@ -1,6 +1,7 @@
 """Dumps and restores of refs through the API, by the unmodified client of lakeFS."""
 
 import json
+from pathlib import Path
 
 import lakefs_sdk
 import pytest
@@ -9,9 +10,12 @@ from lakefs_sdk.models import RefsDump, RefsRestore, RepositoryDumpStatus
 
 from graveler import wire_pb2 as pb
 from graveler.framing import body_of
+from tests.api import serving
 from tests.api.serving import Client, Served
 from tests.committed.files import contents, opened
 from tests.waiting import until
+
+LAKEFS = Path(__file__).parents[1] / "data" / "lakefs-written"
 
 
 def ended(api: lakefs_sdk.RepositoriesApi, repo: str, task: str) -> RepositoryDumpStatus:
@@ -121,6 +125,31 @@ def test_refs_are_restored_by_a_task(live: Served, sdk: lakefs_sdk.ApiClient, re
     for unknown in ("none", live.client.send("POST", f"/repositories/{copy}/dump").json["id"]):
         with pytest.raises(NotFoundException):
             api.restore_status(copy, unknown)
+
+
+def test_a_dump_of_lakefs_moves_in_as_the_guide_says(live: Served, client: Client) -> None:
+    """The steps of docs/how-to/move-to-lakefs.md, on the namespace that lakeFS has used."""
+    expected = json.loads((LAKEFS / "expected.json").read_text())
+    blocks = live.embedded.ports.blocks
+    blocks.put(
+        "local://sales/x/_lakefs/dummy", [b"this is dummy data - created by lakeFS to check"]
+    )
+    for path in (LAKEFS / "_lakefs").iterdir():
+        blocks.put(f"local://sales/x/_lakefs/{path.name}", [path.read_bytes()])
+    body = {"name": "sales", "storage_namespace": "local://sales/x", "default_branch": "main"}
+    assert client.send("POST", "/repositories", body=body).status == 400
+    assert client.send("POST", "/repositories", {"bare": "true"}, body=body).status == 201
+    where = "/repositories/sales/restore"
+    task = client.send("POST", where, body=expected["refs_dump"]).json["id"]
+    assert "error" not in serving.ended(client, where, task_id=task)
+    for kind in ("branches", "tags"):
+        listed = client.send("GET", f"/repositories/sales/{kind}").json["results"]
+        assert {each["id"]: each["commit_id"] for each in listed} == expected[kind]
+    for ref, lines in expected["listings"].items():
+        page = client.send("GET", f"/repositories/sales/refs/{ref}/objects/ls", {"amount": "1000"})
+        keys = ("path", "checksum", "size_bytes", "content_type")
+        ours = [tuple(line.get(key) for key in keys) for line in page.json["results"]]
+        assert ours == [tuple(line.get(key) for key in keys) for line in lines]
 
 
 def test_a_task_says_why_a_dump_does_not_verify(
