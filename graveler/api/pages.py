@@ -33,6 +33,10 @@ OPEN_PATHS: Final = (
     "/logout",
     PRESIGNED_PATH,
 )
+# What only the paid edition of lakeFS serves: clients get the answer of its free edition.
+_NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
+_NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+_NOT_IMPLEMENTED: Final = Answer(501, (*PLAIN, _NOSNIFF), b"Not Implemented\n")
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;"
@@ -88,6 +92,8 @@ class Pages:
         return await self._observation.metrics(authorization, client)
 
     def _page(self, scope: Scope, path: str) -> Answer:
+        if path.startswith(_NOT_OFFERED):
+            return _NOT_IMPLEMENTED
         if scope["method"] not in ("GET", "HEAD"):
             return _html(_NOT_HERE, 404)
         if path in ("/_health", "/healthcheck"):

@@ -20,6 +20,9 @@ SUBJECTS = (
     "dump",
     "restore",
     "symlink",
+    "usage",
+    "otf",
+    "iceberg",
 )  # of MORE, in its order
 
 
