@@ -20,6 +20,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
 
     b/ t/    branches, tags                     m/    pairs of the repository's metadata
     c/ f/    commits, fold records              s/    settings, such as the retention rule
+    v/       the table of commits, by generation
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
     l/       upload addresses                   u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
@@ -45,6 +46,7 @@ OLDER_DELETIONS = b"older-deletions"
 BRANCHES = b"b/"
 TAGS = b"t/"
 COMMITS = b"c/"
+GRAPH = b"v/"
 FOLDS = b"f/"
 UPLOADS = b"l/"
 SETTINGS = b"s/"
@@ -64,6 +66,8 @@ ACTION_RUNS = b"a/r/"
 ACTION_RUNS_OF_BRANCH = b"a/b/"
 ACTION_RUNS_OF_COMMIT = b"a/c/"
 
+_GENERATION_MAX = 2**63 - 1
+
 
 def space(repository: Repository) -> bytes:
     """The partition of one repository's records."""
@@ -80,6 +84,16 @@ def tag_key(tag: TagId) -> bytes:
 
 def commit_key(commit: CommitId) -> bytes:
     return COMMITS + commit.encode()
+
+
+def graph_key(generation: int, commit: str) -> bytes:
+    """Keys sort by falling generation, then by id."""
+    return GRAPH + b"%016x/" % (_GENERATION_MAX - generation) + commit.encode()
+
+
+def generation_of(key: bytes) -> int:
+    """The generation in a `graph_key`."""
+    return _GENERATION_MAX - int(key[len(GRAPH) : len(GRAPH) + 16], 16)
 
 
 def folds_prefix(branch: BranchId, commit: CommitId) -> bytes:

@@ -277,6 +277,8 @@ _OWN = (
     _json("mergeIntoBranch", "POST", LAKE + "/refs/dev/merge/clean",
           {"resolutions": {"": "source"}}, (200, 400), "resolved"),
     _get("logCommits", REF + "/commits?author=nobody", "of an author"),
+    _get("getCommitGraph", LAKE + "/graph?heads=dev&heads=clean"),
+    _get("getCommitGraph", LAKE + "/graph", "of the default branch"),
     _get("summarizeObjects", REF + "/objects/summary"),
     _get("summarizeDiff", LAKE + "/refs/clean/diff/dev/summary"),
     _get("summarizeUncommitted", MAIN + "/diff/summary"),

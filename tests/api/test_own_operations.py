@@ -17,11 +17,11 @@ from tests.waiting import until
 
 OWN = (
     *("getRef", "previewMerge", "listJobs", "getJob", "cancelJob"),
-    *("summarizeObjects", "summarizeDiff", "summarizeUncommitted"),
+    *("summarizeObjects", "summarizeDiff", "summarizeUncommitted", "getCommitGraph"),
 )
 OPEN_TO = (
     *("refs/main", "refs/main/merge/main/preview", "jobs", "jobs/x", "refs/main/objects/summary"),
-    *("refs/main/diff/main/summary", "branches/main/diff/summary"),
+    *("refs/main/diff/main/summary", "branches/main/diff/summary", "graph"),
 )
 
 
@@ -102,6 +102,55 @@ def test_the_log_of_one_author(client: Client, where: str) -> None:
     rest = {"author": author, "after": page["pagination"]["next_offset"]}
     assert [each["id"] for each in client.send("GET", log, rest).json["results"]] == made[:1]
     assert client.send("GET", log, {"author": "nobody"}).json["results"] == []
+
+
+# ---- graph ---------------------------------------------------------------------------------------
+
+
+def test_the_graph_in_columns(client: Client, where: str) -> None:
+    _commit(client, where, a="1")
+    _branch(client, where, "dev")
+    _commit(client, where, "dev", b="1")
+    _commit(client, where, c="1")
+    merged = client.send("POST", f"{where}/refs/dev/merge/main", body={"message": "one\nmore"})
+    assert merged.status == 200, merged.body
+    _commit(client, where, "dev", d="1")
+    refs = [client.send("GET", f"{where}/refs/{name}").json for name in ("main", "dev")]
+    heads = [each["commit_id"] for each in refs]
+    target = f"{where}/graph"
+    named = [("heads", "main"), ("heads", "dev")]
+    whole = client.send("GET", target, named)
+    assert whole.status == 200, whole.body
+    assert whole.json["heads"] == heads and whole.json["complete"] is True
+    columns = whole.json["commits"]
+    ids = columns["ids"]
+    assert len(ids) == 6 and all(len(column) == 6 for column in columns.values())
+    for place, id in enumerate(ids):
+        commit = client.send("GET", f"{where}/commits/{id}").json
+        assert columns["parents"][place] == commit["parents"]
+        assert all(ids.index(parent) > place for parent in commit["parents"])
+        assert columns["times"][place] == commit["creation_date"]
+        assert columns["authors"][place] == commit["committer"]
+        assert columns["subjects"][place] == commit["message"].partition("\n")[0]
+        assert columns["generations"][place] == commit["generation"]
+    assert columns["subjects"][ids.index(heads[0])] == "one"
+    found, query = list[str](), [*named, ("amount", "4")]
+    while query:
+        page = client.send("GET", target, query).json
+        found += page["commits"]["ids"]
+        following = page["pagination"]["next_offset"]
+        assert page["complete"] is not page["pagination"]["has_more"]
+        query = [("after", following), ("amount", "4")] if following else []
+    assert found == ids
+    assert len(client.send("GET", target).json["commits"]["ids"]) == 5  # of `main`
+
+
+def test_wrong_words_about_the_graph(client: Client, where: str) -> None:
+    target = f"{where}/graph"
+    for wrong in ({"amount": "0"}, {"amount": "2001"}, {"after": "x"}, {"heads": "main$~"}):
+        assert client.send("GET", target, wrong).status == 400, wrong
+    assert client.send("GET", target, {"heads": "none"}).status == 404
+    assert client.send("GET", target, [("heads", "main")] * 101).status == 400
 
 
 # ---- merges --------------------------------------------------------------------------------------

@@ -14,19 +14,23 @@ from graveler.assembly.fanout import ThreadFanout
 from graveler.assembly.memory import open_memory
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock
+from graveler.engine.commits import commit_graph
 from graveler.engine.commits import reset as resetting
+from graveler.engine.commits.commit_graph import GraphPage, GraphQuery
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
-from graveler.records import BreakParameters
+from graveler.records import BreakParameters, CommitEntry
+from graveler.refs.graph import commits
 from graveler.requests import RetryPolicy
 from graveler.staging import area
 from tests.aws.conftest import PATIENT, local
 from tests.engine.lake import Lake
 from tests.fault_proxy import FaultProxy, fault_proxy
+from tests.refs.graphs import Table
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +146,25 @@ def test_a_branch_that_grows_sends_nothing_more_before_it_has_grown(counted: Cou
         assert spent["Query"] <= 2 * expected
     committed = {f"p/{number:02}": "2" for number in range(12)}
     assert lake.tree("main@") == committed | {"a": "1", "b": "2"}
+
+
+def test_a_cold_page_of_the_graph(counted: Counted) -> None:
+    """2,000 commits, each on top of the one before, are one Query."""
+    lake = counted.new(1)
+    made = Table()
+    last = made.add()
+    made.add_line(2_100, last)
+    entries = [CommitEntry(id, commit) for id, commit in made.commits.items()]
+    newest = max(entries, key=lambda entry: entry.commit.generation)
+    commits.put_many(lake.ports.kv, lake.repo, [newest], bytes(16))
+    commits.put_lines(lake.ports.kv, lake.repo, entries, bytes(16))
+    page = commit_graph.graph  # of a process that has cached nothing
+    cold, found = lake.another_process(), list[GraphPage]()
+    spent = counted.of(lambda: found.append(page(cold.opened, GraphQuery((newest.id,)))))
+    assert len(found[0].commits) == 2_000 and found[0].following
+    assert sum(spent.values()) <= 10
+    assert spent == {"BatchGetItem": 1, "GetItem": 1, "Query": 1}
+    query = GraphQuery((), found[0].following)
+    spent = counted.of(lambda: found.append(page(cold.opened, query)))
+    assert len(found[1].commits) == 101 and not found[1].following
+    assert spent == {"GetItem": 1, "Query": 1}

@@ -83,7 +83,7 @@ LATER_MUTANTS = (
                 """
                 commit_ = __commit__
                 __made__ = CommitEntry(commit_id(commit_), commit_)
-                writes.append(commits.write_of(repo.record, __made__.id, commit_, repo.ids.stamp()))
+                writes += commits.writes_of(repo.record, __made__.id, commit_, repo.ids.stamp())
                 """,
             ),
         ),

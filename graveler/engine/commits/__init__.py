@@ -8,5 +8,8 @@ land       puts a branch on a commit that is not made from its staged rows
 merge      three-way merge          replay   revert and cherry-pick
 reset      drops staged changes     adopt    commit records, metaranges and ranges given by id
 log        history and merge bases  diff     compares two refs, or a branch and its head
+commit_graph     everything that heads lead to
+merge_preview    what a merge would do
+summary    counts and bytes for each child of a prefix
 messages   limits of messages and metadata, texts that clients compare
 """

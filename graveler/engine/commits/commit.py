@@ -67,7 +67,7 @@ from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Write
 from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
-from graveler.refs.graph import commits, graph
+from graveler.refs.graph import commits, graph, table
 from graveler.staging import area
 
 
@@ -344,10 +344,11 @@ def _build(call: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     writes: list[Write] = []
     if request.allow_empty:
         entry = _store_unique(call, _draft_commit(call, base_id, overlaid.metarange))
+        writes.append(table.line_of(repo.record, *entry, repo.ids.stamp()))
     elif overlaid.differs:
         commit_ = _draft_commit(call, base_id, overlaid.metarange)
         entry = CommitEntry(commit_id(commit_), commit_)
-        writes.append(commits.write_of(repo.record, entry.id, commit_, repo.ids.stamp()))
+        writes += commits.writes_of(repo.record, entry.id, commit_, repo.ids.stamp())
     draft = Draft(base_id, tokens, overlaid.rows, entry)
     writes += trim_writes(repo, call.branch, draft.head, tokens)
     if writes:

@@ -273,7 +273,7 @@ def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterato
 def _store(repo: OpenRepository, landing: Landing, writes: list[Write]) -> None:
     if landing.is_new:
         entry = landing.entry
-        writes = [commits.write_of(repo.record, entry.id, entry.commit, repo.ids.stamp()), *writes]
+        writes = [*commits.writes_of(repo.record, *entry, repo.ids.stamp()), *writes]
     if writes:
         repo.kv.set_many(writes)
     if landing.is_new:

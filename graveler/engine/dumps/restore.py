@@ -260,8 +260,7 @@ def _pages(repo: OpenRepository, items: Sequence[T]) -> Iterator[Sequence[T]]:
 def _put_commits(repo: OpenRepository, ordered: Sequence[CommitEntry], attempt: Attempt) -> None:
     stored = attempt.stored
     for page in _pages(repo, ordered[stored:]):
-        stamp = repo.ids.stamp()
-        repo.kv.set_many([commits.write_of(repo.record, *entry, stamp) for entry in page])
+        commits.put_many(repo.kv, repo.record, page, repo.ids.stamp())
         stored += len(page)
         attempt.note(stored)
 

@@ -1,1 +1,1 @@
-"""Names of commits: branches, which move, and tags, which never move."""
+"""Names of commits: branches, which move, and tags, which never move; what a ref names."""

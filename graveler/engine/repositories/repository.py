@@ -76,7 +76,8 @@ from graveler.records import (
     RepositoryState,
 )
 from graveler.refs.events import rules
-from graveler.refs.graph import commits
+from graveler.refs.graph import commits, table
+from graveler.refs.graph.table import TableState
 from graveler.refs.names import branches, creations, deletions, repositories
 from graveler.refs.names.repositories import VersionedRepository
 
@@ -279,7 +280,9 @@ def _first_commit(
 ) -> CommitId:
     first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.record.created_ns)
     first_id = commit_id(first)
-    commits.put(repo.kv, repo.record, first_id, first, repo.ids.stamp())
+    stamp = repo.ids.stamp()
+    complete = table.state_write(repo.record, TableState(is_complete=True), stamp)
+    commits.put(repo.kv, repo.record, first_id, first, stamp, (complete,))
     return first_id if content is ABSENT else initial.commit(repo, first_id, content)
 
 

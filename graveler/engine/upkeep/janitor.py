@@ -25,8 +25,9 @@ from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls.requests import close_all
 from graveler.errors import Refused
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, Job
-from graveler.refs.graph import commits
+from graveler.records import ABSENT, CommitEntry, Job
+from graveler.refs.graph import commits, table
+from graveler.refs.graph.table import TableState
 from graveler.refs.hooks import runs
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
@@ -50,6 +51,7 @@ class Swept(NamedTuple):
     jobs: int = 0
     names: int = 0  # of deleted branches and tags
     runs: int = 0  # of actions
+    commits: int = 0  # of an earlier release, put into the table of commits
     waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
@@ -81,8 +83,9 @@ class _Round(NamedTuple):
 def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
-    Cost: its clean-up, fold, address, job, branch and tag records, its runs, and the
-    rows.  Memory: a page of records, because a busy repository has hundreds of thousands.
+    Cost: its clean-up, fold, address, job, branch and tag records, its runs, and the rows; 1 KV
+    request, and the commits until all of them are in the table of commits.  Memory: a page of
+    records, because a busy repository has hundreds of thousands.
     """
     begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
@@ -101,6 +104,7 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         jobs=_forget_jobs(rest),
         names=_purge_names(rest),
         runs=_forget_runs(rest),
+        commits=_fill_table(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
     )
@@ -216,6 +220,28 @@ def _purge_names(now: _Round) -> int:
             close_all(repo, branch)  # of a deletion that did not end
         purge.remove(repo.kv, repo.record, old[at : at + limits.kv_batch_count_max])
     return len(old)
+
+
+def _fill_table(now: _Round) -> int:
+    """Put commits of earlier releases into the table of commits, which every commit since enters
+    by itself; the next round continues.
+    """
+    repo = now.repo
+    state = table.find_state(repo.kv, repo.record)
+    if state.is_complete:
+        return 0
+    lines: list[CommitEntry] = []
+    is_complete, after = True, state.after
+    for id, commit in commits.list_all(repo.kv, repo.record, after):
+        if len(lines) == limits.sweep_records_count_max or not now.goes_on():
+            is_complete = False
+            break
+        lines.append(CommitEntry(id, table.short(commit)))
+        after = id
+    commits.put_lines(repo.kv, repo.record, lines, repo.ids.stamp())
+    write = table.state_write(repo.record, TableState(is_complete, after), repo.ids.stamp())
+    repo.kv.set(*write)
+    return len(lines)
 
 
 def _over_since_ns(job: Job) -> float:

@@ -1,1 +1,1 @@
-"""The commit graph: commit records, ancestors, merge bases, the log."""
+"""The commit graph: commit records, ancestors, merge bases, the log, the table."""

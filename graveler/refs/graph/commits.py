@@ -7,7 +7,7 @@ tokens.  For the engine.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from graveler import wire
@@ -16,6 +16,7 @@ from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Store, Write
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, Fold, Repository
 from graveler.refs import rows
+from graveler.refs.graph import table
 from graveler.refs.keys import COMMITS, FOLDS, commit_key, fold_key, folds_prefix, space
 from graveler.streams import successor
 
@@ -38,14 +39,56 @@ def get(kv: Store, repository: Repository, commit: CommitId) -> Commit:
     return record
 
 
+def get_many(kv: Store, repository: Repository, ids: Sequence[CommitId]) -> dict[CommitId, Commit]:
+    """The commits of these ids that exist.  One request for each 1,000."""
+    at = {id: (space(repository), commit_key(id)) for id in ids}
+    stored = kv.get_many(list(at.values())) if at else {}
+    return {
+        id: wire.decode_commit(stored[place].value) for id, place in at.items() if place in stored
+    }
+
+
 def write_of(repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> Write:
     """The write that stores `commit`, for a batch."""
     return Write(space(repository), commit_key(id), wire.encode_commit(commit), stamp)
 
 
-def put(kv: Store, repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> None:
-    """Store `commit`.  One request; may be repeated."""
-    kv.set(*write_of(repository, id, commit, stamp))
+def writes_of(
+    repository: Repository, id: CommitId, commit: Commit, stamp: bytes
+) -> tuple[Write, Write]:
+    """The writes that store `commit` and its line in the table of commits, for a batch.  Both must
+    be stored before a ref leads to the commit."""
+    return write_of(repository, id, commit, stamp), table.line_of(repository, id, commit, stamp)
+
+
+def put(
+    kv: Store,
+    repository: Repository,
+    id: CommitId,
+    commit: Commit,
+    stamp: bytes,
+    beside: Sequence[Write] = (),
+) -> None:
+    """Store `commit`, its line in the table of commits, and the writes `beside`.  One request; may
+    be repeated."""
+    kv.set_many([*writes_of(repository, id, commit, stamp), *beside])
+
+
+def put_many(
+    kv: Store, repository: Repository, entries: Sequence[CommitEntry], stamp: bytes
+) -> None:
+    """Store commits, and their lines in the table of commits.  One request for each 500; may be
+    repeated."""
+    pairs = (writes_of(repository, *entry, stamp) for entry in entries)
+    rows.put_all(kv, [write for pair in pairs for write in pair])
+
+
+def put_lines(
+    kv: Store, repository: Repository, entries: Sequence[CommitEntry], stamp: bytes
+) -> None:
+    """Store the lines of stored commits in the table of commits.  One request for each 1,000; may
+    be repeated."""
+    rows.put_all(kv, [table.line_of(repository, *entry, stamp) for entry in entries])
 
 
 def by_prefix(kv: Store, repository: Repository, prefix: str) -> tuple[CommitId, ...]:

@@ -180,7 +180,7 @@ def test_the_commits_of_a_restore_are_stored_after_their_parents(
         for id in stored:
             assert set(stored[id].parents) <= stored.keys()
 
-    for number in range(1, 8):
+    for number in range(1, 15):  # a batch of two rows: a commit, and its line in the table
         script.after("set_many", look, number)
     restore.restore(replace(copy, kv=kv), ids, Attempt(note=notes.append))
     assert len(written) == 14 and notes[:7] == [2, 4, 6, 8, 10, 12, 14]

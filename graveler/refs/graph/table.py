@@ -1,0 +1,111 @@
+"""The table of commits: a short line for each commit, children before their parents.
+
+    v/<falling generation>/<commit>     the commit without metadata and content; its message and its
+                                        committer are cut short
+    s/graph                             whether the table is complete, or how far it is
+
+A child has a greater generation than its parents, so a scan of the table meets it first: a drawing
+of the graph needs one request for thousands of commits.  A line is stored together with its commit.
+Repositories of earlier releases have no lines; the janitor adds them, and until then the table is
+not complete.  Nothing is decided by this table: the records of the commits are the truth.  For the
+engine.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits, wire
+from graveler.ids import NO_COMMIT, NO_METARANGE, CommitId
+from graveler.kv.store import Place, Row, Store, Write
+from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
+from graveler.refs.keys import GRAPH, generation_of, graph_key, setting_key, space
+from graveler.streams import successor
+
+_STATE: Final = "graph"
+_AFTER, _DONE = "after", "done"
+
+
+class GraphPlace(NamedTuple):
+    """The place of a commit in the table.  Places sort as `rank` does."""
+
+    generation: int
+    id: str
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """Falling generation, then id."""
+        return -self.generation, self.id
+
+
+class TableState(NamedTuple):
+    """Whether the table has a line for every commit; else the commits up to `after` have one."""
+
+    is_complete: bool = False
+    after: str = ""
+
+
+class TablePage(NamedTuple):
+    """Lines in the order of the table.  `more`: further lines may follow."""
+
+    lines: tuple[CommitEntry, ...]
+    more: bool
+
+
+def short(commit: Commit) -> Commit:
+    """What the table keeps of a commit: its parents, its generation, its time, its committer and
+    the first line of its message.  Pure."""
+    subject = commit.message.lstrip().partition("\n")[0].rstrip()
+    length = limits.graph_text_length_max
+    return Commit(
+        committer=commit.committer[:length],
+        message=subject[:length],
+        created_ns=commit.created_ns,
+        metarange=NO_METARANGE,
+        parents=commit.parents,
+        generation=commit.generation,
+        jump=NO_COMMIT,
+    )
+
+
+def line_of(repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> Write:
+    """The write that stores the line of a commit, for a batch."""
+    raw = wire.encode_commit(short(commit))
+    return Write(space(repository), graph_key(commit.generation, id), raw, stamp)
+
+
+def scan(kv: Store, repository: Repository, after: GraphPlace, amount: int) -> TablePage:
+    """At most `amount` lines behind a place.  One request."""
+    start, end = graph_key(after.generation, after.id) + b"\0", successor(GRAPH)
+    page = kv.scan(space(repository), start, end, amount)
+    return TablePage(tuple(_line(key, row) for key, row in page.rows), page.more)
+
+
+def _line(key: bytes, row: Row) -> CommitEntry:
+    commit = wire.decode_commit(row.value)._replace(generation=generation_of(key))
+    return CommitEntry(CommitId(key.rpartition(b"/")[2].decode()), commit)
+
+
+# ---- the state of the table ----------------------------------------------------------------------
+
+
+def state_place(repository: Repository) -> Place:
+    """The place of the state, for a batch of reads."""
+    return space(repository), setting_key(_STATE)
+
+
+def state_of(row: Row | Literal[Absent.ABSENT]) -> TableState:
+    """The state that a row at `state_place` says.  Pure."""
+    if row is ABSENT:
+        return TableState()
+    pairs = wire.decode_pairs(row.value)
+    return TableState(_DONE in pairs, pairs.get(_AFTER, ""))
+
+
+def find_state(kv: Store, repository: Repository) -> TableState:
+    """The state of the table.  One request."""
+    return state_of(kv.get(*state_place(repository)))
+
+
+def state_write(repository: Repository, state: TableState, stamp: bytes) -> Write:
+    """The write that stores the state."""
+    pairs = {_DONE: "1"} if state.is_complete else {_AFTER: state.after}
+    return Write(*state_place(repository), wire.encode_pairs(pairs), stamp)
