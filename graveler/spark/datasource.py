@@ -242,9 +242,8 @@ def _diff(lake: Lake, request: ReadRequest) -> ReadPlan:
 
 def _stretch(stretch: Stretch) -> Piece:
     both = (*stretch.left, *stretch.right)
-    refs = {"left": list(map(row_of, stretch.left)), "right": list(map(row_of, stretch.right))}
     return Piece(
-        [{**refs, "after": stretch.after, "upto": stretch.upto}],
+        [stretch.row()],
         min(ref.min_key for ref in both),
         max(ref.max_key for ref in both),
     )

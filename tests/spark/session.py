@@ -1,9 +1,25 @@
-"""The session of the tests: quick to start, all of it on this machine."""
+"""The session of the tests: quick to start, quick with a few rows, all of it on this machine."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+# What Spark does for many rows takes half of the time of a query over a few: it compiles each query
+# anew, and plans it again after each stage.  Tests at size run as users do (`as_shipped`), and so
+# does everything that has a process of its own.
+_FOR_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+_SHIPPED = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.codegen.wholeStage": "true",
+}
 
 
 def local_session(folder: Path, master: str = "local[2,3]") -> SparkSession:
@@ -21,6 +37,9 @@ def local_session(folder: Path, master: str = "local[2,3]") -> SparkSession:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "97",
+        # The place in the source of each expression, which only errors of SQL name.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **_FOR_FEW_ROWS,
     }
     builder = SparkSession.builder.master(master).appName("tests")
     for name, value in settings.items():
@@ -29,3 +48,15 @@ def local_session(folder: Path, master: str = "local[2,3]") -> SparkSession:
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@contextmanager
+def as_shipped(session: SparkSession) -> Iterator[None]:
+    """Inside, the session plans and compiles as Spark does by itself."""
+    for name, value in _SHIPPED.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in _FOR_FEW_ROWS.items():
+            session.conf.set(name, value)

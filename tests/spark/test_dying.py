@@ -1,4 +1,4 @@
-"""What dies while it works leaves nothing half-done: a worker, a machine's twin, a driver."""
+"""What dies while it works leaves nothing half-done: a worker, a driver."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from graveler.spark import Lake, connect
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import SCHEMA, parts_of
 from tests.spark.lakes import KEYS, files, frame, joined, sequential, some_rows, spread
-from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, killed, submit
+from tests.spark.programs import ROOT, WAIT_SECONDS, killed, submit
 
 BREAKS = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
 JOB = ROOT / "infra" / "spark_job.py"
@@ -46,28 +46,6 @@ def test_a_worker_that_is_killed_after_writing_is_harmless(
     expected = sequential(place, rows, tmp_path / "one")[1]
     assert list(refs) == expected and len(parts) > 3
     assert files(tmp_path / "objects") == {ref.id for ref in expected}
-
-
-def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
-    """Speculation on two machines: the first attempt hangs, the result of the second counts."""
-    settings = {
-        "spark.cores.max": "2",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.minTaskRuntime": "100ms",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    with cluster(tmp_path) as url:
-        program = ROOT / "tests" / "spark" / "twice.py"
-        settings["spark.master"] = url
-        process = submit(tmp_path, program, [str(tmp_path)], settings=settings)
-        out, err = process.communicate(timeout=WAIT_SECONDS)
-    assert process.returncode == 0, err[-3_000:]
-    said = json.loads(out.splitlines()[-1])
-    assert said["equal"] and said["left_over"] == []
-    assert {"ended-1-0", "ended-1-1"} <= set(said["ended"])
 
 
 # ---- a driver ------------------------------------------------------------------------------------

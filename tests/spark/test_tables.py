@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,7 +13,7 @@ from graveler.errors import Invalid, NotFound
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark import Lake, diff, import_, log, ranges
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.compare import Comparison, Stretch, comparing, differences, stretches
+from graveler.spark.core.compare import Comparison, comparing, differences, stretches
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry, frame, some_rows
 from tests.spark.test_landing import ascii_rows, repository
@@ -105,14 +104,6 @@ def test_stretches_find_every_difference_once(
     assert sorted(read) == sorted({ref.id for ref in (*left, *right)} - shared)
 
 
-def row_of(part: Stretch) -> dict[str, Any]:
-    """A row of `STRETCHES`, as tasks get it."""
-    left, right, after, upto = part.row()
-    names = ("id", "min_key", "max_key", "size", "count")
-    sides = ([dict(zip(names, ref, strict=True)) for ref in side] for side in (left, right))
-    return {"left": next(sides), "right": next(sides), "after": after, "upto": upto}
-
-
 @pytest.mark.parametrize(("left_length", "right_length"), [(30, 31), (7, 60), (60, 7), (400, 3)])
 def test_stretches_of_many_records_are_cut_and_find_every_difference_once(
     place: Place, space: Keyspace, left_length: int, right_length: int
@@ -131,7 +122,7 @@ def test_stretches_of_many_records_are_cut_and_find_every_difference_once(
     assert told == [key for key in keys if (key in before) != (key in after)]
     assert told == [each.key for part in whole for each in differences(space, part)]
     order = Comparison(place, b"", ("size",))
-    batches = iter([pa.RecordBatch.from_pylist([row_of(part) for part in parts])])
+    batches = iter([pa.RecordBatch.from_pylist([part.row() for part in parts])])
     paths = [row["path"].encode() for out in comparing(order)(batches) for row in out.to_pylist()]
     assert paths == told
     if largest < 400:

@@ -7,15 +7,12 @@ whole.  For this package.
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import Place, opened
-
-_ROWS_EACH: Final = 64
 
 
 def put(place: Place, where: str, batch: pa.RecordBatch) -> None:
@@ -41,11 +38,4 @@ def frame(spark: SparkSession, place: Place, names: Sequence[str], schema: str) 
             for row in batch.to_pylist():
                 yield from read(place, row["name"])
 
-    return rows(spark, [(name,) for name in names], "name string").mapInArrow(run, schema)
-
-
-def rows(spark: SparkSession, values: Sequence[Any], schema: str, tasks: int = 0) -> DataFrame:
-    """A few rows of the driver as a DataFrame, spread over `tasks` tasks (0: by their number)."""
-    frame = spark.createDataFrame(list(values), schema)
-    count = tasks or max(parallel_tasks(spark), len(values) // _ROWS_EACH)
-    return frame.repartition(max(1, min(count, len(values))))
+    return in_tasks(spark, [{"name": name} for name in names], "name string", run, schema)

@@ -53,14 +53,15 @@ class Stretch(NamedTuple):
         """How many records a task reads for this stretch."""
         return sum(ref.count for ref in (*self.left, *self.right))
 
-    def row(self) -> tuple[list[Any], list[Any], bytes, bytes]:
+    def row(self) -> dict[str, Any]:
         """The stretch as a row of `STRETCHES`."""
-        left, right = ([_told(ref) for ref in refs] for refs in (self.left, self.right))
-        return left, right, self.after, self.upto
+        sides = {"left": list(map(_row_of, self.left)), "right": list(map(_row_of, self.right))}
+        return {**sides, "after": self.after, "upto": self.upto}
 
 
-def _told(ref: RangeRef) -> tuple[str, bytes, bytes, int, int]:
-    return ref.id, ref.min_key, ref.max_key, ref.size, ref.count
+def _row_of(ref: RangeRef) -> dict[str, Any]:
+    names = ("id", "min_key", "max_key", "size", "count")
+    return {name: getattr(ref, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,10 @@ from graveler.committed.writer import Assembler
 from graveler.errors import Invalid
 from graveler.ids import RangeId
 from graveler.records import ABSENT, Absent, BreakParameters, RangeRef
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.core.merge import END, Bounds, bounds_of, side
-from graveler.spark.core.tasks import Task
 
 _SEAMS_EACH: Final = 4
 _EVERYTHING: Final = Bounds(b"", END)
@@ -231,21 +230,26 @@ def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> S
     """
 
     def sew(seams: Sequence[Seam]) -> Iterator[SeamRanges]:
-        rows = [(seam.start, seam.is_end, list(map(_told, seam.pieces))) for seam in seams]
+        rows = [
+            {
+                "start": seam.start,
+                "is_end": seam.is_end,
+                "pieces": list(map(_row_of, seam.pieces)),
+            }
+            for seam in seams
+        ]
         tasks = max(parallel_tasks(spark), len(rows) // seams_each)
-        frame = spark.createDataFrame(rows, _SEAMS, verifySchema=False).repartition(
-            min(len(rows), tasks)
-        )
-        for part in parts_of(frame.mapInArrow(run, SCHEMA).collect()):
+        for part in parts_of(in_tasks(spark, rows, _SEAMS, run, SCHEMA, tasks).collect()):
             yield SeamRanges(part.bucket, part.taken, part.ranges)
 
     return sew
 
 
-def _told(piece: Piece) -> tuple[Any, ...]:
-    ref = piece.ref
-    of_ref = ref.id, ref.min_key, ref.max_key, ref.size, ref.count
-    return (*of_ref, piece.is_last, *piece.bounds)
+def _row_of(piece: Piece) -> dict[str, Any]:
+    names = ("id", "min_key", "max_key", "size", "count")
+    of_ref = {name: getattr(piece.ref, name) for name in names}
+    after, upto = piece.bounds
+    return {**of_ref, "is_last": piece.is_last, "after": after, "upto": upto}
 
 
 def piece_of(row: Mapping[str, Any]) -> Piece:

@@ -17,13 +17,12 @@ from pyspark.sql import DataFrame
 
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, Change
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import Task, parallel_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.core import cuts
 from graveler.spark.core.join import by_tasks, joined_over, sewing
 from graveler.spark.core.merge import bounds_of, merged
-from graveler.spark.core.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)

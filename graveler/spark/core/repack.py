@@ -24,11 +24,10 @@ from graveler.committed.writer import Assembler
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.core.join import by_tasks, joined_over, sewing
-from graveler.spark.core.tasks import Task
 from graveler.spark.verbs.entries import row_of
 
 _BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
@@ -82,11 +81,11 @@ def repacked(
     count = tasks or parallel_tasks(spark)
     stretches = list(stretches_of(refs, place.breaks, expected, count))
     rows = [
-        (bucket, [tuple(row_of(ref).values()) for ref in held])
+        {"bucket": bucket, "ranges": list(map(row_of, held))}
         for bucket, held in enumerate(stretches)
     ]
-    frame = spark.createDataFrame(rows, _STRETCHES).repartition(max(1, len(rows)))
-    parts = parts_of(frame.mapInArrow(_repacking(place), SCHEMA).collect())
+    results = in_tasks(spark, rows, _STRETCHES, _repacking(place), SCHEMA, len(rows))
+    parts = parts_of(results.collect())
     refs_of = {part.bucket: part.ranges for part in parts}
     cuts = [held[-1].max_key for held in stretches[:-1]]
     space = opened(place).space

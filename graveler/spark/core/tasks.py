@@ -11,7 +11,7 @@ the store raises, and Spark runs the task again.  A bad row is reported in the r
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Literal
@@ -25,6 +25,7 @@ from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
 from graveler.spark.cluster.markers import JobMarkers, leave
+from graveler.spark.cluster.parallel import Task
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import BAD, DUPLICATE, Part, RejectedRow, rows_of
 from graveler.spark.core.build import ArrowColumns, Texts
@@ -33,7 +34,6 @@ from graveler.spark.core.cuts import ENDS, HASH, content_of
 from graveler.spark.core.encode import encoded, one_array
 from graveler.spark.core.merge import bounds_of, merged
 
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 DUPLICATE_PATH: Final = "another row has this path"
 _RECORDS: Final = 8_192  # passed to the writer of ranges at a time
 _ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")

@@ -42,6 +42,7 @@ from graveler.engine.gc.collect import CollectSettings, check_settings
 from graveler.errors import Corrupt, Invalid
 from graveler.spark.cluster import pieces
 from graveler.spark.cluster.heartbeat import turns_held
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.gc import leftovers, scopes, sweep, uses
 from graveler.spark.gc.listing import LISTED, ObjectPiece, Scope, listed
 from graveler.spark.gc.scopes import ListPiece, Roots
@@ -282,9 +283,8 @@ def _due(
     lake: Lake, scope: Scope, condemned: list[ListPiece], earlier: Sequence[scopes.EarlierRun]
 ) -> DataFrame:
     """The files that this run and an earlier run found, in the same version."""
-    names = [(each.repo, name) for each in earlier for name in each.pieces]
-    rows = pieces.rows(lake.spark, names, "repo int, name string")
-    before = rows.mapInArrow(_numbered(scope), DOOMED)
+    names = [{"repo": each.repo, "name": name} for each in earlier for name in each.pieces]
+    before = in_tasks(lake.spark, names, "repo int, name string", _numbered(scope), DOOMED)
     own = [each.name for each in condemned]
     now = pieces.frame(lake.spark, scope.place, own, DOOMED)
     keys = before.select("repo", "name", "version").distinct()

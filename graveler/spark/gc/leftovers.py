@@ -9,7 +9,7 @@ For `collect.py`.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from graveler.block.deletion import delete_every
 from graveler.block.listing import list_all
 from graveler.engine.gc.candidates import FILES
-from graveler.spark.cluster import pieces
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc.listing import Scope
 from graveler.spark.gc.uses import hashes_file
@@ -35,17 +35,18 @@ def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) 
     Cost: one request for each 1,000 ranges, each 1,000 kept hash files and each 1,000 files of
     jobs; at least one for each first digit; one for each 1,000 deleted files.
     """
-    work: list[tuple[int, str, list[str]]] = []
+    work: list[dict[str, Any]] = []
     for one in scope.repositories:
-        work += [(one.number, digit, []) for digit in _DIGITS]
-        work.append((one.number, "", sorted(name for repo, name in jobs if repo == one.number)))
+        alive = sorted(name for repo, name in jobs if repo == one.number)
+        work += [{"repo": one.number, "digit": digit, "alive": []} for digit in _DIGITS]
+        work.append({"repo": one.number, "digit": "", "alive": alive})
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
                 yield pa.RecordBatch.from_pydict({"files": [_removed(scope, **row)]})
 
-    results = pieces.rows(spark, work, _WORK).mapInArrow(run, _REMOVED).collect()
+    results = in_tasks(spark, work, _WORK, run, _REMOVED).collect()
     return sum(row["files"] for row in results)
 
 

@@ -23,6 +23,7 @@ from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
 from graveler.identity import break_hash, break_seed
 from graveler.records import ABSENT
 from graveler.spark.cluster import pieces
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import Place, opened
 
 LISTED: Final = "repo int, name string, version string, size bigint, is_old boolean, hash bigint"
@@ -97,9 +98,10 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
     slice; one put for each 50,000 files."""
     count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
     slices = [
-        (repo.number, number, *slice)
+        dict(zip(("repo", "number", "folder", "after", "upto"), each, strict=True))
         for repo in scope.repositories
         for number, slice in enumerate(slices_of(repo, now_ns, count))
+        for each in [(repo.number, number, *slice)]
     ]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +111,7 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
                 yield pa.RecordBatch.from_pylist(written, schema=_PIECES)
 
     schema = "repo int, name string, files bigint"
-    rows = pieces.rows(spark, slices, _SLICES).mapInArrow(run, schema).collect()
+    rows = in_tasks(spark, slices, _SLICES, run, schema).collect()
     return [ObjectPiece(*row) for row in rows]
 
 

@@ -25,7 +25,7 @@ from graveler.engine.gc.candidates import FILES, is_ours, used_name
 from graveler.errors import NotFound
 from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository
-from graveler.spark.cluster import pieces
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc.listing import Scope, hashed
 from graveler.wire import stored_entry
@@ -45,8 +45,8 @@ def named(spark: SparkSession, names: Sequence[tuple[int, str]]) -> DataFrame:
             repos = [row["repo"] for row in rows]
             yield _used(repos, [hashed(row["name"]) for row in rows])
 
-    rows = pieces.rows(spark, names, "repo int, name string")
-    return rows.mapInArrow(run, USED)
+    rows = [{"repo": repo, "name": name} for repo, name in names]
+    return in_tasks(spark, rows, "repo int, name string", run, USED)
 
 
 def by_metaranges(
@@ -55,8 +55,7 @@ def by_metaranges(
     """Hashes of the names of these metaranges, of their ranges, and of the files that their entries
     name.  Cost: one get for each metarange; one get for each range, and the first time also a scan
     and a put."""
-    rows = pieces.rows(spark, metaranges, "repo int, id string")
-    ranges = rows.mapInArrow(_ranges(scope), _RANGES).dropDuplicates(["repo", "id"])
+    ranges = _ranges_of(spark, scope, metaranges).dropDuplicates(["repo", "id"])
     files = named(spark, [(repo, FILES + id) for repo, id in metaranges])
     return ranges.mapInArrow(_entries(scope), USED).union(files)
 
@@ -73,13 +72,19 @@ def of_tables(
             repos = [row["repo"] for row in rows]
             yield _used(repos, [hashed(FILES + row["id"]) for row in rows])
 
-    rows = pieces.rows(spark, metaranges, "repo int, id string")
-    ranges = rows.mapInArrow(_ranges(scope), _RANGES).mapInArrow(run, USED)
+    ranges = _ranges_of(spark, scope, metaranges).mapInArrow(run, USED)
     return ranges.union(named(spark, [(repo, FILES + id) for repo, id in metaranges]))
 
 
 def _space(scope: Scope, repo: int) -> Keyspace:
     return Keyspace(opened(scope.place).space.store, scope.namespace(repo), scope.place.breaks)
+
+
+def _ranges_of(
+    spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
+) -> DataFrame:
+    rows = [{"repo": repo, "id": id} for repo, id in metaranges]
+    return in_tasks(spark, rows, "repo int, id string", _ranges(scope), _RANGES)
 
 
 def _ranges(scope: Scope) -> Any:

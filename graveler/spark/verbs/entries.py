@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from graveler.errors import Corrupt, Invalid
 from graveler.ids import MetarangeId, RangeId, parse_prefix
 from graveler.records import RangeRef
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import pinned
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.decode import COLUMNS, decoded, schema_of
@@ -28,7 +28,7 @@ from graveler.spark.core.scan import Records, range_records
 from graveler.spark.lake import Lake
 from graveler.streams import successor
 
-_RANGES: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
+RANGE_ROWS: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
 _ROWS_WANTED: Final = 1_000_000  # in a task
 
 
@@ -74,7 +74,7 @@ def entries_of(
     start = parse_prefix(prefix)
     refs = meeting(opened(place).space.metarange(metarange).ranges, start)
     reading = Reading(place, start, tuple(columns))
-    return rows_of(spark, refs).mapInArrow(scanning(reading), schema_of(columns))
+    return over_ranges(spark, refs, scanning(reading), schema_of(columns))
 
 
 def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
@@ -85,15 +85,14 @@ def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
     return refs[first:last]
 
 
-def rows_of(spark: SparkSession, refs: Sequence[RangeRef]) -> DataFrame:
-    """Ranges as a DataFrame of `_RANGES`, with one task for about a million entries."""
-    rows = [tuple(row_of(ref).values()) for ref in refs]
+def over_ranges(spark: SparkSession, refs: Sequence[RangeRef], run: Task, result: str) -> DataFrame:
+    """What `run` makes of rows of `RANGE_ROWS`, with one task for about a million entries."""
     tasks = tasks_for(spark, sum(ref.count for ref in refs))
-    return spark.createDataFrame(rows, _RANGES).repartition(max(1, min(tasks, len(rows))))
+    return in_tasks(spark, list(map(row_of, refs)), RANGE_ROWS, run, result, tasks)
 
 
 def row_of(ref: RangeRef) -> dict[str, Any]:
-    """A range as a row of `_RANGES`."""
+    """A range as a row of `RANGE_ROWS`."""
     names = ("id", "min_key", "max_key", "size", "count")
     return {name: getattr(ref, name) for name in names}
 
@@ -105,7 +104,7 @@ def tasks_for(spark: SparkSession, count: int) -> int:
 
 
 def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
-    """The ranges in a batch of rows of `rows_of`."""
+    """The ranges in a batch of rows of `RANGE_ROWS`."""
     for row in batch.to_pylist():
         yield RangeRef(
             RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"]

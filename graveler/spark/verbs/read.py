@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 from graveler.block.address import split
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.ids import parse_prefix
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.cluster.parallel import in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import Pin, pinned
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.files.folders import File, Layout, layout
@@ -113,8 +113,8 @@ def read(
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
     plan = _planned(at, map(tuple, listed), reading)
     tasks = max(parallel_tasks(spark), len(shared(plan.splits)))
-    rows = spark.createDataFrame(list(plan.splits), _SPLITS)
-    return rows.repartition(min(tasks, len(plan.splits))).mapInArrow(plan.run, plan.schema)
+    rows = [each._asdict() for each in plan.splits]
+    return in_tasks(spark, rows, _SPLITS, plan.run, plan.schema, tasks)
 
 
 def shared(splits: Iterable[Split]) -> list[list[Split]]:

@@ -33,6 +33,7 @@ from graveler.kv.store import Store
 from graveler.records import TOMBSTONE
 from graveler.requests import THROTTLED_STORE
 from graveler.spark.cluster import pieces
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.staging import area
 
@@ -91,8 +92,8 @@ def from_table(spark: SparkSession, shards: Sequence[Shard], table: Table) -> Da
             for row in batch.to_pylist():
                 yield from _queried(table, Shard(**row))
 
-    rows = pieces.rows(spark, shards, "rank int, token string, number int", len(shards))
-    return rows.mapInArrow(run, SCHEMA)
+    rows = [shard._asdict() for shard in shards]
+    return in_tasks(spark, rows, "rank int, token string, number int", run, SCHEMA, len(rows))
 
 
 def _queried(table: Table, shard: Shard) -> Iterator[pa.RecordBatch]:

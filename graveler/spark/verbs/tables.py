@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from graveler.errors import Invalid
 from graveler.ids import parse_prefix
+from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.pins import Pin, commits_page, pinned
 from graveler.spark.core.compare import STRETCHES, Comparison, Stretch, comparing, stretches
 from graveler.spark.core.decode import COLUMNS, schema_of
@@ -63,9 +64,8 @@ def diff(
     """
     comparison = compared(lake, left, right, prefix, columns)
     tasks = tasks_for(lake.spark, sum(each.records for each in comparison.stretches))
-    rows = lake.spark.createDataFrame([each.row() for each in comparison.stretches], STRETCHES)
-    spread = rows.repartition(max(1, min(tasks, len(comparison.stretches))))
-    return spread.mapInArrow(comparison.run, comparison.schema)
+    rows = [each.row() for each in comparison.stretches]
+    return in_tasks(lake.spark, rows, STRETCHES, comparison.run, comparison.schema, tasks)
 
 
 class DiffPlan(NamedTuple):

@@ -1,0 +1,28 @@
+"""A task that runs on two machines at once leaves nothing half-done."""
+
+import json
+from pathlib import Path
+
+from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, submit
+
+
+def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
+    """Speculation on two machines: the first attempt hangs, the result of the second counts."""
+    settings = {
+        "spark.cores.max": "2",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.minTaskRuntime": "100ms",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    with cluster(tmp_path) as url:
+        program = ROOT / "tests" / "spark" / "twice.py"
+        settings["spark.master"] = url
+        process = submit(tmp_path, program, [str(tmp_path)], settings=settings)
+        out, err = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 0, err[-3_000:]
+    said = json.loads(out.splitlines()[-1])
+    assert said["equal"] and said["left_over"] == []
+    assert {"ended-1-0", "ended-1-1"} <= set(said["ended"])
