@@ -25,6 +25,7 @@ _IN_PARTS = (
     "deleteObjects",
     "restoreRefs",
     "restoreSubmit",
+    "mergePullRequest",
 )
 _ONCE_MORE = ("mergeIntoBranch-squashed", "importStart")
 _CLAIM_SECONDS = 4 * limits.operation_seconds_max + 1  # a namespace claimed for nothing is free
@@ -341,6 +342,23 @@ _UPKEEP = (
     _get("restoreStatus", "/repositories/waiting/restore?task_id={restore}"),
     _json("restoreRefs", "PUT", "/repositories/bare/refs/restore", _DUMP, (200, 400)),
 )
+_PROTECTION, _OLDER = LAKE + "/settings/branch_protection", LAKE + "/branch_protection"
+_PULL = LAKE + "/pulls/{pull}"
+_PROPOSAL = {"title": "another", "source_branch": "dev", "destination_branch": "main"}
+_GATES = (
+    _get("getBranchProtectionRules", _PROTECTION),
+    _json("setBranchProtectionRules", "PUT", _PROTECTION, [{"pattern": "other"}], (204,)),
+    _get("internalGetBranchProtectionRules", _OLDER),
+    _json("internalCreateBranchProtectionRule", "POST", _OLDER, {"pattern": "x"}, (204, 409)),
+    _json("internalDeleteBranchProtectionRule", "DELETE", _OLDER, {"pattern": "kept-*"},
+          (204, 404)),
+    _get("createBranchProtectionRulePreflight", _OLDER + "/set_allowed", status=204),
+    _get("listPullRequests", LAKE + "/pulls?status=open"),
+    _get("getPullRequest", _PULL),
+    _json("createPullRequest", "POST", LAKE + "/pulls", _PROPOSAL, (201,)),
+    _json("updatePullRequest", "PATCH", _PULL, {"title": "new"}, (204,)),
+    _bare("mergePullRequest", "PUT", _PULL + "/merge", (200, 400)),
+)
 # fmt: on
 
 CASES = (
@@ -354,6 +372,7 @@ CASES = (
     *_OWN,
     *_EVENTS,
     *_UPKEEP,
+    *_GATES,
     *_ACTIONS,
 )
 

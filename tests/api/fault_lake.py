@@ -93,6 +93,10 @@ def lake(around: Surroundings) -> World:
     world.names["token"] = door.get(MAIN + "/staging/tokens")["results"][0]["token"]
     watched = {"branch": "main", "bucket": "arrivals", "prefix": "in/"}
     world.names["rule"] = _done(door, Ask.json("POST", LAKE + "/events/rules", watched))["id"]
+    kept = [{"pattern": "kept-*"}]
+    _done(door, Ask.json("PUT", LAKE + "/settings/branch_protection", kept))
+    proposal = {"title": "p", "source_branch": "dev", "destination_branch": "clean"}
+    world.names["pull"] = _done(door, Ask.json("POST", LAKE + "/pulls", proposal))["id"]
     world.names["range"] = _range_of(world)
     world.names["run"] = _condemned(world)
     world.names["action run"] = _action_run(world)
@@ -213,8 +217,16 @@ def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
         "tags": {tag["id"]: tag["commit_id"] for tag in _results(door, at + "/tags")},
         "rules": [rule["bucket"] for rule in door.get(at + "/events/rules")["results"]],
         "breaks": door.get(at + "/settings/breaks")["raggedness"],
+        "protected": door.get(at + "/settings/branch_protection"),
+        "pulls": sorted({_pull(pull, shown) for pull in _results(door, at + "/pulls")}),
         "kept": door.send(Ask("GET", at + "/settings/gc_rules")).json,
     }
+
+
+def _pull(pull: dict[str, Any], branches: dict[str, Any]) -> tuple[str, str]:
+    """A pull request.  One of a deleted branch is closed soon, but not in the same step."""
+    is_kept = pull["source_branch"] in branches and pull["destination_branch"] in branches
+    return pull["title"], pull["status"] if is_kept else "closed"
 
 
 def _branch(door: Door, at: str, branch: str) -> dict[str, Any]:
