@@ -17,12 +17,15 @@ from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record as jobs
 from graveler.engine.names import branches, tags
 from graveler.engine.names.branches import PageQuery
+from graveler.engine.pulls import merge as pull_merge
+from graveler.engine.pulls import requests
 from graveler.errors import HookFailed, NotFound, Unavailable
 from graveler.hooks.actions import EVENTS
-from graveler.records import JobState
+from graveler.records import JobState, PullState
 from graveler.refs.jobs import record as job_records
 from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import COMMITTER, Lake
+from tests.engine.pulls.world import opened
 from tests.hooks.world import KEY, URL, OtherSide, World, action, hooked, new_world, upload
 
 Call = Callable[[Lake], object]
@@ -618,3 +621,20 @@ def test_every_event_of_the_list_has_been_seen() -> None:
     assert {f"{moment}-{kind}" for kind in kinds for moment in ("pre", "post")} | {
         events.PREPARE
     } == set(EVENTS)
+
+
+def test_a_pull_request_whose_merge_is_vetoed_stays_open() -> None:
+    world = _prepared(OtherSide(), "pre-merge", "post-merge")
+    pull = opened(world.lake, "dev", "main")
+    world.side.answer = lambda told: 403 if told["event_type"] == "pre-merge" else 200
+    before = world.lake.head()
+    with pytest.raises(HookFailed):
+        pull_merge.merge(world.lake.opened, pull, COMMITTER)
+    record = requests.get(world.lake.opened, pull)
+    assert (record.state, record.attempt) == (PullState.OPEN, "")  # nothing may still land
+    assert world.lake.head() == before
+    world.side.answer = lambda told: 200
+    made = pull_merge.merge(world.lake.opened, pull, COMMITTER)
+    assert world.lake.head() == made.id
+    world.work()
+    assert world.side.events == ["pre-merge", "pre-merge", "post-merge"]

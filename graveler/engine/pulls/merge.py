@@ -53,7 +53,7 @@ def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
 
     The request says *merged* afterwards; also if it was closed while the merge ran.
     Errors: `Invalid` for a request that is not open; those of `merges.merge` (`MergeConflict` with
-    the paths, `DirtyBranch`, `NoChanges`, …): the request stays open; `OutcomeUnknown`: the same
+    the paths, `DirtyBranch`, `HookFailed`, …): the request stays open; `OutcomeUnknown`: the same
     call, repeated, finds what became of it.
     Cost on a clean branch with one shard: 7 KV requests, and those of a merge; 1 more after an
     attempt that did not end, and 1 for each commit since then that is not cached.
