@@ -156,6 +156,7 @@ NAME_MUTANTS = (
                 "hard_reset",
                 """
                 def target() -> __type__:
+                    protection.check_head(*__head__)
                     __found__ = resolved(*__ref__)
                     __rest__
                 """,
@@ -163,6 +164,7 @@ NAME_MUTANTS = (
                 __found__ = resolved(*__ref__)
 
                 def target() -> __type__:
+                    protection.check_head(*__head__)
                     __rest__
                 """,
             ),
@@ -185,7 +187,14 @@ NAME_MUTANTS = (
         "H4",
         "a reset that landed late is refused because its ref means nothing any more",
         ("back", "delay"),
-        (Edit(LANDING, "_move", "(Invalid, Conflict, NotFound)", "(Invalid, Conflict)"),),
+        (
+            Edit(
+                LANDING,
+                "_move",
+                "(Invalid, Conflict, NotFound, Refused, HookFailed)",
+                "(Invalid, Conflict, Refused, HookFailed)",
+            ),
+        ),
     ),
     Mutant(
         "H5",

@@ -167,6 +167,8 @@ def test_a_batch_that_waits_for_its_commit_is_a_job(batched: tuple[Lake, str]) -
     job = overview.find_batch(repo, batch)
     view = overview.view(repo, job)
     assert (view.job.branch, view.is_cancellable, view.progress) == ("main", False, None)
+    with pytest.raises(NotFound):
+        overview.find_batch(repo, "none")
     full = rules.get(repo.kv, repo.record, "full")
     batches.note_run(repo, full, batch)
     assert _states(lake) == {batch: "running"}
