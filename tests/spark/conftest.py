@@ -25,21 +25,22 @@ SHARE = 1 if HAS_SOURCES else 5
 # What neither version of Spark nor of Arrow can change is tested on one of them.
 _ON_ONE_VERSION = (
     "test_bench.py",  # the program that measures, which `make bench-spark` runs on both
-    "test_expired.py",  # which roots the service names; the job is that of `test_collecting.py`
-    "test_joining.py",  # what passes through the driver
-    "test_markers.py",  # which checkpoints of a job count
+    "gc/test_expired.py",  # which roots the service names; the job is that of `gc/test_collect.py`
+    "core/test_join.py",  # what passes through the driver
+    "cluster/test_markers.py",  # which checkpoints of a job count
     "test_twice.py",  # tasks that run twice write the same; a worker dies on both versions
 )
 collect_ignore = (
     ["test_no_source.py"]
     if HAS_SOURCES
     else [
-        "test_source.py",
-        "test_planning.py",
+        "test_datasource.py",
+        "cluster/test_plans.py",
         "test_connect.py",
         *_ON_ONE_VERSION,
     ]
 )
+assert all(Path(__file__).parent.joinpath(name).exists() for name in collect_ignore)
 
 
 def pytest_configure(config: pytest.Config) -> None:

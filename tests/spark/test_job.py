@@ -19,8 +19,8 @@ from graveler.spark.job import parser, run
 from graveler.spark.verbs.inventory import delivered, inventory
 from infra.spark_job import words
 from tests.aws.engines import ministack
+from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import KEYS, frame
-from tests.spark.test_landing import ascii_rows, repository
 
 __all__ = ["repository"]  # a fixture
 

@@ -41,10 +41,10 @@ from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
 from tests.aws.tables import new_table
 from tests.fault_proxy import fault_proxy
+from tests.spark.cluster.test_land import ascii_rows
+from tests.spark.gc.test_collect import ALL, days_on
 from tests.spark.lakes import frame, sequential
-from tests.spark.test_collecting import ALL, days_on
-from tests.spark.test_committing import stage
-from tests.spark.test_landing import ascii_rows
+from tests.spark.verbs.test_commit import stage
 
 NAME = "lake"  # of the table, and of the bucket
 

@@ -16,10 +16,10 @@ from graveler.spark.cluster.places import Place, opened
 from graveler.spark.verbs.imports import import_rows
 from graveler.spark.verbs.write import SaveOptions
 from graveler.wire import encode_entry
+from tests.spark.cluster.test_land import log, repository
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import entry
 from tests.spark.session import as_shipped
-from tests.spark.test_landing import log, repository
 
 __all__ = ["repository"]  # a fixture
 

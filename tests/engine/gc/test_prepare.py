@@ -48,7 +48,7 @@ def pages(storage: Storage, amount: int = 1_000) -> tuple[PreparedPage, list[str
 
 
 def column(storage: Storage, place: str) -> list[str]:
-    """The addresses in a file; `tests/spark/test_prepared.py` reads one with Arrow."""
+    """The addresses in a file; `tests/spark/gc/test_prepared.py` reads one with Arrow."""
     raw = b"".join(storage.blocks.get(place).chunks)
     return [found.decode() for found in ADDRESS.findall(raw)]
 

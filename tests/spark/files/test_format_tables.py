@@ -6,8 +6,8 @@ import pytest
 
 from graveler.errors import Invalid, Unsupported
 from graveler.spark import Lake, SaveOptions, read, write
-from tests.spark.test_landing import repository
-from tests.spark.test_loading import put, sorted_rows
+from tests.spark.cluster.test_land import repository
+from tests.spark.verbs.test_read import put, sorted_rows
 
 __all__ = ["repository"]  # a fixture
 

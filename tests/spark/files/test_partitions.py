@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from graveler.errors import Invalid
 from graveler.spark import Lake, read, write
 from graveler.spark.files.partitions import column_type, is_value, value_of
-from tests.spark.test_landing import repository
+from tests.spark.cluster.test_land import repository
 
 __all__ = ["repository"]  # a fixture
 

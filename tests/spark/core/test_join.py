@@ -20,8 +20,8 @@ from graveler.spark.core.join import Rounds, by_tasks, here, joined_over, sewing
 from graveler.spark.core.repack import repacked
 from graveler.spark.verbs import imports
 from graveler.spark.verbs.imports import ImportOptions, import_rows
+from tests.spark.core.test_merge import records
 from tests.spark.lakes import Row, frame, sequential, some_rows
-from tests.spark.test_merging import records
 
 
 class Counting:

@@ -26,9 +26,9 @@ from graveler.spark import (
     write,
 )
 from graveler.spark.datasource import Piece, PruningReader, Reader, ReadPlan, plan
+from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import frame
-from tests.spark.test_landing import ascii_rows, repository
-from tests.spark.test_loading import put
+from tests.spark.verbs.test_read import put
 
 __all__ = ["repository"]  # a fixture
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

@@ -19,8 +19,7 @@ from graveler.refs.gc.retention import Retention
 from graveler.spark import collect, connect
 from graveler.spark.cluster.places import opened
 from tests.engine.lake import Lake
-from tests.spark.lakes import KEYS
-from tests.spark.test_collecting import (
+from tests.spark.gc.test_collect import (
     ALL,
     DAY_NS,
     LaterClock,
@@ -29,6 +28,7 @@ from tests.spark.test_collecting import (
     some_history,
     upload,
 )
+from tests.spark.lakes import KEYS
 
 NAMES = ("repo-0", "repo-1", "repo-2")
 
