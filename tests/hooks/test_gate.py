@@ -638,3 +638,18 @@ def test_a_pull_request_whose_merge_is_vetoed_stays_open() -> None:
     assert world.lake.head() == made.id
     world.work()
     assert world.side.events == ["pre-merge", "pre-merge", "post-merge"]
+
+
+def test_vetoed_commits_do_not_make_the_record_longer_for_ever() -> None:
+    world = _prepared(OtherSide(), "pre-commit")
+    world.side.answer = lambda told: 403
+    world.lake.put("new", "1")
+    for _ in range(limits.sealed_token_count_max + 8):
+        with pytest.raises(HookFailed):
+            world.lake.commit("m")
+    assert len(world.lake.record().sealed) <= limits.sealed_token_count_max
+    assert world.lake.uncommitted() == [("added", "new")]
+    world.side.answer = lambda told: 200
+    world.lake.commit("m")
+    assert world.lake.record().sealed == ()
+    assert world.lake.uncommitted() == []
