@@ -67,6 +67,10 @@ class Code(StrEnum):
     RULE_NOT_FOUND = "rule_not_found"
     RUN_NOT_FOUND = "run_not_found"
     PULL_NOT_FOUND = "pull_not_found"
+    USER_NOT_FOUND = "user_not_found"
+    GROUP_NOT_FOUND = "group_not_found"
+    POLICY_NOT_FOUND = "policy_not_found"
+    KEY_NOT_FOUND = "key_not_found"
     # AlreadyExists, PreconditionFailed
     REPOSITORY_EXISTS = "repository_exists"
     BRANCH_EXISTS = "branch_exists"
@@ -74,6 +78,7 @@ class Code(StrEnum):
     NAME_TAKEN = "name_taken"
     ADMINISTRATOR_EXISTS = "administrator_exists"
     PATH_EXISTS = "path_exists"
+    ENTITY_EXISTS = "entity_exists"
     # Invalid, Conflict
     REPOSITORY_NAME_INVALID = "repository_name_invalid"
     BRANCH_NAME_INVALID = "branch_name_invalid"

@@ -140,6 +140,17 @@ conflict_paths_reported_max = 100
 merge_resolutions_count_max = 1_000
 merge_resolutions_length_bytes_max = 32 * 1024  # of all prefixes: the commit's metadata holds them
 
+# access control
+policy_length_bytes_max = 10 * 1024  # of its statements as JSON
+policy_statements_count_max = 100
+entity_id_length_max = 100  # of users, groups, policies
+entity_text_length_max = 1_000  # email, name, description
+user_groups_count_max = 200
+attached_policies_count_max = 100  # attached to one user, and to one group
+user_keys_count_max = 100
+access_pairs_count_max = 50  # that one call asks about
+access_seconds_max = 4  # age of what a process knows about a caller's rights
+
 # events
 event_batch_objects_max = 1_000_000
 event_batch_seconds_max = 24 * 60 * 60

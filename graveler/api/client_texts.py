@@ -121,6 +121,13 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     ("createPullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
     ("mergePullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
     # jobs and hooks
+    # users, groups, policies, access keys
+    (ANY, Code.USER_NOT_FOUND): "user not found",
+    (ANY, Code.GROUP_NOT_FOUND): "group not found",
+    (ANY, Code.POLICY_NOT_FOUND): "policy not found",
+    (ANY, Code.KEY_NOT_FOUND): "credentials not found",
+    (ANY, Code.ENTITY_EXISTS): "Already exists",
+    # jobs
     (ANY, Code.JOB_NOT_FOUND): "not found",
     (ANY, Code.RUN_NOT_FOUND): "not found: not found",
     (ANY, Code.FILTERS_CONFLICT): "can't use both branchID and MergedCommitID: parameters conflict",

@@ -81,7 +81,10 @@ def get_commit(call: Call) -> Answer:
     "POST",
     REPO + "/commits",
     tag="commits",
-    permissions=(Permission("fs:CreateCommit", REPO_ARN),),
+    permissions=(
+        Permission("fs:CreateCommit", REPO_ARN),
+        Permission("fs:CreateMetaRange", REPO_ARN),
+    ),
     answers={204: Content.NOTHING},
     errors=(Conflict, Refused),
     runs=Runs.POOL,

@@ -26,7 +26,7 @@ from graveler.api.plans import Plan
 from graveler.api.requests import Tree, unquoted_segment
 from graveler.api.responses import Send, send
 from graveler.api.service import Call, Service
-from graveler.auth.accounts import Account
+from graveler.auth.authenticator import Caller
 from graveler.engine.repositories import repository
 from graveler.records import ABSENT, Absent
 
@@ -76,8 +76,8 @@ class ApiRoute:
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account = account
             if account is not ABSENT:
-                permissions = plan.permissions(call)
-                await pools.point(self._service.auth.authorize, account, permissions)
+                repository_id = arguments.get("repository", "")
+                self._service.auth.authorize(account, plan.permissions(call), repository_id)
             if plan.in_repository:
                 name = arguments["repository"]
                 call.repository = await pools.point(repository.get, self._service.ports, name)
@@ -94,7 +94,7 @@ class ApiRoute:
 
     def _account(
         self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope
-    ) -> Account | Literal[Absent.ABSENT]:
+    ) -> Caller | Literal[Absent.ABSENT]:
         front = self._service.settings.front
         if plan.is_open:
             open_calls.check(front, plan.name, scope, headers, has_body=plan.has_body)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler.api import answers, shapes
+from graveler.api import answers, permits, shapes
 from graveler.api.answers import Answer, Shape
 from graveler.api.field_types import Message, Pairs, Seconds
 from graveler.api.operation import BRANCH, BRANCH_ARN, REPO, REPO_ARN, Body, Query, Runs, operation
@@ -100,6 +100,8 @@ def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
 
 def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> CommitRequest:
     """The commit that the HTTP request asks for."""
+    if query.source_metarange:
+        permits.require(call, "fs:CreateMetaRange")
     return CommitRequest(
         message=body.message,
         committer=call.committer,

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import field
 
 from graveler import limits
-from graveler.api import answers, errors, multipart, shapes
+from graveler.api import answers, errors, multipart, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
 from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
@@ -27,6 +27,7 @@ from graveler.jobs.orders import CopyOrder
 _OBJECTS: Final = BRANCH + "/objects"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
 _DEFAULT_TYPE: Final = "application/octet-stream"
+_DELETE: Final = "fs:DeleteObject"
 _META: Final = b"x-lakefs-meta-"
 _TOO_LARGE: Final = (
     "request body has an error: it must have at most {} bytes here; ask for a presigned URL "
@@ -227,10 +228,18 @@ def delete_object(call: Call, query: DeletionQuery) -> Answer:
 )
 def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     """Delete up to 1,000 paths."""
+    denied = [path for path in body.paths if permits.lacks(call, _DELETE, f"object/{path}")]
+    if denied or not body.paths:  # the answer tells that the repository exists
+        permits.require(call, "fs:ReadRepository")
+    refused = frozenset(denied)
     failed = write.delete_many(
-        call.repo, call.arguments["branch"], list(body.paths), force=query.force
+        call.repo,
+        call.arguments["branch"],
+        [path for path in body.paths if path not in refused],
+        force=query.force,
     )
-    shown = [
+    shown = [ObjectError(403, f"permission missing: {_DELETE}", path) for path in denied]
+    shown += [
         ObjectError(errors.status_of(failure.error), text_for(failure.error), failure.path)
         for failure in failed
     ]

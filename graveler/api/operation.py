@@ -51,7 +51,9 @@ OBJECT_ARN: Final = REPO_ARN + "/object/{path}"
 # Operations that need no credentials.  A test fixes the list.
 OPEN: Final = frozenset(("healthCheck", "getSetupState", "setup", "login", "getAuthCapabilities"))
 # Operations for every caller with credentials, whatever its permissions.  A test fixes the list.
-FOR_EVERY_CALLER: Final = frozenset(("getCurrentUser", "postStatsEvents"))
+FOR_EVERY_CALLER: Final = frozenset(("getCurrentUser", "mayI", "postStatsEvents"))
+# Operations on many items: the endpoint authorizes each item, and the answer reports each.
+BY_ITEM: Final = frozenset(("deleteObjects",))
 
 _SEGMENT: Final = re.compile(r"\{(\w+)\}")
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))

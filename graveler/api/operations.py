@@ -15,12 +15,14 @@ from graveler.api import (
     commits,
     dumps,
     events,
+    groups,
     imports,
     jobs,
     new_commits,
     object_reads,
     object_writes,
     parts,
+    policies,
     preparation,
     protection,
     pulls,
@@ -33,6 +35,7 @@ from graveler.api import (
     upkeep,
     upload_addresses,
     usage,
+    users,
 )
 from graveler.api.operation import Operation
 
@@ -45,12 +48,14 @@ _MODULES: Final = (
     commits,
     dumps,
     events,
+    groups,
     imports,
     jobs,
     new_commits,
     object_reads,
     object_writes,
     parts,
+    policies,
     preparation,
     protection,
     pulls,
@@ -63,6 +68,7 @@ _MODULES: Final = (
     upkeep,
     upload_addresses,
     usage,
+    users,
 )
 
 OPERATIONS: Final = tuple(

@@ -10,7 +10,7 @@ from typing import Any
 from graveler import limits
 from graveler.api.bodies import body_reader, may_lack
 from graveler.api.feed import Receive
-from graveler.api.operation import Operation
+from graveler.api.operation import BY_ITEM, Operation
 from graveler.api.parameters import headers_reader, query_reader
 from graveler.api.requests import whole_body
 from graveler.api.service import Call
@@ -79,7 +79,9 @@ class Plan:
         return self._parts()[1]
 
     def permissions(self, call: Call) -> tuple[Permission, ...]:
-        """The permissions that a request needs."""
+        """The permissions that a request needs before its endpoint runs."""
+        if self.name in BY_ITEM:
+            return ()
         return needed(self._operation.templates, call.arguments, call.query, call.body)
 
     def _parts(self) -> tuple[Reader, Callable[[Call], Any]]:

@@ -20,6 +20,7 @@ from graveler.api.operation import (
 from graveler.api.queries import ForceQuery, Paging
 from graveler.api.service import Call
 from graveler.api.shapes import Repository, RepositoryList, StorageURI
+from graveler.auth.authenticator import seeing
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import adopt
 from graveler.engine.repositories import repository
@@ -85,10 +86,14 @@ class RepositoryMetadataKeys(Body, frozen=True):
     answers={200: RepositoryList},
 )
 def list_repositories(call: Call, query: RepositoryPaging) -> Answer:
-    """List repositories."""
-    repos, more = repository.list_page(
-        call.ports, query.prefix, query.search, query.after, query.count
-    )
+    """List the repositories that the caller may see."""
+    caller = call.account
+    assert caller is not ABSENT
+
+    def is_shown(name: str) -> bool:
+        return query.search in name and not caller.lacks((seeing(name),))
+
+    repos, more = repository.list_page(call.ports, query.prefix, is_shown, query.after, query.count)
     return answers.page(
         [shapes.repository(each) for each in repos], more, repos[-1].id if repos else ""
     )

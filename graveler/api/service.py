@@ -14,9 +14,8 @@ from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.metrics import Metrics
 from graveler.api.pools import Pools
-from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Rates
-from graveler.auth.authenticator import Authenticator
+from graveler.auth.authenticator import Authenticator, Caller
 from graveler.auth.permissions import Permission
 from graveler.block.signature import Grant
 from graveler.engine.ports import OpenRepository, Ports, open_repository, within
@@ -98,7 +97,7 @@ class Call:
     receive: Receive
     scope: Mapping[str, Any]
     arrived_seconds: float = 0.0
-    account: Account | Literal[Absent.ABSENT] = ABSENT
+    account: Caller | Literal[Absent.ABSENT] = ABSENT
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 

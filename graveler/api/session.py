@@ -10,7 +10,7 @@ from graveler.api.field_types import Integer
 from graveler.api.operation import Body, Runs, operation
 from graveler.api.service import Call
 from graveler.api.shapes import seconds
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 from graveler.auth.permissions import Permission
 from graveler.errors import AlreadyExists, Refused, Throttled
 from graveler.records import ABSENT
@@ -96,7 +96,7 @@ def get_setup_state(call: Call) -> Answer:
     """Whether the administrator exists."""
     exists = call.service.auth.account() is not ABSENT
     login = LoginConfig(
-        RBAC="none",
+        RBAC="internal",
         login_url="",
         login_url_method="none",
         login_failed_message="The credentials don't match.",
@@ -209,7 +209,12 @@ def get_current_user(call: Call) -> Answer:
     """The calling user."""
     account = call.account
     assert account is not ABSENT, "the operation needs credentials"
-    user = User(account.user, seconds(account.created_ns), "", account.email)
+    user = User(
+        account.user,
+        seconds(account.created_ns),
+        account.record.friendly_name,
+        account.email,
+    )
     return answers.json(CurrentUser(user))
 
 

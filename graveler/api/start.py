@@ -20,8 +20,9 @@ from graveler.api.pages import Pages
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.routing import api_route
 from graveler.api.service import GrantCheck, Service, ServiceSettings
-from graveler.auth.accounts import NewCredential, keeper
+from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.credentials import NewCredential
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent

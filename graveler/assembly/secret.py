@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 from graveler.aws import FAILURES, AwsSession, Client, failure_of, unavailable
 from graveler.errors import Corrupt, NotFound, Unavailable
 

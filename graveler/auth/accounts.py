@@ -1,33 +1,42 @@
-"""The administrator's record: one row in the KV partition `auth`, so set-up is atomic.
+"""The administrator: the first user, who is in the group Admins, and can be rescued by a reset.
 
-    auth / administrator -> pairs: user, email, access_key_id, check, epoch, created_ns
+    auth / administrator -> Pairs: user, email, access_key_id, check, epoch, created_ns, settled
 
-`check` is the keyed hash of the secret access key (auth/secrets.py).  The secret itself is shown
-once and never stored.  `epoch` is fresh with every new credential; sessions contain it, so a new
-credential ends them.  For auth, assembly and the commands.
+One write of this row sets the lake up, or resets the administrator's key.  `settle` then makes what
+the row says: the built-in policies and groups, and the user with this one key.  It can be repeated
+by any process, so a crash in between leaves nothing half-made: the first use of the administrator's
+key settles a row that is not settled.  So does the first use of a store that an earlier release
+wrote, where this row was all there was.
+
+`check` is the keyed hash of the secret access key.  `epoch` is fresh with every set-up and reset.
+For auth, assembly and the commands.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from graveler import limits, wire
-from graveler.auth import secrets
+from graveler.auth import builtin, credentials, entities, links, secrets
+from graveler.auth.credentials import NewCredential
+from graveler.auth.entities import GROUPS, POLICIES, USERS, Group, Key, Link, Policy, Table, User
+from graveler.auth.keeper import Keeper, begun
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
-from graveler.kv.replace import replace_row
-from graveler.kv.store import Store, landed
+from graveler.kv.replace import Found, replace_row, replace_seen
+from graveler.kv.store import Place, Row, Store, Write, landed
 from graveler.records import ABSENT, Absent
 
-PARTITION = b"auth"
-ADMINISTRATOR = b"administrator"
-PURPOSE = "credentials"  # the purpose of the key that hashes secrets
-USER_DEFAULT = "admin"
-SECRET_LENGTH_MIN = 32
+PARTITION: Final = b"auth"
+ADMINISTRATOR: Final = b"administrator"
+PURPOSE: Final = credentials.PURPOSE
+USER_DEFAULT: Final = "admin"
+_SETTLED: Final = "1"
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user with its one credential, as stored."""
+    """The administrator with the key of the last set-up or reset.  `settled`: the user exists."""
 
     user: str
     email: str
@@ -35,25 +44,7 @@ class Account:
     check: str
     epoch: str
     created_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewCredential:
-    """A credential in clear text, for its owner.  The secret is not stored."""
-
-    access_key_id: str
-    secret_access_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Keeper:
-    """The ports and the key that reading and writing accounts needs.  `key` is derived for
-    `PURPOSE`."""
-
-    kv: Store
-    clock: Clock
-    ids: Ids
-    key: bytes
+    settled: bool = False
 
 
 def keeper(kv: Store, clock: Clock, ids: Ids, secret: bytes) -> Keeper:
@@ -61,15 +52,181 @@ def keeper(kv: Store, clock: Clock, ids: Ids, secret: bytes) -> Keeper:
     return Keeper(kv, clock, ids, secrets.derive(secret, PURPOSE))
 
 
-def check(credential: NewCredential) -> None:
-    """Raises `Invalid` for a credential that is not allowed.  The hash of secrets is fast, so they
-    must be too long to guess."""
-    _check(USER_DEFAULT, credential)
-
-
 def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
     """The administrator; `ABSENT` before the set-up.  Raises `Corrupt`.  One KV request."""
-    row = kv.get(PARTITION, ADMINISTRATOR)
+    return _read(kv.get(PARTITION, ADMINISTRATOR))
+
+
+def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
+    """Set the lake up: make the administrator.  Only the first call succeeds; one write decides.
+    Raises `AlreadyExists`, `Invalid`, `OutcomeUnknown`.  The write, and those of `settle`."""
+    _check(user, credential)
+    account = _account(keeper, user, email, credential)
+    stamp = keeper.ids.stamp()
+    outcome = keeper.kv.set_if(PARTITION, ADMINISTRATOR, _encode(account), stamp, ABSENT)
+    if not landed(outcome, stamp):
+        raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
+    with begun("set-up"):
+        return settle(keeper, account)
+
+
+def reset(keeper: Keeper, credential: NewCredential) -> Account:
+    """Give the administrator this key and no other.  Its old keys and all its sessions end, and it
+    is in Admins again, with what is built in for that group.
+
+    Raises `NotFound` before the set-up, `Invalid`, `OutcomeUnknown`.  Three requests, and those of
+    `settle`.  A late duplicate of an earlier reset has no effect.
+    """
+    known = find(keeper.kv)
+    if known is ABSENT:
+        raise NotFound("administrator not found: set the service up first")
+    _check(known.user, credential)
+    account = _account(keeper, known.user, known.email, credential)
+    raw = _encode(account)
+    replace_row(keeper.kv, (PARTITION, ADMINISTRATOR), keeper.ids, lambda row, lost: raw)
+    with begun("reset"):
+        return settle(keeper, account)
+
+
+def settle(keeper: Keeper, account: Account) -> Account:
+    """Make the built-in policies and groups that do not exist, and the administrator's user, as
+    `account` says.  Does nothing for the user if it was made from this account before.
+
+    Idempotent.  Raises `OutcomeUnknown`, `Contended`.  18 requests at a set-up, 7 at a reset; none
+    for an account that is settled.
+    """
+    if account.settled:
+        return account
+    place = USERS.place(account.user)
+    tables = ((POLICIES, builtin.POLICIES), (GROUPS, builtin.GROUPS))
+    places = [table.place(id) for table, ids in tables for id in ids]
+    rows = keeper.kv.get_many([*places, place])
+    group = _settle_builtin(keeper, rows)
+    stored = credentials.Credential(
+        account.user, _uid(account), account.check, account.epoch, account.created_ns
+    )
+    row = rows.get(place, ABSENT)
+    known = USERS.read(account.user, row)
+    if known is not ABSENT:
+        stored = replace(stored, uid=known.uid)
+    if entities.settled_of(row) != account.epoch:
+        credentials.put(keeper, account.access_key_id, stored)
+    member = links.MEMBER.place(group, account.user)
+    keeper.kv.set(*member, b"\x01", keeper.ids.stamp())
+    link = Link(group.id, group.uid)
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if entities.settled_of(row) == account.epoch:
+            return ABSENT
+        return USERS.encode(_user(USERS.read(account.user, row), account, link))
+
+    replace_seen(keeper.kv, place, keeper.ids, change, row)
+    return _mark_settled(keeper, account)
+
+
+def accepts(keeper: Keeper, credential: NewCredential) -> bool:
+    """Whether this is a valid key of the administrator, or will be when it is settled.  At most 3
+    requests."""
+    check = secrets.check_value(keeper.key, credential.secret_access_key)
+    account, key_id = find(keeper.kv), credential.access_key_id
+    if account is ABSENT:
+        return False
+    if not account.settled:
+        return account.access_key_id == key_id and secrets.same(account.check, check)
+    stored = credentials.find(keeper.kv, key_id)
+    if stored is ABSENT or not secrets.same(stored.check, check):
+        return False
+    user = USERS.read(account.user, keeper.kv.get(*USERS.place(account.user)))
+    return user is not ABSENT and credentials.is_of(stored, key_id, user)
+
+
+# ---- settling ------------------------------------------------------------------------------------
+
+
+def _settle_builtin(keeper: Keeper, rows: Mapping[Place, Row]) -> Group:
+    """Make the built-in policies and groups that do not exist, and attach what Admins lacks.  The
+    result is the group Admins."""
+    now = keeper.clock.now_ns()
+
+    def uid() -> str:
+        return keeper.ids.stamp().hex()
+
+    policies = {
+        id: _ensured(keeper, POLICIES, Policy(id, uid(), now, statement), rows)
+        for id, statement in builtin.POLICIES.items()
+    }
+    holders = [
+        Write(*links.OF_GROUP.place(policies[name], id), b"\x01", keeper.ids.stamp())
+        for id, names in builtin.GROUPS.items()
+        for name in names
+    ]
+    keeper.kv.set_many(holders)
+    groups = {}
+    for id, names in builtin.GROUPS.items():
+        attached = tuple(sorted(Link(name, policies[name].uid) for name in names))
+        groups[id] = _ensured(keeper, GROUPS, Group(id, uid(), now, policies=attached), rows)
+    needed = [Link(name, policies[name].uid) for name in builtin.GROUPS[builtin.ADMINS]]
+    return _attached(keeper, groups[builtin.ADMINS], needed)
+
+
+def _ensured(keeper: Keeper, table: Table[Any], record: Any, rows: Mapping[Place, Row]) -> Any:
+    """The record with this id that exists, or else this one, stored."""
+    known = table.read(record.id, rows.get(table.place(record.id), ABSENT))
+    if known is not ABSENT:
+        return known
+    try:
+        entities.create(keeper, table, record)
+    except AlreadyExists:  # another process settles the same
+        return entities.get(keeper.kv, table, record.id)
+    return record
+
+
+def _attached(keeper: Keeper, group: Group, needed: list[Link]) -> Group:
+    lacking = [link for link in needed if link not in group.policies]
+    if not lacking:
+        return group
+
+    def change(known: Group) -> Group:
+        policies = known.policies
+        for link in lacking:
+            policies = entities.with_link(
+                "policies", policies, link, limits.attached_policies_count_max
+            )
+        return replace(known, policies=policies)
+
+    return entities.update(keeper, GROUPS, group.id, change)
+
+
+def _user(known: User | Literal[Absent.ABSENT], account: Account, admins: Link) -> User:
+    keys = (Key(account.access_key_id, account.epoch, account.created_ns),)
+    if known is ABSENT:
+        known = User(account.user, _uid(account), account.created_ns, account.email)
+    groups = entities.with_link("groups", known.groups, admins, limits.user_groups_count_max)
+    return replace(known, groups=groups, keys=keys, settled=account.epoch)
+
+
+def _uid(account: Account) -> str:
+    """The uid of the user that is made from this account: the same in every process that settles
+    it."""
+    return secrets.fingerprint(f"uid {account.epoch}")
+
+
+def _mark_settled(keeper: Keeper, account: Account) -> Account:
+    done = replace(account, settled=True)
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        known = _read(row)
+        same = known is not ABSENT and known.epoch == account.epoch and not known.settled
+        return _encode(done) if same else ABSENT
+
+    replace_row(keeper.kv, (PARTITION, ADMINISTRATOR), keeper.ids, change)
+    return done
+
+
+# ---- the row -------------------------------------------------------------------------------------
+
+
+def _read(row: Found) -> Account | Literal[Absent.ABSENT]:
     if row is ABSENT:
         return ABSENT
     pairs = wire.decode_pairs(row.value)
@@ -81,42 +238,10 @@ def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
             pairs["check"],
             pairs["epoch"],
             int(pairs["created_ns"]),
+            pairs.get("settled") == _SETTLED,
         )
     except (KeyError, ValueError) as error:
         raise Corrupt("administrator record lacks fields") from error
-
-
-def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
-    """Create the administrator atomically; only the first call succeeds.  Raises `AlreadyExists`,
-    `Invalid`.  One conditional write."""
-    _check(user, credential)
-    account = _account(keeper, user, email, credential)
-    stamp = keeper.ids.stamp()
-    outcome = keeper.kv.set_if(PARTITION, ADMINISTRATOR, _encode(account), stamp, ABSENT)
-    if not landed(outcome, stamp):
-        raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
-    return account
-
-
-def reset(keeper: Keeper, credential: NewCredential) -> Account:
-    """Replace the administrator's credential.  The old credential and all sessions end.
-
-    Raises `NotFound` before the set-up, `Invalid`.  Three requests.  A late duplicate of an earlier
-    reset has no effect.
-    """
-    known = find(keeper.kv)
-    if known is ABSENT:
-        raise NotFound("administrator not found: set the service up first")
-    _check(known.user, credential)
-    account = _account(keeper, known.user, known.email, credential)
-    raw = _encode(account)
-    replace_row(keeper.kv, (PARTITION, ADMINISTRATOR), keeper.ids, lambda row, lost: raw)
-    return account
-
-
-def fresh_credential(ids: Ids) -> NewCredential:
-    """A random credential: a key id of 20 characters and a secret of 40 with 200 random bits."""
-    return NewCredential("GRVL" + ids.unique(16).upper(), ids.unique(40))
 
 
 def _account(keeper: Keeper, user: str, email: str, credential: NewCredential) -> Account:
@@ -126,16 +251,15 @@ def _account(keeper: Keeper, user: str, email: str, credential: NewCredential) -
 
 
 def _encode(account: Account) -> bytes:
-    return wire.encode_pairs(
-        {
-            "user": account.user,
-            "email": account.email,
-            "access_key_id": account.access_key_id,
-            "check": account.check,
-            "epoch": account.epoch,
-            "created_ns": str(account.created_ns),
-        }
-    )
+    pairs = {
+        "user": account.user,
+        "email": account.email,
+        "access_key_id": account.access_key_id,
+        "check": account.check,
+        "epoch": account.epoch,
+        "created_ns": str(account.created_ns),
+    }
+    return wire.encode_pairs({**pairs, "settled": _SETTLED} if account.settled else pairs)
 
 
 def _check(user: str, credential: NewCredential) -> None:
@@ -145,13 +269,4 @@ def _check(user: str, credential: NewCredential) -> None:
         )
     if set(user) & set("*?${}:/"):
         raise Invalid("username invalid: it must not contain any of * ? $ { } : /")
-    key, secret = credential.access_key_id, credential.secret_access_key
-    if not 3 <= len(key) <= 128 or not key.isascii() or not key.isalnum():
-        raise Invalid("access_key_id invalid: it must be 3 to 128 letters and digits")
-    if not SECRET_LENGTH_MIN <= len(secret) <= 128 or not (
-        secret.isascii() and secret.isprintable()
-    ):
-        raise Invalid(
-            f"secret_access_key invalid: it must be {SECRET_LENGTH_MIN} to 128 printable ASCII "
-            "characters"
-        )
+    credentials.check(credential)

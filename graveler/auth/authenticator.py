@@ -1,12 +1,15 @@
-"""Authenticates every request: Basic credentials, a bearer token, or the session cookie.
+"""Identifies the caller of every request and decides what it may do.
 
-These always hold:
+    header or cookie ──► key or session ──► user ──► rights ──► allowed, 403 or 404
 
-- Only a credential or session of the present administrator is accepted.
+A caller sends Basic credentials, a bearer token, or the session cookie.  These always hold:
+
+- A key is accepted while its user's record lists it, and a session while it lists the key that the
+  session was made with.
 - A wrong secret and an unknown key take the same time.
-- After a success, the next request with the same header costs one hash and one look-up, and
-  failures of other senders do not block it (attempts.py).
-- When the account changes, all accepted headers are forgotten.
+- After a success, the next request with the same header costs one hash and two look-ups in memory,
+  and failures of other senders do not block it (attempts.py).
+- What a process knows about a user is at most `limits.access_seconds_max` old (access.py).
 
 Thread-safe: threads only replace whole values.  For api/.
 """
@@ -16,37 +19,76 @@ import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from graveler.auth import accounts, revocations, secrets, tokens
-from graveler.auth.accounts import Account, Keeper, NewCredential
+from graveler.auth import accounts, arns, credentials, policies, revocations, secrets, tokens
+from graveler.auth.access import Access, View
+from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
+from graveler.auth.credentials import NewCredential
+from graveler.auth.entities import User
+from graveler.auth.keeper import Keeper
 from graveler.auth.permissions import Permission
+from graveler.auth.policies import Rights
 from graveler.auth.tokens import IssuedToken
-from graveler.errors import AlreadyExists, Code, Refused, Unauthenticated
+from graveler.errors import AlreadyExists, Code, NotFound, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
 PURPOSE = "sessions"  # the purpose of the key that signs tokens
 _REFRESH_SECONDS = 2.0
-_ACCEPTED_COUNT_MAX = 1_024
+_ACCEPTED_COUNT_MAX = 4_096
 _HEADER_LENGTH_MAX = 4_096
 _SETUP_TOKEN_LENGTH = 32
-_FOREVER = float("inf")  # credentials are valid until the account changes
+_FOREVER = float("inf")  # a key is valid until the record of its user changes
+
+
+class _Acceptance(NamedTuple):
+    """A header that was accepted: whose it is, by which key, and until when, in seconds."""
+
+    user: str
+    epoch: str
+    expires: float
 
 
 @dataclass(slots=True)
 class _AccountView:
-    """The account as last read, and the accepted headers with their expiry in seconds."""
+    """The administrator's record as last read."""
 
     account: Account | Literal[Absent.ABSENT]
     read_at: float
-    accepted: dict[bytes, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user that sent a request, and its rights.  `address` returns the sender's address."""
+
+    record: User
+    rights: Rights
+    address: Callable[[], str]
+
+    @property
+    def user(self) -> str:
+        """The id of the user."""
+        return self.record.id
+
+    @property
+    def email(self) -> str:
+        return self.record.email
+
+    @property
+    def created_ns(self) -> int:
+        return self.record.created_ns
+
+    def lacks(self, needed: Sequence[Permission]) -> tuple[Permission, ...]:
+        """The permissions of `needed` that the caller does not have.  No request."""
+        address = self.address() if self.rights.conditional else ""
+        return policies.missing(self.rights, needed, address)
 
 
 class Authenticator:
-    """Identifies callers; sets up the administrator."""
+    """Identifies callers and checks their permissions; sets up the administrator."""
 
     def __init__(
         self,
@@ -64,69 +106,88 @@ class Authenticator:
         accepted."""
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self._attempts = Attempts(keeper.clock, rates)
-        self._keeper = keeper
         self._first = first
         self._session_key = secrets.derive(secret, PURPOSE)
         self._session_keys = [secrets.derive(each, PURPOSE) for each in (secret, before) if each]
         earlier = [secrets.derive(before, accounts.PURPOSE)] if before else []
         self._check_keys = [keeper.key, *earlier]
         self._known = _AccountView(ABSENT, float("-inf"))
+        self._accepted: dict[bytes, _Acceptance] = {}
+        self.access = Access(keeper.kv, keeper.clock)
+        self.keeper = keeper
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
-        """The administrator, from a cache of at most two seconds."""
-        return self._current().account
+        """The administrator's record, from a cache of at most two seconds.  A record that is not
+        settled is settled first (accounts.py)."""
+        known, now = self._known, self.keeper.clock.steady_seconds()
+        if now - known.read_at < _REFRESH_SECONDS:
+            return known.account
+        account = _account_of(self.keeper, self._first)
+        if account is not ABSENT and not account.settled:
+            account = accounts.settle(self.keeper, account)
+            self.access.forget()
+        self._known = _AccountView(account, now)
+        return account
 
     def identify(
         self, authorization: bytes, cookie: str, address: Callable[[], str] = str
-    ) -> Account:
-        """The account that sent a request.
+    ) -> Caller:
+        """The caller that sent a request.
 
         If there is an `authorization` header, the cookie is ignored.  `address` returns the
         sender's address; it is called only if the request contains a secret.  Raises
-        `Unauthenticated`, `Throttled`.
+        `Unauthenticated`, `Throttled`.  No KV request if the header was accepted before and the
+        view of its user is fresh; otherwise those of the view (access.py), and for a new header at
+        most 2.
         """
-        known = self._current()
-        if known.account is ABSENT or len(authorization) > _HEADER_LENGTH_MAX:
+        if len(authorization) > _HEADER_LENGTH_MAX:
             raise Unauthenticated("error authenticating request")
         credential = authorization or cookie.encode("latin-1", "replace")
         digest = hashlib.sha256(b"h" if authorization else b"c")
         digest.update(credential)
         seen = digest.digest()
-        expires = known.accepted.get(seen, 0.0)
-        if expires and self._keeper.clock.now_ns() < expires * SECOND_NS:
-            if expires == _FOREVER:
-                self._attempts.succeeded(address())
-            return known.account
-        expires = self._verify(known.account, authorization, cookie, address)
-        if len(known.accepted) >= _ACCEPTED_COUNT_MAX:
-            known.accepted = {}
-        known.accepted[seen] = expires
-        return known.account
+        known = self._accepted.get(seen)
+        if known is None or self.keeper.clock.now_ns() >= known.expires * SECOND_NS:
+            known = self._verify(authorization, cookie, address)
+            if len(self._accepted) >= _ACCEPTED_COUNT_MAX:
+                self._accepted = {}
+            self._accepted[seen] = known
+        elif known.expires == _FOREVER:
+            self._attempts.succeeded(address())
+        user, rights = self._holder(known)
+        return Caller(user, rights, address)
 
-    def authorize(self, account: Account, permissions: Sequence[Permission]) -> None:
-        """Check that an account has all `permissions`.  The administrator has every permission."""
+    def authorize(
+        self, caller: Caller, permissions: Sequence[Permission], repository: str = ""
+    ) -> None:
+        """Check that a caller has all `permissions`.
+
+        `repository`: the repository that the request names.  Raises `Refused`, which names the
+        first permission that is missing; `NotFound` if the caller may not even see the repository.
+        No KV request.
+        """
+        lacking = caller.lacks(permissions)
+        if lacking:
+            raise _denial(caller, lacking[0], repository)
 
     def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> IssuedToken:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
         `Throttled`."""
-        account = self._current().account
-        if account is ABSENT:
-            raise Unauthenticated("error authenticating request")
-        self._compare(account, access_key_id, secret_access_key, address)
-        now = self._keeper.clock.now_ns() // SECOND_NS
-        token_id = self._keeper.ids.stamp().hex()
-        return tokens.issue(self._session_key, account.user, account.epoch, now, token_id)
+        known = self._compare(access_key_id, secret_access_key, address)
+        now = self.keeper.clock.now_ns() // SECOND_NS
+        token_id = self.keeper.ids.stamp().hex()
+        return tokens.issue(self._session_key, known.user, known.epoch, now, token_id)
 
     def log_out(self, token: str) -> None:
         """End the session of a token: in this process immediately, in others within two seconds.
         Does nothing for an invalid token.  At most 3 KV requests."""
-        now = self._keeper.clock.now_ns() // SECOND_NS
+        now = self.keeper.clock.now_ns() // SECOND_NS
         try:
-            session = self._session(token, now)
+            session = _session(self._session_keys, token, now)
         except Unauthenticated:
             return
-        revocations.put(self._keeper.kv, self._keeper.ids, session, now)
-        self._known.accepted = {}
+        revocations.put(self.keeper.kv, self.keeper.ids, session, now)
+        self._accepted = {}
 
     def set_up(
         self,
@@ -138,7 +199,7 @@ class Authenticator:
     ) -> tuple[Account, NewCredential]:
         """Create the administrator if the set-up token is right; with a fresh credential if none is
         given.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
-        if self._found() is not ABSENT:
+        if _account_of(self.keeper, self._first) is not ABSENT:
             raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
         if not secrets.same(self.setup_token, token):
             # After the comparison, so that wrong guesses never block a caller with the right token.
@@ -148,76 +209,112 @@ class Authenticator:
                 "set-up token missing or wrong: send the token that the service printed at its "
                 "start in the header X-Graveler-Setup-Token"
             )
-        chosen = accounts.fresh_credential(self._keeper.ids) if credential is ABSENT else credential
-        account = accounts.create(self._keeper, user, email, chosen)
-        self._known = _AccountView(account, self._keeper.clock.steady_seconds())
+        chosen = credentials.fresh(self.keeper.ids) if credential is ABSENT else credential
+        account = accounts.create(self.keeper, user, email, chosen)
+        self._known = _AccountView(account, self.keeper.clock.steady_seconds())
+        self.access.forget()
         return account, chosen
 
-    def _current(self) -> _AccountView:
-        known, now = self._known, self._keeper.clock.steady_seconds()
-        if now - known.read_at < _REFRESH_SECONDS:
-            return known
-        account = self._found()
-        if account == known.account:
-            known.read_at = now
-            return known
-        self._known = _AccountView(account, now)
-        return self._known
-
-    def _found(self) -> Account | Literal[Absent.ABSENT]:
-        account = accounts.find(self._keeper.kv)
-        if account is not ABSENT or self._first is ABSENT:
-            return account
-        try:
-            return accounts.create(self._keeper, accounts.USER_DEFAULT, "", self._first)
-        except AlreadyExists:
-            return accounts.find(self._keeper.kv)  # another process was first
-
-    def _verify(
-        self, account: Account, authorization: bytes, cookie: str, address: Callable[[], str]
-    ) -> float:
-        """The time, in seconds since 1970, until which the credential is valid."""
+    def _verify(self, authorization: bytes, cookie: str, address: Callable[[], str]) -> _Acceptance:
+        """Whose header or cookie it is.  Raises `Unauthenticated`, `Throttled`."""
         if not authorization:
-            return self._read_token(account, cookie)
+            return self._read_token(cookie)
         scheme, _, rest = authorization.decode("latin-1").partition(" ")
         if scheme.lower() == "bearer":
-            return self._read_token(account, rest.strip())
+            return self._read_token(rest.strip())
         if scheme.lower() == "basic":
-            self._compare(account, *_basic(rest.strip()), address())
-            return _FOREVER
+            return self._compare(*_basic(rest.strip()), address())
         raise Unauthenticated("error authenticating request")
 
-    def _compare(self, account: Account, access_key_id: str, secret: str, address: str) -> None:
+    def _holder(self, accepted: _Acceptance) -> tuple[User, Rights]:
+        """The user of an accepted header.  Raises `Unauthenticated` if its key has ended."""
+        view = self._view(accepted.user)
+        if view.user is ABSENT or all(key.epoch != accepted.epoch for key in view.user.keys):
+            raise Unauthenticated("error authenticating request")
+        return view.user, view.rights
+
+    def _newest_holder(self, accepted: _Acceptance, uid: str = "") -> None:
+        """Raises `Unauthenticated` if the key has ended, or is not of the user with this uid.  A
+        view that does not know the key may be older than the key, so it is read again."""
+        try:
+            user, _rights = self._holder(accepted)
+        except Unauthenticated:
+            self.access.forget()
+            user, _rights = self._holder(accepted)
+        if uid and user.uid != uid:
+            raise Unauthenticated("error authenticating request")
+
+    def _view(self, user: str) -> View:
+        view = self.access.view(user)
+        if view.user is not ABSENT:
+            return view
+        account = self.account()  # which settles the record of an earlier release
+        return self.access.view(user) if account is not ABSENT and account.user == user else view
+
+    def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
         self._attempts.check(access_key_id, address)
-        if not self._matches(account, access_key_id, secret):
+        stored = credentials.find(self.keeper.kv, access_key_id)
+        if stored is ABSENT and self.account() is not ABSENT:  # which may settle this very key
+            stored = credentials.find(self.keeper.kv, access_key_id)
+        checks = [secrets.check_value(key, secret) for key in self._check_keys]
+        expected = "" if stored is ABSENT else stored.check
+        if stored is ABSENT or not any([secrets.same(expected, each) for each in checks]):
             self._attempts.failed(access_key_id, address)
             raise Unauthenticated("error authenticating request")
+        accepted = _Acceptance(stored.user, stored.epoch, _FOREVER)
+        try:
+            self._newest_holder(accepted, stored.uid)
+        except Unauthenticated:
+            self._attempts.failed(access_key_id, address)
+            raise
         self._attempts.succeeded(address)
+        return accepted
 
-    def _matches(self, account: Account, access_key_id: str, secret: str) -> bool:
-        checks = [secrets.check_value(key, secret) for key in self._check_keys]
-        key_is_right = secrets.same(account.access_key_id, access_key_id)
-        secret_is_right = [secrets.same(account.check, each) for each in checks]
-        return any(secret_is_right) and key_is_right
-
-    def _read_token(self, account: Account, token: str) -> float:
+    def _read_token(self, token: str) -> _Acceptance:
         if not token:
             raise Unauthenticated("error authenticating request")
-        now = self._keeper.clock.now_ns() // SECOND_NS
-        session = self._session(token, now)
-        if session.user != account.user or not secrets.same(session.epoch, account.epoch):
+        now = self.keeper.clock.now_ns() // SECOND_NS
+        session = _session(self._session_keys, token, now)
+        if revocations.has(self.keeper.kv, session):
             raise Unauthenticated("session ended")
-        if revocations.has(self._keeper.kv, session):
-            raise Unauthenticated("session ended")
-        # Checked again as often as the account, because another process may end the session.
-        return min(float(session.expires), now + _REFRESH_SECONDS)
+        # Checked again often, because another process may end the session.
+        expires = min(float(session.expires), now + _REFRESH_SECONDS)
+        accepted = _Acceptance(session.user, session.epoch, expires)
+        self._newest_holder(accepted)
+        return accepted
 
-    def _session(self, token: str, now: int) -> tokens.Session:
-        """The session in a token, signed under the present or the previous key."""
-        for key in self._session_keys[:-1]:
-            with suppress(Unauthenticated):
-                return tokens.read(key, token, now)
-        return tokens.read(self._session_keys[-1], token, now)
+
+def _account_of(
+    keeper: Keeper, first: NewCredential | Literal[Absent.ABSENT]
+) -> Account | Literal[Absent.ABSENT]:
+    """The administrator's record; made from the deployment's credential if there is one and no
+    record."""
+    account = accounts.find(keeper.kv)
+    if account is not ABSENT or first is ABSENT:
+        return account
+    try:
+        return accounts.create(keeper, accounts.USER_DEFAULT, "", first)
+    except AlreadyExists:
+        return accounts.find(keeper.kv)  # another process was first
+
+
+def _session(keys: Sequence[bytes], token: str, now: int) -> tokens.Session:
+    """The session in a token, signed under the present or the previous key."""
+    for key in keys[:-1]:
+        with suppress(Unauthenticated):
+            return tokens.read(key, token, now)
+    return tokens.read(keys[-1], token, now)
+
+
+def _denial(caller: Caller, missing: Permission, repository: str) -> NotFound | Refused:
+    if repository and caller.lacks((seeing(repository),)):
+        return NotFound("repository not found", Code.REPOSITORY_NOT_FOUND)
+    return Refused(f"permission missing: {missing.action} on {missing.resource}")
+
+
+def seeing(repository: str) -> Permission:
+    """The permission without which a repository does not exist for a caller.  Pure."""
+    return Permission("fs:ReadRepository", arns.resource("fs", f"repository/{repository}"))
 
 
 def _basic(text: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """A permission: the right to do one action on one resource.  Pure.
 
 The HTTP layer resolves the permissions that an operation declares; `Authenticator.authorize`
-decides whether an account has them.
+decides whether a caller has them.
 """
 
 from typing import NamedTuple

@@ -42,6 +42,11 @@ def check_value(key: bytes, secret: str) -> str:
     return hmac.new(key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
+def fingerprint(text: str) -> str:
+    """32 hexadecimal digits of the hash of a text that is not secret."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def same(left: str, right: str) -> bool:
     """Whether two texts are equal, compared in constant time."""
     return hmac.compare_digest(

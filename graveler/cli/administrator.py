@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from graveler.assembly import Embedded
-from graveler.auth import accounts, secrets
-from graveler.auth.accounts import Account, NewCredential
+from graveler.auth import accounts, credentials
+from graveler.auth.accounts import Account
+from graveler.auth.credentials import NewCredential
+from graveler.auth.keeper import Keeper
 from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.records import ABSENT, Absent
 
@@ -41,13 +43,13 @@ def ensure(store: Embedded, credential: NewCredential) -> bool:
 
     Raises `Invalid` for a credential that is not allowed, even if an earlier version stored it.
     """
-    accounts.check(credential)
+    credentials.check(credential)
     keeper = _keeper(store)
     known = accounts.find(store.ports.kv)
     if known is ABSENT:
         accounts.create(keeper, accounts.USER_DEFAULT, "", credential)
         return False
-    if matches(store, known, credential):
+    if matches(store, credential):
         return False
     accounts.reset(keeper, credential)
     return True
@@ -58,15 +60,14 @@ def account(store: Embedded) -> Account | Literal[Absent.ABSENT]:
     return accounts.find(store.ports.kv)
 
 
-def matches(store: Embedded, known: Account, credential: NewCredential) -> bool:
-    """Whether the administrator has this credential."""
-    check = secrets.check_value(_keeper(store).key, credential.secret_access_key)
-    return secrets.same(known.check, check) and known.access_key_id == credential.access_key_id
+def matches(store: Embedded, credential: NewCredential) -> bool:
+    """Whether this is a key of the administrator."""
+    return accounts.accepts(_keeper(store), credential)
 
 
 def renew(store: Embedded) -> NewCredential:
     """Give the administrator a fresh credential.  Raises `NotFound` before the set-up."""
-    fresh = accounts.fresh_credential(store.ports.ids)
+    fresh = credentials.fresh(store.ports.ids)
     accounts.reset(_keeper(store), fresh)
     return fresh
 
@@ -127,10 +128,10 @@ def kept(
     elif saved is not ABSENT:
         credential = saved.credential
     elif known is ABSENT:
-        credential = accounts.fresh_credential(store.ports.ids)
+        credential = credentials.fresh(store.ports.ids)
     else:
         raise Conflict(_LOST.format(folder=folder, what="are not kept in the store's folder"))
-    if known is not ABSENT and chosen is ABSENT and not matches(store, known, credential):
+    if known is not ABSENT and chosen is ABSENT and not matches(store, credential):
         raise Conflict(_LOST.format(folder=folder, what=f"are not those of {folder / FILE}"))
     # The file is written before the account is made, so a crash between the two loses no secret.
     write(folder, SavedCredential(url, credential))
@@ -144,6 +145,6 @@ _LOST = (
 )
 
 
-def _keeper(store: Embedded) -> accounts.Keeper:
+def _keeper(store: Embedded) -> Keeper:
     ports = store.ports
     return accounts.keeper(ports.kv, ports.clock, ports.ids, store.secret)

@@ -1,7 +1,7 @@
 """`graveler credentials reset`: new credentials for the administrator of a store or a stack."""
 
-from graveler.auth import accounts
-from graveler.auth.accounts import NewCredential
+from graveler.auth import accounts, credentials
+from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
 from graveler.cli.administrator import SavedCredential
 from graveler.cli.options import CredentialsOptions
@@ -38,7 +38,7 @@ def reset_stack(name: str) -> int:
     store, ids = DynamoStore(session, name), SystemIds()
     try:
         keeper = accounts.keeper(store, SystemClock(), ids, read_secret(session, name).key)
-        credential = accounts.fresh_credential(ids)
+        credential = credentials.fresh(ids)
         accounts.reset(keeper, credential)
     finally:
         store.close()

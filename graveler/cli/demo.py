@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graveler.assembly import Embedded
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
 from graveler.cli.sample import REPOSITORY, SAMPLES

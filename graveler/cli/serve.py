@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from graveler.assembly import Embedded
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
 from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.service import Running, run

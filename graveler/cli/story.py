@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import lakefs
 from lakefs.client import Client
 
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 from graveler.cli import sample
 from graveler.cli.sample import REPOSITORY, SAMPLES, Sample
 from graveler.clock import SystemClock, SystemIds

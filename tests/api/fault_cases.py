@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from graveler import limits
-from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, SETUP, record
+from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, READS, SETUP, record
 from tests.api.fault_world import World
 from tests.asgi import Ask
 
@@ -26,8 +26,11 @@ _IN_PARTS = (
     "restoreRefs",
     "restoreSubmit",
     "mergePullRequest",
+    "deleteUser",
+    "deleteGroup",
+    "deletePolicy",
 )
-_ONCE_MORE = ("mergeIntoBranch-squashed", "importStart")
+_ONCE_MORE = ("mergeIntoBranch-squashed", "importStart", "createCredentials")
 _CLAIM_SECONDS = 4 * limits.operation_seconds_max + 1  # a namespace claimed for nothing is free
 NONE_THERE = {"If-None-Match": "*"}
 
@@ -359,9 +362,43 @@ _GATES = (
     _json("updatePullRequest", "PATCH", _PULL, {"title": "new"}, (204,)),
     _bare("mergePullRequest", "PUT", _PULL + "/merge", (200, 400)),
 )
+_ANN, _BOB, _TEAM = "/auth/users/ann", "/auth/users/bob", "/auth/groups/team"
+_MAY_I = {"pairs": [{"action": "fs:ReadObject", "resource": "*"}]}
+_ACCESS = (
+    _get("listUsers", "/auth/users"),
+    _json("createUser", "POST", "/auth/users", {"id": "new"}, (201, 409)),
+    _get("getUser", _ANN),
+    _bare("deleteUser", "DELETE", _ANN, (204, 404)),
+    _get("listUserGroups", _ANN + "/groups"),
+    _get("listUserPolicies", _ANN + "/policies"),
+    _get("listUserPolicies", _ANN + "/policies?effective=true", "effective"),
+    _bare("attachPolicyToUser", "PUT", _BOB + "/policies/spare", (201,)),
+    _bare("detachPolicyFromUser", "DELETE", _ANN + "/policies/own"),
+    _get("listUserCredentials", _ANN + "/credentials"),
+    _bare("createCredentials", "POST", _BOB + "/credentials", (201,)),
+    _get("getCredentials", _ANN + "/credentials/{key}"),
+    _bare("deleteCredentials", "DELETE", _ANN + "/credentials/{key}", (204, 404)),
+    _get("listGroups", "/auth/groups"),
+    _json("createGroup", "POST", "/auth/groups", {"id": "new"}, (201, 409)),
+    _get("getGroup", _TEAM),
+    _bare("deleteGroup", "DELETE", _TEAM, (204, 404)),
+    _get("listGroupMembers", _TEAM + "/members"),
+    _bare("addGroupMembership", "PUT", _TEAM + "/members/bob", (201,)),
+    _bare("deleteGroupMembership", "DELETE", _TEAM + "/members/ann"),
+    _get("listGroupPolicies", _TEAM + "/policies"),
+    _bare("attachPolicyToGroup", "PUT", _TEAM + "/policies/spare", (201,)),
+    _bare("detachPolicyFromGroup", "DELETE", _TEAM + "/policies/reads"),
+    _get("listPolicies", "/auth/policies"),
+    _json("createPolicy", "POST", "/auth/policies", {"id": "new", "statement": READS}, (201, 409)),
+    _get("getPolicy", "/auth/policies/own"),
+    _json("updatePolicy", "PUT", "/auth/policies/own", {"id": "own", "statement": READS * 2}),
+    _bare("deletePolicy", "DELETE", "/auth/policies/own", (204, 404)),
+    _json("mayI", "POST", "/auth/may-i", _MAY_I),
+)
 # fmt: on
 
 CASES = (
+    *_ACCESS,
     *_SERVICE,
     *_REPOSITORIES,
     *_BRANCHES,

@@ -37,6 +37,7 @@ IMPORT = {
     "paths": [{"type": "common_prefix", "path": IMPORTED, "destination": "in/"}],
     "commit": {"message": "imported"},
 }
+READS = [{"effect": "allow", "action": ["fs:Read*"], "resource": "*"}]
 _CREATED_SECONDS = 1_600_000_000
 
 
@@ -101,7 +102,21 @@ def lake(around: Surroundings) -> World:
     world.names["run"] = _condemned(world)
     world.names["action run"] = _action_run(world)
     _done(door, Ask.json("POST", LAKE + "/gc/turns", {"id": "01TURN"}))
+    _team(door, world)
     return world
+
+
+def _team(door: Door, world: World) -> None:
+    """ann is in `team`, which has the policy `reads`; ann has `own` and a key; bob has nothing."""
+    for user in ("ann", "bob"):
+        _done(door, Ask.json("POST", "/auth/users", {"id": user}))
+    _done(door, Ask.json("POST", "/auth/groups", {"id": "team"}))
+    for policy in ("reads", "own", "spare"):
+        _done(door, Ask.json("POST", "/auth/policies", {"id": policy, "statement": READS}))
+    for link in ("groups/team/members/ann", "groups/team/policies/reads", "users/ann/policies/own"):
+        _done(door, Ask("PUT", f"/auth/{link}"))
+    key = _done(door, Ask("POST", "/auth/users/ann/credentials"))
+    world.names["key"] = key["access_key_id"]
 
 
 def _dump_to_restore(door: Door, world: World) -> None:
@@ -201,9 +216,29 @@ def picture(door: Door, also: tuple[str, ...] = ()) -> dict[str, Any]:
     if shown["set up"] != "initialized":
         return shown
     shown["user"] = door.get("/user")["user"]["id"]
+    shown["access"] = _access(door)
     for repo in _results(door, "/repositories"):
         shown[repo["id"]] = repo["storage_namespace"], repo["read_only"], _repository(door, repo)
     return shown
+
+
+def _access(door: Door) -> dict[str, Any]:
+    """Who is in which group and has which policy; and how many keys."""
+    shown: dict[str, Any] = {
+        policy["id"]: len(policy["statement"]) for policy in _results(door, "/auth/policies")
+    }
+    for group in _results(door, "/auth/groups"):
+        at = f"/auth/groups/{group['id']}"
+        shown[at] = _ids(door, at + "/members"), _ids(door, at + "/policies")
+    for user in _results(door, "/auth/users"):
+        at = f"/auth/users/{user['id']}"
+        keys = len(_results(door, at + "/credentials"))
+        shown[at] = _ids(door, at + "/groups"), _ids(door, at + "/policies"), keys
+    return shown
+
+
+def _ids(door: Door, target: str) -> list[str]:
+    return [line["id"] for line in _results(door, target)]
 
 
 def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:

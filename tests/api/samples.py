@@ -50,7 +50,7 @@ def example(schema: Mapping[str, Any]) -> Any:
         properties = schema.get("properties", {})
         return {name: example(properties[name]) for name in schema.get("required", ())}
     if kind == "array":
-        return []
+        return [example(schema["items"])] * schema.get("minItems", 0)
     if kind == "integer":
         return schema.get("minimum", 1)
     if kind == "boolean":

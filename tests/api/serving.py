@@ -20,11 +20,12 @@ from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
-from graveler.auth.accounts import NewCredential
 from graveler.auth.attempts import Rates
+from graveler.auth.credentials import NewCredential
 from graveler.cli.listener import bind
 from graveler.cli.options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks
+from graveler.records import ABSENT
 from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -163,7 +164,7 @@ def served(
         ports = replace(embedded.ports, hooks=hooks)
         service = open_service(ports, embedded.signer, embedded.secret, settings)
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
-        if administrator and accounts.find(ports.kv) is accounts.ABSENT:
+        if administrator and accounts.find(ports.kv) is ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
         with listening(service, taken, bounds) as (client, server):
             yield Served(client, service, embedded, server, store)

@@ -10,7 +10,7 @@ from fastapi.openapi.models import OpenAPI
 from graveler.api import json_schemas
 from graveler.api.answers import Content
 from graveler.api.openapi import document
-from graveler.api.operation import FOR_EVERY_CALLER, OPEN, Operation
+from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.records import ABSENT
 from simulator.service.described import Described, described, schemas
@@ -29,7 +29,8 @@ def test_exactly_these_operations_need_no_credentials() -> None:
 
 
 def test_exactly_these_operations_need_no_permission() -> None:
-    assert {"getCurrentUser", "postStatsEvents"} == FOR_EVERY_CALLER
+    assert {"getCurrentUser", "mayI", "postStatsEvents"} == FOR_EVERY_CALLER
+    assert {"deleteObjects"} == BY_ITEM
     without = {each.name for each in OPERATIONS if not each.permissions}
     assert without <= OPEN | FOR_EVERY_CALLER
 

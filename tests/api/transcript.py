@@ -50,9 +50,15 @@ def _lacking_other(recorded: dict[str, Any]) -> dict[str, Any]:
     return {"pagination": pagination, "results": results}
 
 
+def _with_access_control(recorded: dict[str, Any]) -> dict[str, Any]:
+    """The state of a service with users, groups and policies."""
+    return {**recorded, "login_config": {**recorded["login_config"], "RBAC": "internal"}}
+
+
 # id -> what is right instead of what was recorded: status, then the JSON body (ANY: whatever; a
 # function: made from what was recorded).
 RIGHT: dict[str, tuple[int, Any]] = {
+    "setup.state": (200, _with_access_control),
     "repo.create.bad-branch": (400, ANY),
     "object.get.presign": (302, ANY),
     "object.physical-address.presign": (200, ANY),

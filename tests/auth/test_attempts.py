@@ -3,8 +3,8 @@
 import pytest
 
 from graveler.auth import attempts
-from graveler.auth.accounts import NewCredential
 from graveler.auth.attempts import DEFAULT_RATES, Attempts
+from graveler.auth.credentials import NewCredential
 from graveler.errors import Throttled, Unauthenticated
 from tests.auth.test_accounts import GIVEN, Bench, SteppedClock, basic
 

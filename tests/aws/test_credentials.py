@@ -9,8 +9,8 @@ import pytest
 from graveler.assembly.aws import open_aws
 from graveler.assembly.secret import read_secret
 from graveler.auth import accounts
-from graveler.auth.accounts import NewCredential
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.credentials import NewCredential
 from graveler.aws import AwsSession, AwsSettings, Client
 from graveler.cli.main import main
 from graveler.clock import SystemIds

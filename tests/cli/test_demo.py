@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from graveler.assembly import open_embedded
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository

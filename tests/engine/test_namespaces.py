@@ -285,7 +285,7 @@ def test_of_two_nested_ones_at_the_same_moment_one_comes_to_be(
         assert "in use" in str(error)
     assert script.finished
     assert tried == (["fast"] if moment == "before its note" else ["slow"])
-    live = [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]]
+    live = [found.id for found in repository.list_page(world.ports, "", bool, "", 9)[0]]
     assert live == tried and not list(creations.list_all(world.ports.kv))
 
 
@@ -313,7 +313,7 @@ def test_a_creation_that_dies_anywhere_leaves_no_nested_ones(world: World, at: i
         except Invalid as error:
             blocked.append(str(error))
         world.clock.sleep(LONG)
-    live = [found.id for found in repository.list_page(world.ports, "", "", "", 9)[0]]
+    live = [found.id for found in repository.list_page(world.ports, "", bool, "", 9)[0]]
     assert len(live) == 1, (live, blocked)
 
 

@@ -18,7 +18,7 @@ from graveler.api.local_jobs import local_queue
 from graveler.api.service import ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
-from graveler.auth.accounts import NewCredential
+from graveler.auth.credentials import NewCredential
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
 SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000, front=Front(hosts=("*",)))

@@ -117,7 +117,7 @@ def test_repositories_are_listed_live_by_prefix_and_search_in_pages() -> None:
         assert repositories.put_new(kv, each, IDS.stamp(), ABSENT)
 
     def listed(prefix: str, search: str, after: str, amount: int) -> tuple[list[str], bool]:
-        found, more = repositories.list_page(kv, prefix, search, after, amount)
+        found, more = repositories.list_page(kv, prefix, lambda name: search in name, after, amount)
         return [each.id for each in found], more
 
     assert listed("", "", "", 3) == (["r01", "r02", "r04"], True)

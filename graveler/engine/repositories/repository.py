@@ -22,7 +22,7 @@ A namespace inside another one has a claim of its own, so claims do not detect s
 Of two creations at the same moment at least one sees the other and fails, so at most one succeeds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -317,10 +317,11 @@ def get(ports: Ports, repository: str) -> Repository:
 
 
 def list_page(
-    ports: Ports, prefix: str, search: str, after: str, amount: int
+    ports: Ports, prefix: str, matches: Callable[[str], bool], after: str, amount: int
 ) -> tuple[tuple[Repository, ...], bool]:
-    """One page of live repositories by name, and whether more follow."""
-    return repositories.list_page(ports.kv, prefix, search, after, amount)
+    """One page of live repositories by name, of those whose name `matches`, and whether more
+    follow."""
+    return repositories.list_page(ports.kv, prefix, matches, after, amount)
 
 
 def every(ports: Ports, after: str = "") -> Iterator[OpenRepository]:

@@ -108,13 +108,13 @@ def change(
 
 
 def list_page(
-    kv: Store, prefix: str, search: str, after: str, amount: int
+    kv: Store, prefix: str, matches: Callable[[str], bool], after: str, amount: int
 ) -> tuple[tuple[Repository, ...], bool]:
-    """At most `amount` live repositories by name, with `prefix`, containing `search`, and after
+    """At most `amount` live repositories by name, with `prefix`, whose name `matches`, and after
     `after`; and whether more follow."""
 
     def shown(name: str, row: Row) -> Repository | None:
-        return _live(name, row) if search in name else None
+        return _live(name, row) if matches(name) else None
 
     return rows.page(kv, rows.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
 

@@ -1,0 +1,159 @@
+"""What the operations on users, groups, policies and keys share: shapes, pages, and the rule that
+this process forgets what it knows about callers when it changed something.
+
+Other processes notice a change within `limits.access_seconds_max`.  Used by users.py, groups.py,
+policies.py.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from graveler.api import answers
+from graveler.api.answers import Answer, Page, Shape
+from graveler.api.operation import Body
+from graveler.api.queries import Paging
+from graveler.api.service import Call
+from graveler.api.shapes import seconds
+from graveler.auth.entities import Group, Key, Policy, User
+from graveler.auth.keeper import Keeper
+
+NO_STORE: Final = ((b"cache-control", b"no-store"),)
+T = TypeVar("T")
+
+
+class UserShape(Shape, frozen=True, rename={}):
+    """A user."""
+
+    id: str
+    creation_date: int
+    friendly_name: str
+    email: str
+
+
+class UserList(Page, frozen=True):
+    """A page of users."""
+
+    results: list[UserShape]
+
+
+class GroupShape(Shape, frozen=True):
+    """A group."""
+
+    id: str
+    name: str
+    description: str
+    creation_date: int
+
+
+class GroupList(Page, frozen=True):
+    """A page of groups."""
+
+    results: list[GroupShape]
+
+
+class Statement(Body, frozen=True):
+    """Allows or denies actions on resources, under a condition."""
+
+    effect: Literal["allow", "deny"]
+    resource: str
+    action: list[str]
+    condition: dict[str, dict[str, list[str]]] | None = None
+
+
+class PolicyShape(Shape, frozen=True):
+    """A policy."""
+
+    id: str
+    creation_date: int
+    statement: list[Any]
+
+
+class PolicyList(Page, frozen=True):
+    """A page of policies."""
+
+    results: list[PolicyShape]
+
+
+class KeyShape(Shape, frozen=True):
+    """An access key without its secret."""
+
+    access_key_id: str
+    creation_date: int
+
+
+class KeyList(Page, frozen=True):
+    """A page of access keys."""
+
+    results: list[KeyShape]
+
+
+class KeyWithSecret(Shape, frozen=True):
+    """A new access key.  Its secret is shown once."""
+
+    access_key_id: str
+    secret_access_key: str
+    creation_date: int
+
+
+def user_shape(user: User) -> UserShape:
+    return UserShape(user.id, seconds(user.created_ns), user.friendly_name, user.email)
+
+
+def group_shape(group: Group) -> GroupShape:
+    return GroupShape(group.id, group.id, group.description, seconds(group.created_ns))
+
+
+def policy_shape(policy: Policy) -> PolicyShape:
+    return PolicyShape(policy.id, seconds(policy.created_ns), policy.statement)
+
+
+def key_shape(key: Key) -> KeyShape:
+    return KeyShape(key.id, seconds(key.created_ns))
+
+
+def document(statements: Sequence[Statement]) -> list[Any]:
+    """Statements as they are stored."""
+    documents: list[Any] = msgspec.to_builtins(list(statements))
+    for each in documents:
+        if each["condition"] is None:
+            del each["condition"]
+    return documents
+
+
+@contextmanager
+def changing(call: Call) -> Iterator[Keeper]:
+    """The keeper for a change.  Afterwards this process knows nothing about callers, also if the
+    change failed, because it may have been applied."""
+    try:
+        yield call.service.auth.keeper
+    finally:
+        call.service.auth.access.forget()
+
+
+def page(query: Paging, records: Iterable[T], shape: Callable[[T], Any]) -> Answer:
+    """The first `query.count` of the records, in order, as a page."""
+    items = list(islice(records, query.count + 1))
+    shown, more = items[: query.count], len(items) > query.count
+    last: Any = shown[-1] if shown else None
+    return answers.page([shape(each) for each in shown], more, last.id if shown else "")
+
+
+def matching(query: Paging, records: Iterable[T]) -> list[T]:
+    """Those whose ids begin with the prefix and sort after `after`, by id."""
+    after, prefix = query.after.encode(), query.prefix
+    named: list[tuple[bytes, Any]] = [(each.id.encode(), each) for each in _any(records)]
+    return [
+        each for id, each in sorted(named, key=_first) if id > after and each.id.startswith(prefix)
+    ]
+
+
+def _any(items: Iterable[Any]) -> Iterable[Any]:
+    return items
+
+
+def _first(pair: tuple[bytes, Any]) -> bytes:
+    return pair[0]

@@ -1,0 +1,119 @@
+"""What a process knows about callers: their records and what their policies say together.
+
+    user ──► groups ──► policies ──► rights       3 requests at first, then 1 for each refresh
+
+A view is at most `limits.access_seconds_max` old, on a steady clock, and then is read again.  A
+refresh reads in one request all rows that the view was made from.  If none has changed, the rights
+stay as they are.  A change through this process discards all views at once (`forget`); a view whose
+reading began before the change is not kept.
+
+Thread-safe: threads only replace whole values.  For authenticator.py.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from graveler import limits
+from graveler.auth import links, policies
+from graveler.auth.entities import GROUPS, POLICIES, USERS, Group, Link, Policy, User
+from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
+from graveler.auth.policies import Rights
+from graveler.clock import Clock
+from graveler.kv.store import Place, Row, Store
+from graveler.records import ABSENT, Absent
+
+_VIEWS_MAX: Final = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A user and its rights, as of `read_at` on the steady clock.  `rows`: what they come from."""
+
+    user: User | Literal[Absent.ABSENT]
+    rights: Rights
+    rows: Mapping[Place, Row]
+    places: Sequence[Place]
+    read_at: float
+
+
+class Access:
+    """The views of callers."""
+
+    def __init__(self, kv: Store, clock: Clock) -> None:
+        self._kv = kv
+        self._clock = clock
+        self._views: dict[str, View] = {}
+
+    def view(self, user: str) -> View:
+        """The view of a user, which may not exist.  Raises `Corrupt`, `Unavailable`.  No request
+        with a fresh view."""
+        views = self._views
+        known, now = views.get(user), self._clock.steady_seconds()
+        if known is not None and now - known.read_at < limits.access_seconds_max:
+            return known
+        fresh = _read(self._kv, user, known, now)
+        if len(views) >= _VIEWS_MAX:
+            views = self._views = {}
+        views[user] = fresh  # after `forget` these are no longer the views that count
+        return fresh
+
+    def forget(self) -> None:
+        """Discard all views, because a user, a group or a policy has changed."""
+        self._views = {}
+
+
+def effective(kv: Store, user: User) -> list[Policy]:
+    """The policies of a user and of its groups, by id.  At most 2 requests."""
+    rows = _Rows(kv)
+    return _effective(rows, user)
+
+
+class _Rows:
+    """Rows that were read.  `need` fetches those that are not here yet, in one request."""
+
+    def __init__(self, kv: Store) -> None:
+        self._kv = kv
+        self.rows: dict[Place, Row] = {}
+        self.places: list[Place] = []
+        self._asked: set[Place] = set()
+
+    def need(self, places: Iterable[Place]) -> Mapping[Place, Row]:
+        fresh = [place for place in dict.fromkeys(places) if place not in self._asked]
+        if fresh:
+            self.rows.update(self._kv.get_many(fresh))
+            self.places += fresh
+            self._asked.update(fresh)
+        return self.rows
+
+
+def _read(kv: Store, id: str, known: View | None, now: float) -> View:
+    rows = _Rows(kv)
+    place = USERS.place(id)
+    rows.need([place, *(known.places if known else ())])
+    user = USERS.read(id, rows.rows.get(place, ABSENT))
+    if user is ABSENT:
+        return View(ABSENT, Rights(), {}, (), now)
+    attached_policies = _effective(rows, user)
+    if known and known.rows == rows.rows:
+        return View(known.user, known.rights, known.rows, known.places, now)
+    rights = policies.rights(id, {policy.id: policy.statement for policy in attached_policies})
+    return View(user, rights, rows.rows, tuple(rows.places), now)
+
+
+def _effective(rows: _Rows, user: User) -> list[Policy]:
+    rows.need([*map(_group, user.groups), *map(_policy, user.policies)])
+    groups: list[Group] = links.existing(MEMBER, user.groups, rows.rows)
+    attached = [link for group in groups for link in group.policies]
+    rows.need(map(_policy, attached))
+    held = links.existing(OF_USER, user.policies, rows.rows)
+    held += links.existing(OF_GROUP, tuple(attached), rows.rows)
+    return sorted({policy.id: policy for policy in held}.values(), key=lambda each: each.id)
+
+
+def _group(link: Link) -> Place:
+    return GROUPS.place(link.id)
+
+
+def _policy(link: Link) -> Place:
+    return POLICIES.place(link.id)

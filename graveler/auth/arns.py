@@ -1,0 +1,66 @@
+"""Names of resources: `arn:lakefs:<service>:<region>:<account>:<resource>`.
+
+A name is split at its first five colons, so a colon in a resource, such as an object's path, means
+nothing.  All parts but the last are compared exactly.  In a pattern, the last part is a glob
+(globs.py).  `*` alone, as a pattern, is every resource; as a name, it is the resource of operations
+that concern no single one, and only the pattern `*` matches it.
+
+`${user}` in the last part of a pattern stands for the caller's id.  Ids contain none of `*?${}:/`
+(names.py), so an id is never read as a pattern.  Pure.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from graveler.auth.globs import Glob, glob
+from graveler.errors import Invalid
+
+EVERYTHING: Final = "*"
+USER: Final = "${user}"
+_FIELDS: Final = 6
+_ACCOUNT: Final = ("arn", "lakefs")
+
+
+class Pattern(NamedTuple):
+    """The resources of a statement."""
+
+    prefix: tuple[str, ...]  # the parts before the last; empty for `*`
+    resource: Glob
+
+    def matches(self, name: str) -> bool:
+        """Whether `name` is one of the resources."""
+        if not self.prefix:
+            return True
+        parts = name.split(":", _FIELDS - 1)
+        return (
+            len(parts) == _FIELDS
+            and tuple(parts[:-1]) == self.prefix
+            and self.resource.matches(parts[-1])
+        )
+
+
+def resource(service: str, path: str) -> str:
+    """The name of a resource of this lake."""
+    return f"arn:lakefs:{service}:::{path}"
+
+
+def pattern(text: str, user: str) -> Pattern:
+    """The pattern that `text` is for `user`.  Raises `Invalid`."""
+    return _pattern(text, user if USER in text else "")
+
+
+@lru_cache(maxsize=8_192)
+def _pattern(text: str, user: str) -> Pattern:
+    if text == EVERYTHING:
+        return Pattern((), glob("*"))
+    parts = text.split(":", _FIELDS - 1)
+    if len(parts) != _FIELDS or tuple(parts[:2]) != _ACCOUNT or not parts[-1]:
+        raise Invalid(
+            "resource invalid: it must be * or arn:lakefs:<service>:<region>:<account>:<resource>: "
+            f"resource={text[:200]!r}"
+        )
+    if set("".join(parts[:-1])) & set("*?${}"):
+        raise Invalid(
+            f"resource invalid: only its last part may have wildcards: resource={text[:200]!r}"
+        )
+    return Pattern(tuple(parts[:-1]), glob(parts[-1].replace(USER, user)))

@@ -1,0 +1,175 @@
+"""Access keys: their secrets, by key id, and the keys of a user.
+
+    auth/credentials    <key id> -> Pairs: user, uid, check, epoch, created_ns
+
+A key is valid while the record of its user, with that uid, lists it with that epoch (entities.py).
+That list is the truth, and one swap of one record begins or ends a key.  A row here without it, for
+example after a crash, is nothing.  `check` is the keyed hash of the secret (secrets.py), which is
+shown once and never stored.  For this folder and api/.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from graveler import limits, wire
+from graveler.auth import entities, secrets
+from graveler.auth.entities import USERS, Key, User
+from graveler.auth.keeper import Keeper, begun
+from graveler.clock import Ids
+from graveler.errors import Code, Corrupt, Internal, Invalid, NotFound
+from graveler.kv.store import Store, Write, landed
+from graveler.records import ABSENT, Absent
+
+PARTITION: Final = b"auth/credentials"
+PURPOSE: Final = "credentials"  # the purpose of the key that hashes secrets
+SECRET_LENGTH_MIN: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewCredential:
+    """A credential in clear text, for its owner.  The secret is not stored."""
+
+    access_key_id: str
+    secret_access_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What is stored of an access key."""
+
+    user: str
+    uid: str
+    check: str
+    epoch: str
+    created_ns: int
+
+
+def check(credential: NewCredential) -> None:
+    """Raises `Invalid` for a credential that is not allowed.  The hash of secrets is fast, so they
+    must be too long to guess."""
+    key, secret = credential.access_key_id, credential.secret_access_key
+    if not 3 <= len(key) <= 128 or not key.isascii() or not key.isalnum():
+        raise Invalid("access_key_id invalid: it must be 3 to 128 letters and digits")
+    if not SECRET_LENGTH_MIN <= len(secret) <= 128 or not (
+        secret.isascii() and secret.isprintable()
+    ):
+        raise Invalid(
+            f"secret_access_key invalid: it must be {SECRET_LENGTH_MIN} to 128 printable ASCII "
+            "characters"
+        )
+
+
+def fresh(ids: Ids) -> NewCredential:
+    """A random credential: a key id of 20 characters and a secret of 40 with 200 random bits."""
+    return NewCredential("GRVL" + ids.unique(16).upper(), ids.unique(40))
+
+
+def find(kv: Store, key_id: str) -> Credential | Literal[Absent.ABSENT]:
+    """What is stored of a key; whether it is valid, its user's record says.  Raises `Corrupt`.  One
+    request; none for a text that is no key id."""
+    if not key_id.isascii() or not 3 <= len(key_id) <= 128:
+        return ABSENT
+    row = kv.get(PARTITION, key_id.encode())
+    if row is ABSENT:
+        return ABSENT
+    pairs = wire.decode_pairs(row.value)
+    try:
+        return Credential(
+            pairs["user"], pairs["uid"], pairs["check"], pairs["epoch"], int(pairs["created_ns"])
+        )
+    except (KeyError, ValueError) as error:
+        raise Corrupt("credential record lacks fields") from error
+
+
+def is_of(credential: Credential, key_id: str, user: User) -> bool:
+    """Whether the key is a valid key of `user`."""
+    key = Key(key_id, credential.epoch, credential.created_ns)
+    return credential.uid == user.uid and key in user.keys
+
+
+def create(keeper: Keeper, user: str) -> tuple[NewCredential, Key]:
+    """Give a user a fresh key.  Its secret cannot be read again.  A retry after an unknown outcome
+    gives another key.
+
+    Raises `NotFound`, `Invalid` if the user has too many, `OutcomeUnknown`.  3 requests.
+    """
+    owner = entities.get(keeper.kv, USERS, user)
+    _check_room(owner)
+    credential = fresh(keeper.ids)
+    key = Key(credential.access_key_id, keeper.ids.stamp().hex(), keeper.clock.now_ns())
+    stored = Credential(
+        user,
+        owner.uid,
+        secrets.check_value(keeper.key, credential.secret_access_key),
+        key.epoch,
+        key.created_ns,
+    )
+    stamp = keeper.ids.stamp()
+    outcome = keeper.kv.set_if(PARTITION, key.id.encode(), _encode(stored), stamp, ABSENT)
+    if not landed(outcome, stamp):
+        raise Internal("a fresh access key id is in use")
+
+    def added(record: User) -> User:
+        if record.uid != owner.uid:
+            raise USERS.not_found(user)
+        if key in record.keys:
+            return record
+        _check_room(record)
+        return replace(record, keys=tuple(sorted((*record.keys, key))))
+
+    entities.update(keeper, USERS, user, added)
+    return credential, key
+
+
+def put(keeper: Keeper, key_id: str, credential: Credential) -> None:
+    """Store what is known of a key that a user's record will list.  Idempotent.  One request."""
+    write = Write(PARTITION, key_id.encode(), _encode(credential), keeper.ids.stamp())
+    keeper.kv.set_many([write])
+
+
+def delete(keeper: Keeper, user: str, key_id: str) -> None:
+    """End a key of a user.  Raises `NotFound` for the user or the key, `OutcomeUnknown`.  At most 4
+    requests."""
+    key_of(entities.get(keeper.kv, USERS, user), key_id)
+    ended = entities.update(
+        keeper,
+        USERS,
+        user,
+        lambda each: replace(each, keys=tuple(key for key in each.keys if key.id != key_id)),
+    )
+    assert all(key.id != key_id for key in ended.keys)
+    with begun("deletion of a key"):
+        keeper.kv.delete(PARTITION, [key_id.encode()])
+
+
+def key_of(user: User, key_id: str) -> Key:
+    """The key of a user.  Raises `NotFound`.  Pure."""
+    for key in user.keys:
+        if key.id == key_id:
+            return key
+    raise NotFound("access key not found", Code.KEY_NOT_FOUND)
+
+
+def erase(keeper: Keeper, keys: Iterable[Key]) -> None:
+    """Remove what is stored of keys.  One request; none without keys."""
+    ids = [key.id.encode() for key in keys]
+    if ids:
+        keeper.kv.delete(PARTITION, ids)
+
+
+def _check_room(user: User) -> None:
+    if len(user.keys) >= limits.user_keys_count_max:
+        raise Invalid(f"too many keys: a user has at most {limits.user_keys_count_max}")
+
+
+def _encode(credential: Credential) -> bytes:
+    return wire.encode_pairs(
+        {
+            "user": credential.user,
+            "uid": credential.uid,
+            "check": credential.check,
+            "epoch": credential.epoch,
+            "created_ns": str(credential.created_ns),
+        }
+    )

@@ -1,0 +1,339 @@
+"""The records of users, groups and policies: how they are stored, found, created and replaced.
+
+    auth/users      <id> -> Pairs: uid, created_ns, email, friendly_name, groups, policies, keys
+    auth/groups     <id> -> Pairs: uid, created_ns, description, policies
+    auth/policies   <id> -> Pairs: uid, created_ns, statement
+
+`uid` is fresh at each creation, and never changes.  A link to a group or a policy names its uid.
+So what is created again under an old name has nothing of the old one: old links lead nowhere.
+
+`groups` and `policies` are the links of a user or a group, and `keys` the access keys of a user.
+They are the truth about who belongs to what; the indexes (links.py) only find the other direction.
+One swap of one record decides each change.
+
+The record of a deleted entity stays, with `deleted_ns` alone (and `settled`, accounts.py), so that
+a late duplicate of the creation cannot restore it.  Pairs that this release does not know are kept.
+For this folder.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+from graveler import limits, wire
+from graveler.auth.keeper import Keeper
+from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
+from graveler.kv.replace import Found, replace_seen
+from graveler.kv.store import Place, Row, Store
+from graveler.records import ABSENT, Absent
+from graveler.streams import successor
+
+_DELETED: Final = "deleted_ns"
+SETTLED: Final = "settled"
+_FORBIDDEN: Final = "*?${}:/"
+
+
+class Link(NamedTuple):
+    """A group of a user, or a policy of a user or a group."""
+
+    id: str
+    uid: str
+
+
+class Key(NamedTuple):
+    """An access key of a user.  `epoch` is fresh with each key; sessions name it."""
+
+    id: str
+    epoch: str
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user.  `settled`: the epoch of the administrator's record that it was made from."""
+
+    id: str
+    uid: str
+    created_ns: int
+    email: str = ""
+    friendly_name: str = ""
+    groups: tuple[Link, ...] = ()
+    policies: tuple[Link, ...] = ()
+    keys: tuple[Key, ...] = ()
+    settled: str = ""
+    rest: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of users."""
+
+    id: str
+    uid: str
+    created_ns: int
+    description: str = ""
+    policies: tuple[Link, ...] = ()
+    rest: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy.  `statement`: its statements as JSON values, not yet read (policies.py)."""
+
+    id: str
+    uid: str
+    created_ns: int
+    statement: Any = ()
+    rest: Mapping[str, str] = field(default_factory=dict)
+
+
+Entity = User | Group | Policy
+E = TypeVar("E", User, Group, Policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[E]):
+    """The records of one kind."""
+
+    partition: bytes
+    kind: str
+    not_found: Callable[[str], NotFound]
+    encode: Callable[[E], bytes]
+    decode: Callable[[str, Mapping[str, str]], E]
+
+    def place(self, id: str) -> Place:
+        """Where the record of `id` is stored."""
+        return self.partition, id.encode()
+
+    def read(self, id: str, row: Found) -> E | Literal[Absent.ABSENT]:
+        """The record in a row; `ABSENT` if there is none, or it was deleted.  Raises `Corrupt`."""
+        pairs = {} if row is ABSENT else wire.decode_pairs(row.value)
+        if row is ABSENT or _DELETED in pairs:
+            return ABSENT
+        try:
+            return self.decode(id, pairs)
+        except (KeyError, ValueError, TypeError) as error:
+            raise Corrupt(f"{self.kind} record does not decode: {id=}") from error
+
+
+# ---- verbs over one record -----------------------------------------------------------------------
+
+
+def get(kv: Store, table: Table[E], id: str) -> E:
+    """The record.  Raises `NotFound`.  One request."""
+    record = table.read(id, kv.get(*table.place(id))) if _may_exist(id) else ABSENT
+    if record is ABSENT:
+        raise table.not_found(id)
+    return record
+
+
+def create(keeper: Keeper, table: Table[E], record: E) -> None:
+    """Store a new record.  Raises `AlreadyExists`, `Invalid`, `OutcomeUnknown`.  One request; two
+    if a record with this id was deleted before."""
+    check_id(table.kind, record.id)
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        known = table.read(record.id, row)
+        if known is ABSENT:
+            return table.encode(record)
+        if known.uid == record.uid:
+            return ABSENT  # an earlier request of this call created it
+        raise AlreadyExists(f"{table.kind} already exists: id={record.id!r}", Code.ENTITY_EXISTS)
+
+    replace_seen(keeper.kv, table.place(record.id), keeper.ids, change, ABSENT)
+
+
+def update(
+    keeper: Keeper, table: Table[E], id: str, change: Callable[[E], E], seen: Found | None = None
+) -> E:
+    """Replace the record by `change` of it, which may raise.  The result is the new record.
+
+    `seen`: the row, if it was read already.  Raises `NotFound`, `Contended`, `OutcomeUnknown`.  Two
+    requests; one with `seen`, and one less if nothing changes.
+    """
+    results: list[E] = []
+
+    def swap(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        known = table.read(id, row)
+        if known is ABSENT:
+            raise table.not_found(id)
+        results.append(change(known))
+        return ABSENT if results[-1] == known else table.encode(results[-1])
+
+    place = table.place(id)
+    row = keeper.kv.get(*place) if seen is None else seen
+    replace_seen(keeper.kv, place, keeper.ids, swap, row)
+    return results[-1]
+
+
+def delete(keeper: Keeper, table: Table[E], record: E) -> None:
+    """Delete the record; its place stays.  Does nothing if it is gone, or another has its id.
+    Raises `Contended`, `OutcomeUnknown`.  Two requests."""
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        known = table.read(record.id, row)
+        if known is ABSENT or known.uid != record.uid:
+            return ABSENT
+        pairs = {_DELETED: str(keeper.clock.now_ns())}
+        if settled := settled_of(row):
+            pairs[SETTLED] = settled
+        return wire.encode_pairs(pairs)
+
+    place = table.place(record.id)
+    replace_seen(keeper.kv, place, keeper.ids, change, keeper.kv.get(*place))
+
+
+def listed(kv: Store, table: Table[E], prefix: str, after: str, first: int) -> Iterator[E]:
+    """The records whose ids begin with `prefix` and sort after `after`, in order.  The first
+    request asks for `first` rows, the others for a thousand."""
+    for id, row in rows(kv, table.partition, prefix, after, first):
+        record = table.read(id, row)
+        if record is not ABSENT:
+            yield record
+
+
+def rows(
+    kv: Store, partition: bytes, prefix: str, after: str, first: int
+) -> Iterator[tuple[str, Row]]:
+    """Keys as text, with their rows."""
+    stem = prefix.encode()
+    start = max(stem, after.encode() + b"\0") if after else stem
+    end, size, more = successor(stem) if stem else b"", first, True
+    while more and not (end and start >= end):
+        page, more = kv.scan(partition, start, end, min(size, limits.scan_page_count_max))
+        for key, row in page:
+            yield key.decode(), row
+        if not page:
+            return
+        start, size = page[-1][0] + b"\0", max(size, limits.page_count_max)
+
+
+def check_id(kind: str, id: str) -> None:
+    """Raises `Invalid` for a name that cannot be the id of a user, a group or a policy."""
+    if not 1 <= len(id) <= limits.entity_id_length_max or not id.isprintable() or id != id.strip():
+        raise Invalid(
+            f"{kind} id invalid: it must be 1 to {limits.entity_id_length_max} printable "
+            "characters, without a space at its ends"
+        )
+    if set(id) & set(_FORBIDDEN):
+        raise Invalid(f"{kind} id invalid: it must not contain any of {' '.join(_FORBIDDEN)}")
+
+
+def _may_exist(id: str) -> bool:
+    return 0 < len(id) <= limits.name_length_max and "\0" not in id
+
+
+def with_link(kind: str, links: tuple[Link, ...], link: Link, count_max: int) -> tuple[Link, ...]:
+    """`links` and `link`.  One with its id that leads nowhere any more is replaced.  Raises
+    `Invalid` if there are too many."""
+    others = tuple(each for each in links if each.id != link.id)
+    if len(others) >= count_max:
+        raise Invalid(f"too many {kind}: there can be at most {count_max}")
+    return tuple(sorted((*others, link)))
+
+
+def without_link(links: tuple[Link, ...], link: Link) -> tuple[Link, ...]:
+    """`links` without `link`."""
+    return tuple(each for each in links if each != link)
+
+
+def settled_of(row: Found) -> str:
+    """The epoch that a user was made from, even of a deleted one; empty if there is none."""
+    return "" if row is ABSENT else wire.decode_pairs(row.value).get(SETTLED, "")
+
+
+# ---- encoding ------------------------------------------------------------------------------------
+
+
+def _pairs(record: Any, fields: Mapping[str, str]) -> bytes:
+    known = {"uid": record.uid, "created_ns": str(record.created_ns), **fields}
+    return wire.encode_pairs({**record.rest, **known})
+
+
+def _many(items: Iterable[tuple[Any, ...]]) -> str:
+    return json.dumps([list(item) for item in items], separators=(",", ":"))
+
+
+def _links(pairs: dict[str, str], name: str) -> tuple[Link, ...]:
+    return tuple(Link(str(id), str(uid)) for id, uid in json.loads(pairs.pop(name)))
+
+
+def _user_bytes(user: User) -> bytes:
+    fields = {
+        "email": user.email,
+        "friendly_name": user.friendly_name,
+        "groups": _many(user.groups),
+        "policies": _many(user.policies),
+        "keys": _many(user.keys),
+        SETTLED: user.settled,
+    }
+    return _pairs(user, fields)
+
+
+def _user(id: str, stored: Mapping[str, str]) -> User:
+    pairs = dict(stored)
+    keys = tuple(
+        Key(str(key), str(epoch), int(ns)) for key, epoch, ns in json.loads(pairs.pop("keys"))
+    )
+    return User(
+        id,
+        pairs.pop("uid"),
+        int(pairs.pop("created_ns")),
+        pairs.pop("email"),
+        pairs.pop("friendly_name"),
+        _links(pairs, "groups"),
+        _links(pairs, "policies"),
+        keys,
+        pairs.pop(SETTLED),
+        pairs,
+    )
+
+
+def _group_bytes(group: Group) -> bytes:
+    fields = {"description": group.description, "policies": _many(group.policies)}
+    return _pairs(group, fields)
+
+
+def _group(id: str, stored: Mapping[str, str]) -> Group:
+    pairs = dict(stored)
+    return Group(
+        id,
+        pairs.pop("uid"),
+        int(pairs.pop("created_ns")),
+        pairs.pop("description"),
+        _links(pairs, "policies"),
+        pairs,
+    )
+
+
+def _policy_bytes(policy: Policy) -> bytes:
+    return _pairs(policy, {"statement": json.dumps(policy.statement)})
+
+
+def _policy(id: str, stored: Mapping[str, str]) -> Policy:
+    pairs = dict(stored)
+    uid, created_ns = pairs.pop("uid"), int(pairs.pop("created_ns"))
+    text = pairs.pop("statement")
+    try:
+        statement = json.loads(text)
+    except (ValueError, RecursionError):
+        statement = text  # it cannot be read, so it denies (policies.py)
+    return Policy(id, uid, created_ns, statement, pairs)
+
+
+def _no_user(id: str) -> NotFound:
+    return NotFound(f"user not found: {id=}", Code.USER_NOT_FOUND)
+
+
+def _no_group(id: str) -> NotFound:
+    return NotFound(f"group not found: {id=}", Code.GROUP_NOT_FOUND)
+
+
+def _no_policy(id: str) -> NotFound:
+    return NotFound(f"policy not found: {id=}", Code.POLICY_NOT_FOUND)
+
+
+USERS: Final = Table(b"auth/users", "user", _no_user, _user_bytes, _user)
+GROUPS: Final = Table(b"auth/groups", "group", _no_group, _group_bytes, _group)
+POLICIES: Final = Table(b"auth/policies", "policy", _no_policy, _policy_bytes, _policy)

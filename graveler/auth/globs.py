@@ -1,0 +1,71 @@
+"""Globs: `*` matches any number of characters, `?` exactly one, everything else itself.
+
+    repository/*/object/a?c*      words: "repository/", "/object/a?c", ""
+                                  the first at the start, the last at the end, the others
+                                  in between, each as early as it can be
+
+To take each word at its first place is enough, because only `*` stands between words.  So a text is
+read once.  A word without `?` is place by `str.find`; one with `?` by bits, one for each character
+of the word.  The time grows linearly with the text, whatever the pattern.  No regular expression is
+made from what users write.  Pure.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Glob(NamedTuple):
+    """A pattern, split at its stars.  Without a star there is one word."""
+
+    words: tuple[str, ...]
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text has the pattern."""
+        first, last = self.words[0], self.words[-1]
+        if len(self.words) == 1:
+            return len(text) == len(first) and _is_at(first, text, 0)
+        end = len(text) - len(last)
+        if end < len(first) or not _is_at(first, text, 0) or not _is_at(last, text, end):
+            return False
+        at = len(first)
+        for word in self.words[1:-1]:
+            place = _find(word, text, at, end)
+            if place < 0:
+                return False
+            at = place + len(word)
+        return True
+
+
+@lru_cache(maxsize=4_096)
+def glob(pattern: str) -> Glob:
+    """The glob of a pattern."""
+    return Glob(tuple(pattern.split("*")))
+
+
+def _is_at(word: str, text: str, at: int) -> bool:
+    if "?" not in word:
+        return text.startswith(word, at)
+    return all(
+        letter in ("?", char) for letter, char in zip(word, text[at : at + len(word)], strict=True)
+    )
+
+
+def _find(word: str, text: str, start: int, end: int) -> int:
+    """The first place of `word` in text[start:end]; -1 if there is none."""
+    if "?" not in word:
+        return text.find(word, start, end)
+    if len(word) > end - start:
+        return -1
+    anything, places = 0, dict[str, int]()
+    for number, char in enumerate(word):
+        if char == "?":
+            anything |= 1 << number
+        else:
+            places[char] = places.get(char, 0) | 1 << number
+    whole, begun = 1 << (len(word) - 1), 0
+    for at in range(start, end):
+        # Bit n of `begun`: the n + 1 characters up to here match the first n + 1 of the word.
+        begun = (begun << 1 | 1) & (places.get(text[at], 0) | anything)
+        if begun & whole:
+            return at - len(word) + 1
+    return -1

@@ -1,0 +1,230 @@
+"""Members of groups, and holders of policies: links, the indexes of their other direction, and the
+deletions that prune both.
+
+    auth/members/<uid of the group>     <user>                    the user may be a member
+    auth/holders/<uid of the policy>    u/<user>, g/<group>       may have the policy attached
+
+A link in the record of its holder is the truth (entities.py).  An index may have rows too many, for
+example after a crash, but it lacks none: a row is written before the link, and again after it, with
+a fresh version.  A removal reads the row, removes the link, and then removes the row only if it
+still has that version; so it never takes the row of an addition that followed.  Readers check each
+row against the record.
+
+No verb reads more than the entities that it names and their links.  For this folder and api/.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from graveler import limits
+from graveler.auth import credentials, entities
+from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Link, Table, User
+from graveler.auth.keeper import Keeper, begun
+from graveler.kv.store import Place, Row, Store
+from graveler.records import ABSENT
+
+_VALUE: Final = b"\x01"
+_PRUNED_AT_ONCE: Final = 200  # rows of an index
+
+
+class Relation(NamedTuple):
+    """A kind of link, from a holder to a target."""
+
+    holders: Table[Any]
+    targets: Table[Any]
+    field: str  # of the holder's record
+    partitions: str  # of the index, before the uid
+    prefix: str  # of the keys of the index
+    count_max: int
+
+    def place(self, target: Entity, holder: str) -> Place:
+        """The row of the index."""
+        return self.partition(target), f"{self.prefix}{holder}".encode()
+
+    def partition(self, target: Entity) -> bytes:
+        return f"{self.partitions}/{target.uid}".encode()
+
+    def links(self, holder: Any) -> tuple[Link, ...]:
+        """The links of a holder, also such as lead nowhere."""
+        links: tuple[Link, ...] = getattr(holder, self.field)
+        return links
+
+
+MEMBER: Final = Relation(USERS, GROUPS, "groups", "auth/members", "", limits.user_groups_count_max)
+OF_USER: Final = Relation(
+    USERS, POLICIES, "policies", "auth/holders", "u/", limits.attached_policies_count_max
+)
+OF_GROUP: Final = OF_USER._replace(holders=GROUPS, prefix="g/")
+
+
+def add(keeper: Keeper, relation: Relation, holder: str, target: str) -> None:
+    """Link the two.  Again is no error.  Raises `NotFound` for one that does not exist, `Invalid`
+    if the holder has too many links, `OutcomeUnknown`.  4 requests; 3 if they are linked."""
+    rows = keeper.kv.get_many([relation.targets.place(target), relation.holders.place(holder)])
+    known = _live(relation.targets, target, rows)
+    _live(relation.holders, holder, rows)
+    link, place = Link(target, known.uid), relation.place(known, holder)
+
+    def linked(record: Any) -> Any:
+        links = entities.with_link(relation.field, relation.links(record), link, relation.count_max)
+        return replace(record, **{relation.field: links})
+
+    keeper.kv.set(*place, _VALUE, keeper.ids.stamp())
+    seen = rows[relation.holders.place(holder)]
+    entities.update(keeper, relation.holders, holder, linked, seen)
+    with begun("link"):
+        keeper.kv.set(*place, _VALUE, keeper.ids.stamp())
+
+
+def remove(keeper: Keeper, relation: Relation, holder: str, target: str) -> None:
+    """Unlink the two.  A link that does not exist is no error.  Raises `NotFound` for a holder or a
+    target that does not exist, `OutcomeUnknown`.  At most 4 requests."""
+    rows = keeper.kv.get_many([relation.targets.place(target), relation.holders.place(holder)])
+    known = _live(relation.targets, target, rows)
+    _live(relation.holders, holder, rows)
+    place = relation.place(known, holder)
+    row = keeper.kv.get(*place)
+    _unlink(keeper, relation, holder, known)
+    if row is not ABSENT:
+        with begun("removal of a link"):
+            keeper.kv.delete(place[0], [place[1]], [row.version])
+
+
+def targets(kv: Store, relation: Relation, holder: Any) -> list[Any]:
+    """The groups or policies of a holder that exist, by id.  One request; none without links."""
+    links = relation.links(holder)
+    rows = kv.get_many([relation.targets.place(link.id) for link in links]) if links else {}
+    return existing(relation, links, rows)
+
+
+def existing(relation: Relation, links: tuple[Link, ...], rows: Mapping[Place, Row]) -> list[Any]:
+    """What `links` lead to, among `rows`: a target with the uid of its link."""
+    records = []
+    for link in links:
+        record = relation.targets.read(link.id, rows.get(relation.targets.place(link.id), ABSENT))
+        if record is not ABSENT and record.uid == link.uid:
+            records.append(record)
+    return records
+
+
+def members(kv: Store, group: str, prefix: str, after: str, amount: int) -> Iterator[User]:
+    """The members of a group whose ids begin with `prefix` and sort after `after`, in order.
+
+    Raises `NotFound`.  1 request, and then 2 for each page: `amount` members first, then 1,000.
+    """
+    known = entities.get(kv, GROUPS, group)
+    return _members(kv, Link(group, known.uid), MEMBER.partition(known), (prefix, after), amount)
+
+
+def _members(
+    kv: Store, link: Link, partition: bytes, stretch: tuple[str, str], amount: int
+) -> Iterator[User]:
+    size = max(1, amount)
+    index = entities.rows(kv, partition, *stretch, size)
+    while names := [name for name, _row in islice(index, size)]:
+        rows = kv.get_many([USERS.place(name) for name in names])
+        for name in names:
+            user = USERS.read(name, rows.get(USERS.place(name), ABSENT))
+            if user is not ABSENT and link in user.groups:
+                yield user
+        size = limits.page_count_max
+
+
+# ---- deletions -----------------------------------------------------------------------------------
+
+
+def delete_user(keeper: Keeper, id: str) -> None:
+    """Delete a user: its links and keys, the rows of the indexes, then its record.
+
+    One swap ends all its rights, keys and sessions.  A retry continues.  Raises `NotFound`,
+    `OutcomeUnknown`.  At most 7 requests, and one for each group and each policy.
+    """
+    user = entities.get(keeper.kv, USERS, id)
+    rows = _index_rows(keeper, user, MEMBER, OF_USER)
+
+    def ended(record: User) -> User:
+        if record.uid != user.uid:
+            raise USERS.not_found(id)
+        return replace(record, groups=(), policies=(), keys=())
+
+    entities.update(keeper, USERS, id, ended)
+    with begun("deletion of a user"):
+        _remove_rows(keeper, rows)
+        credentials.erase(keeper, user.keys)
+        entities.delete(keeper, USERS, user)
+
+
+def delete_group(keeper: Keeper, id: str) -> None:
+    """Delete a group: the links of its members, its rows in the indexes, then its record.
+
+    A retry continues.  Raises `NotFound`, `OutcomeUnknown`.  4 requests; 2 more for each member
+    and each 200 of them; with policies one, and one for each.
+    """
+    group = entities.get(keeper.kv, GROUPS, id)
+    with begun("deletion of a group"):
+        _prune(keeper, (MEMBER,), group)
+        _remove_rows(keeper, _index_rows(keeper, group, OF_GROUP))
+        entities.delete(keeper, GROUPS, group)
+
+
+def delete_policy(keeper: Keeper, id: str) -> None:
+    """Delete a policy: the links of its holders, then its record.
+
+    A retry continues.  Raises `NotFound`, `OutcomeUnknown`.  4 requests; 2 more for each holder,
+    and one for each 200 of them.
+    """
+    policy = entities.get(keeper.kv, POLICIES, id)
+    with begun("deletion of a policy"):
+        _prune(keeper, (OF_USER, OF_GROUP), policy)
+        entities.delete(keeper, POLICIES, policy)
+
+
+def _prune(keeper: Keeper, relations: tuple[Relation, ...], target: Entity) -> None:
+    """Remove all links to a target, and its index.  Each round reads the index from its start, and
+    removes what it read, so it ends."""
+    partition = relations[0].partition(target)
+    while rows := keeper.kv.scan(partition, b"", b"", _PRUNED_AT_ONCE).rows:
+        for key, _row in rows:
+            for relation in relations:
+                name = key.decode()
+                if name.startswith(relation.prefix):
+                    _unlink(keeper, relation, name.removeprefix(relation.prefix), target)
+        keeper.kv.delete(partition, [key for key, _row in rows])
+
+
+def _index_rows(keeper: Keeper, holder: Any, *relations: Relation) -> Mapping[Place, Row]:
+    """The rows that a holder has in indexes.  One request; none without links."""
+    places = [
+        (f"{relation.partitions}/{link.uid}".encode(), f"{relation.prefix}{holder.id}".encode())
+        for relation in relations
+        for link in relation.links(holder)
+    ]
+    return keeper.kv.get_many(places) if places else {}
+
+
+def _remove_rows(keeper: Keeper, rows: Mapping[Place, Row]) -> None:
+    """Remove rows of indexes.  The removals name versions: a late duplicate takes no row of a later
+    holder with the same id."""
+    for (partition, key), row in rows.items():
+        keeper.kv.delete(partition, [key], [row.version])
+
+
+def _unlink(keeper: Keeper, relation: Relation, holder: str, target: Entity) -> None:
+    link = Link(target.id, target.uid)
+
+    def unlinked(record: Any) -> Any:
+        links = entities.without_link(relation.links(record), link)
+        return replace(record, **{relation.field: links})
+
+    row = keeper.kv.get(*relation.holders.place(holder))
+    if relation.holders.read(holder, row) is not ABSENT:  # the index may have a row too many
+        entities.update(keeper, relation.holders, holder, unlinked, row)
+
+
+def _live(table: Table[Any], id: str, rows: Mapping[Place, Row]) -> Any:
+    record = table.read(id, rows.get(table.place(id), ABSENT))
+    if record is ABSENT:
+        raise table.not_found(id)
+    return record

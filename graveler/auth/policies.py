@@ -1,0 +1,158 @@
+"""Policies, and the decision whether a caller may do something.
+
+A policy is a list of statements.  A statement allows or denies actions on resources, perhaps under
+a condition.
+
+    decide:   a matching deny, or a policy that cannot be read      denied
+              else a matching allow                                 allowed
+              else                                                  denied
+
+A statement matches if it names the action (actions.py), one of its patterns has the resource
+(arns.py), and its condition holds (conditions.py).  If the condition cannot be evaluated, a deny
+matches and an allow does not.
+
+Pure.  The time of a decision grows with the number of statements that name the action.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from graveler import limits
+from graveler.auth import actions, arns, conditions
+from graveler.auth.arns import Pattern
+from graveler.auth.conditions import Node, Truth
+from graveler.auth.permissions import Permission
+from graveler.errors import Invalid
+
+_EFFECTS: Final = ("allow", "deny")
+_FIELDS: Final = ("effect", "action", "resource")
+
+
+class Statement(NamedTuple):
+    """A statement, read for one user."""
+
+    denies: bool
+    actions: frozenset[str]
+    resources: tuple[Pattern, ...]
+    condition: Node
+
+    def matches(self, resource: str, address: str) -> bool:
+        """Whether the statement applies to a request that it names the action of."""
+        if not any(pattern.matches(resource) for pattern in self.resources):
+            return False
+        truth = self.condition.truth(address)
+        return truth is Truth.HOLDS or (self.denies and truth is Truth.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the policies of one user say together.
+
+    `unreadable`: ids of policies that could not be read; with one of them everything is denied.
+    `conditional`: the address of the caller matters.
+    """
+
+    statements: tuple[Statement, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    conditional: bool = False
+    _by_action: dict[str, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
+
+    def allow(self, permission: Permission, address: str) -> bool:
+        """Whether the user has the permission, from `address`; empty: the address is not known."""
+        if self.unreadable:
+            return False
+        for statement in self._of(permission.action):
+            if statement.matches(permission.resource, address):
+                return not statement.denies  # denies come first; after them one allow is enough
+        return False
+
+    def _of(self, action: str) -> tuple[Statement, ...]:
+        statements = self._by_action.get(action)
+        if statements is None:
+            named = [each for each in self.statements if action in each.actions]
+            statements = tuple(sorted(named, key=lambda statement: not statement.denies))
+            self._by_action[action] = statements
+        return statements
+
+
+def rights(user: str, documents: Mapping[str, Sequence[Any]]) -> Rights:
+    """What policies, by id, say for `user`.  `documents`: their statements, as stored."""
+    statements: list[Statement] = []
+    unreadable: list[str] = []
+    for policy, document in documents.items():
+        try:
+            statements += read(document, user, stored=True)
+        except Invalid:
+            unreadable.append(policy)
+    conditional = any(statement.condition.parts for statement in statements)
+    return Rights(tuple(statements), tuple(unreadable), conditional)
+
+
+def missing(held: Rights, needed: Iterable[Permission], address: str) -> tuple[Permission, ...]:
+    """The permissions of `needed` that are not held."""
+    return tuple(each for each in needed if not held.allow(each, address))
+
+
+def check(document: Sequence[Any]) -> None:
+    """Raises `Invalid` for statements that may not be stored: malformed, too long, too many, or
+    with an action, an operator or a field that does not exist."""
+    if not 1 <= len(document) <= limits.policy_statements_count_max:
+        raise Invalid(
+            f"policy invalid: it must have 1 to {limits.policy_statements_count_max} statements"
+        )
+    if len(json.dumps(document).encode()) > limits.policy_length_bytes_max:
+        raise Invalid(
+            f"policy invalid: it must have at most {limits.policy_length_bytes_max} bytes"
+        )
+    read(document, "")
+
+
+def read(document: Any, user: str, *, stored: bool = False) -> list[Statement]:
+    """The statements of a document, for one user.  Raises `Invalid`."""
+    if not isinstance(document, list | tuple):
+        raise Invalid("policy invalid: it must be a list of statements")
+    return [_statement(each, user, stored) for each in document]
+
+
+def _statement(text: Any, user: str, stored: bool) -> Statement:
+    if not isinstance(text, dict) or any(name not in text for name in _FIELDS):
+        raise Invalid(f"statement invalid: it must have {', '.join(_FIELDS)}")
+    if text["effect"] not in _EFFECTS:
+        raise Invalid("statement invalid: its effect must be allow or deny")
+    condition = text.get("condition")
+    return Statement(
+        text["effect"] == "deny",
+        _actions(text["action"], stored),
+        tuple(arns.pattern(each, user) for each in resources(text["resource"])),
+        conditions.ALWAYS if condition is None else conditions.parse(condition, stored=stored),
+    )
+
+
+def _actions(texts: Any, stored: bool) -> frozenset[str]:
+    if not isinstance(texts, list) or not texts:
+        raise Invalid("statement invalid: action must be a list of actions")
+    covered: set[str] = set()
+    for text in texts:
+        names = actions.named(text) if isinstance(text, str) else frozenset()
+        if not names and not stored:
+            raise Invalid(f"statement invalid: no such action: action={str(text)[:100]!r}")
+        covered |= names
+    return frozenset(covered)
+
+
+def resources(text: Any) -> list[str]:
+    """The resources of a statement: one, or a list of them as JSON in the text.  Raises
+    `Invalid`."""
+    if not isinstance(text, str):
+        raise Invalid("statement invalid: resource must be a text")
+    if not text.startswith("["):
+        return [text]
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid("statement invalid: resource must be one, or a JSON list of them") from error
+    if not listed or not all(isinstance(each, str) for each in listed):
+        raise Invalid("statement invalid: a list of resources must have at least one, all texts")
+    return list(listed)

@@ -1,0 +1,172 @@
+"""Every operation, tried by callers with too few rights, with just enough, and with the rights of
+another repository.  The cases are made from the declarations, so no operation is left out."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN
+from graveler.api.operations import OPERATIONS
+from graveler.auth import credentials, directory, links
+from graveler.auth.actions import ACTIONS
+from graveler.auth.links import OF_USER
+from graveler.auth.permissions import Permission
+from tests.api.samples import ALL, Sample
+from tests.api.serving import Client, Reply, Served, basic
+
+NEEDED = {each.name: {one.action for one in each.permissions} for each in OPERATIONS}
+EXEMPT = OPEN | FOR_EVERY_CALLER | BY_ITEM
+CLOSED = [(name, one) for name, one in ALL if name not in EXEMPT]
+MISSING = re.compile(r"permission missing: (\S+) on (.+)")
+ONCE = ("createRepository", "createUser", "createGroup", "createPolicy", "setupCommPrefs")
+SEE = "fs:ReadRepository"
+
+
+@dataclass(frozen=True)
+class Somebody:
+    """A user whose one policy the test writes."""
+
+    live: Served
+    name: str
+    client: Client
+
+    def may(self, *permissions: Permission, deny: tuple[Permission, ...] = ()) -> None:
+        """From now on, this and nothing else."""
+        statement: list[Any] = [_statement("allow", each) for each in permissions]
+        statement += [_statement("deny", each) for each in deny]
+        nothing = _statement("deny", Permission("*", "*"))
+        auth = self.live.service.auth
+        directory.update_policy(auth.keeper, self.name, statement or [nothing])
+        auth.access.forget()
+
+    def send(self, one: Sample) -> Reply:
+        return self.client.send(one.method, one.path, one.query, body=one.body)
+
+
+def _statement(effect: str, permission: Permission) -> dict[str, Any]:
+    return {"effect": effect, "action": [permission.action], "resource": permission.resource}
+
+
+@pytest.fixture(scope="module")
+def somebody(live: Served) -> Iterator[Somebody]:
+    keeper = live.service.auth.keeper
+    directory.create_user(keeper, "somebody")
+    directory.create_policy(keeper, "somebody", [_statement("deny", Permission("*", "*"))])
+    links.add(keeper, OF_USER, "somebody", "somebody")
+    key, _ = credentials.create(keeper, "somebody")
+    header = basic(key.access_key_id, key.secret_access_key)
+    yield Somebody(live, "somebody", replace(live.client, authorization=header))
+
+
+def _placed(live: Served, one: Sample) -> Sample:
+    """The request in a repository of its own."""
+    if not one.path.startswith("/repositories/"):
+        return one
+    return replace(one, path=one.path.replace("/sample", "/" + live.fresh_repository(), 1))
+
+
+def _repository(one: Sample) -> str:
+    return one.path.split("/")[2] if one.path.startswith("/repositories/") else ""
+
+
+def _see(repository: str) -> Permission:
+    return Permission(SEE, f"arn:lakefs:fs:::repository/{repository}")
+
+
+def needed(somebody: Somebody, one: Sample) -> tuple[list[Permission], Reply]:
+    """What a caller is asked for, one permission after the other, until it is let in."""
+    held: list[Permission] = []
+    repository = _repository(one)
+    seen = [_see(repository)] if repository else []
+    for _ in range(10):
+        somebody.may(*held, *seen)
+        reply = somebody.send(one)
+        if one.method == "HEAD" and reply.status == 403:
+            reply = somebody.send(replace(one, method="GET"))  # which says what is missing
+        missing = MISSING.fullmatch(reply.message) if reply.status == 403 else None
+        if missing is None:
+            return held, reply
+        permission = Permission(missing[1], missing[2])
+        assert permission not in held
+        held.append(permission)
+    raise AssertionError(f"always something else is missing: {held}")
+
+
+def test_the_exempt_operations_are_exactly_these() -> None:
+    assert {"postStatsEvents", "getCurrentUser", "mayI"} == FOR_EVERY_CALLER
+    for name, actions in NEEDED.items():
+        assert bool(actions) is (name not in OPEN | FOR_EVERY_CALLER), name
+        assert actions <= ACTIONS, name
+
+
+@pytest.mark.parametrize(("operation", "one"), CLOSED, ids=[name for name, _ in CLOSED])
+def test_an_operation_needs_each_of_its_permissions_and_nothing_else(
+    live: Served, somebody: Somebody, operation: str, one: Sample
+) -> None:
+    mine, of_administrator = _placed(live, one), _placed(live, one)
+    held, reply = needed(somebody, mine)
+    assert {each.action for each in held} | {SEE} == NEEDED[operation] | {SEE}
+    expected = live.client.send(
+        of_administrator.method, of_administrator.path, of_administrator.query,
+        body=of_administrator.body,
+    )  # fmt: skip
+    if operation not in ONCE:
+        assert reply.status == expected.status, (reply.body, expected.body)
+    assert reply.status not in (401, 500)
+
+
+@pytest.mark.parametrize(("operation", "one"), CLOSED, ids=[name for name, _ in CLOSED])
+def test_the_rights_of_another_repository_are_no_rights(
+    live: Served, somebody: Somebody, operation: str, one: Sample
+) -> None:
+    repository = _repository(one)
+    if not repository:
+        return
+    other, mine = _placed(live, one), _placed(live, one)
+    held, _ = needed(somebody, other)
+    somebody.may(*held, _see(_repository(other)))
+    if {each.resource for each in held} <= {"*"} and held:
+        return  # the permission is for no repository
+    reply = somebody.send(mine)
+    assert reply.status == 404
+    if one.method != "HEAD":
+        assert reply.message == "repository not found"
+
+
+def test_what_may_not_be_seen_is_not_there(live: Served, somebody: Somebody) -> None:
+    """Whether it exists or not; and listings leave it out."""
+    hidden, shown = live.fresh_repository(), live.fresh_repository()
+    somebody.may(_see(shown), Permission("fs:ListRepositories", "*"))
+    replies = [somebody.client.send("GET", f"/repositories/{name}") for name in (hidden, "nosuch")]
+    assert [reply.status for reply in replies] == [404, 404]
+    assert replies[0].body == replies[1].body
+    assert somebody.client.send("GET", f"/repositories/{shown}").status == 200
+    reply = somebody.client.send("DELETE", f"/repositories/{shown}")
+    assert (reply.status, reply.message) == (
+        403,
+        f"permission missing: fs:DeleteRepository on arn:lakefs:fs:::repository/{shown}",
+    )
+    listed = somebody.client.send("GET", "/repositories", {"amount": "1000"}).json
+    assert [each["id"] for each in listed["results"]] == [shown]
+    assert not listed["pagination"]["has_more"]
+
+
+def test_a_caller_learns_what_it_may_do(live: Served, somebody: Somebody) -> None:
+    somebody.may(Permission("fs:Read*", "arn:lakefs:fs:::repository/a/*"))
+    pairs = [
+        {"action": "fs:ReadObject", "resource": "arn:lakefs:fs:::repository/a/object/x"},
+        {"action": "fs:ReadObject", "resource": "arn:lakefs:fs:::repository/b/object/x"},
+        {"action": "fs:WriteObject", "resource": "arn:lakefs:fs:::repository/a/object/x"},
+    ]
+    reply = somebody.client.send("POST", "/auth/may-i", body={"pairs": pairs})
+    assert reply.status == 200, reply.body
+    rights = reply.json["results"]
+    assert [each["allowed"] for each in rights] == [True, False, False]
+    assert [(each["action"], each["resource"]) for each in rights] == [
+        (pair["action"], pair["resource"]) for pair in pairs
+    ]
+    for bad in ([], pairs * 17, [{"action": "fs:Fly", "resource": "*"}]):
+        assert somebody.client.send("POST", "/auth/may-i", body={"pairs": bad}).status == 400

@@ -1,0 +1,290 @@
+"""What a process knows about callers: how old it is, what it costs, and what it decides."""
+
+from contextlib import suppress
+
+import pytest
+
+from graveler import limits, wire
+from graveler.auth import accounts, builtin, credentials, directory, entities, links
+from graveler.auth.access import Access, effective
+from graveler.auth.authenticator import Authenticator, Caller
+from graveler.auth.builtin import ADMINS
+from graveler.auth.credentials import NewCredential
+from graveler.auth.entities import GROUPS, POLICIES, USERS
+from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
+from graveler.auth.permissions import Permission
+from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
+from graveler.kv.counter import ObservedStore
+from graveler.records import ABSENT
+from graveler.requests import Counts
+from graveler.testing.faults import FaultyStore, nth
+from tests.auth.bench import FAULTS, READS, SECRET, Lake
+from tests.auth.test_accounts import GIVEN, basic
+
+LAKE = "arn:lakefs:fs:::repository/lake"
+READ, WRITE = Permission("fs:ReadObject", LAKE + "/object/a"), Permission("fs:WriteObject", LAKE)
+OTHER = NewCredential("AKIAOTHER", "another secret of some length: 32 and more")
+
+
+class Process:
+    """A process over a lake, whose requests are counted."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.counts = Counts()
+        self.auth = Authenticator(lake.keeper(ObservedStore(lake.kv, self.counts)), SECRET)
+
+    def caller(self, given: NewCredential) -> Caller:
+        return self.auth.identify(basic(given), "", lambda: "10.0.0.1")
+
+    def accepts(self, given: NewCredential) -> bool:
+        with suppress(Unauthenticated):
+            self.caller(given)
+            return True
+        return False
+
+    def may(self, given: NewCredential, permission: Permission) -> bool:
+        with suppress(Refused):
+            self.auth.authorize(self.caller(given), (permission,))
+            return True
+        return False
+
+
+def test_rights_cost_three_requests_then_none_and_one_when_they_are_old() -> None:
+    lake, counts = Lake(), Counts()
+    access = Access(ObservedStore(lake.kv, counts), lake.clock)
+    for requests, seconds in ((3, 0), (3, 0), (4, limits.access_seconds_max), (4, 0)):
+        lake.clock.sleep(seconds)
+        view = access.view("ann")
+        assert view.user is not ABSENT and view.rights.allow(READ, "")
+        assert counts.total() == requests
+    access.forget()
+    access.view("ann")
+    assert counts.total() == 7
+
+
+def test_a_refresh_without_a_change_keeps_the_rights_as_they_are() -> None:
+    lake = Lake()
+    access = Access(lake.kv, lake.clock)
+    first = access.view("ann").rights
+    lake.clock.sleep(limits.access_seconds_max)
+    assert access.view("ann").rights is first
+    directory.update_policy(lake.keeper(), "own", READS * 2)
+    lake.clock.sleep(limits.access_seconds_max)
+    assert len(access.view("ann").rights.statements) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda k: links.remove(k, MEMBER, "ann", "team"),
+        lambda k: links.remove(k, OF_GROUP, "team", "reads"),
+        lambda k: links.delete_group(k, "team"),
+        lambda k: links.delete_policy(k, "reads"),
+        lambda k: directory.update_policy(
+            k, "reads", [{"effect": "deny", "action": ["fs:*"], "resource": "*"}]
+        ),
+        lambda k: links.delete_user(k, "ann"),
+    ],
+)
+def test_a_change_elsewhere_takes_effect_within_seconds_and_here_at_once(change: object) -> None:
+    lake = Lake()
+    links.remove(lake.keeper(), OF_USER, "ann", "own")
+    key, _ = credentials.create(lake.keeper(), "ann")
+    here, there = Process(lake), Process(lake)
+    assert here.may(key, READ) and there.may(key, READ)
+    change(lake.keeper())  # type: ignore[operator]
+    here.auth.access.forget()
+
+    def may(process: Process) -> bool:
+        with suppress(Unauthenticated):
+            return process.may(key, READ)
+        return False
+
+    assert not may(here) and may(there)
+    lake.clock.sleep(limits.access_seconds_max)
+    assert not may(there)
+    assert limits.access_seconds_max < 5
+
+
+def test_a_user_may_have_several_keys_and_each_ends_alone() -> None:
+    lake = Lake()
+    process = Process(lake)
+    one, _ = credentials.create(lake.keeper(), "ann")
+    two, _ = credentials.create(lake.keeper(), "ann")
+    assert process.accepts(one) and process.accepts(two)
+    session = process.auth.login(one.access_key_id, one.secret_access_key).token
+    assert process.auth.identify(b"", session).user == "ann"
+    credentials.delete(lake.keeper(), "ann", one.access_key_id)
+    process.auth.access.forget()
+    assert not process.accepts(one) and process.accepts(two)
+    with pytest.raises(Unauthenticated):
+        process.auth.identify(b"", session)
+
+
+def test_a_key_made_elsewhere_is_accepted_at_once() -> None:
+    lake = Lake()
+    process = Process(lake)
+    first, _ = credentials.create(lake.keeper(), "ann")
+    assert process.accepts(first)
+    second, _ = credentials.create(lake.keeper(), "ann")
+    assert process.accepts(second)
+
+
+def test_a_request_with_a_known_header_costs_no_request() -> None:
+    lake = Lake()
+    key, _ = credentials.create(lake.keeper(), "ann")
+    process = Process(lake)
+    assert process.may(key, READ)
+    assert process.counts.total() == 4  # the key, and three for the rights
+    for _ in range(10):
+        assert process.may(key, READ) and not process.may(key, WRITE)
+    assert process.counts.total() == 4
+
+
+def test_a_denied_caller_learns_what_is_missing_but_not_what_it_may_not_see() -> None:
+    lake = Lake()
+    key, _ = credentials.create(lake.keeper(), "ann")
+    stranger, _ = credentials.create(lake.keeper(), "bob")
+    process = Process(lake)
+    with pytest.raises(Refused, match="permission missing: fs:WriteObject on " + LAKE):
+        process.auth.authorize(process.caller(key), (READ, WRITE), "lake")
+    with pytest.raises(NotFound, match="repository not found"):
+        process.auth.authorize(process.caller(stranger), (READ,), "lake")
+    with pytest.raises(Refused):
+        process.auth.authorize(process.caller(stranger), (Permission("auth:ListUsers", "*"),))
+    process.auth.authorize(process.caller(stranger), ())
+
+
+def test_the_address_of_the_caller_counts_for_conditions() -> None:
+    lake = Lake()
+    inside = {"IpAddress": {"SourceIp": ["10.0.0.0/8"]}}
+    directory.update_policy(lake.keeper(), "own", [{**READS[0], "condition": inside}])
+    links.remove(lake.keeper(), MEMBER, "ann", "team")
+    key, _ = credentials.create(lake.keeper(), "ann")
+    auth = Process(lake).auth
+    for address, allowed in (("10.0.0.1", True), ("11.0.0.1", False), ("", False)):
+        caller = auth.identify(basic(key), "", lambda address=address: address)  # type: ignore[misc]
+        assert bool(caller.lacks((READ,))) is not allowed
+
+
+# ---- the administrator ---------------------------------------------------------------------------
+
+
+def old_store() -> Lake:
+    """A store that an earlier release wrote: the administrator's row is all there is."""
+    lake = Lake()
+    lake.kv._partitions.clear()
+    account = accounts._account(lake.keeper(), "root", "r@x", GIVEN)
+    lake.kv.set(
+        accounts.PARTITION, accounts.ADMINISTRATOR, accounts._encode(account), lake.ids.stamp()
+    )
+    return lake
+
+
+def check_settled(lake: Lake, key_id: str) -> None:
+    user = entities.get(lake.kv, USERS, "root")
+    assert [group.id for group in links.targets(lake.kv, MEMBER, user)] == [ADMINS]
+    assert [each.id for each in links.members(lake.kv, ADMINS, "", "", 10)] == ["root"]
+    names = {policy.id for policy in effective(lake.kv, user)}
+    assert names == set(builtin.GROUPS[ADMINS])
+    assert [key.id for key in user.keys] == [key_id]
+    groups = [group.id for group in entities.listed(lake.kv, GROUPS, "", "", 50)]
+    policies = [policy.id for policy in entities.listed(lake.kv, POLICIES, "", "", 50)]
+    assert (groups, policies) == (sorted(builtin.GROUPS), sorted(builtin.POLICIES))
+    account = accounts.find(lake.kv)
+    assert account is not ABSENT and account.settled
+
+
+def test_the_administrator_of_an_earlier_release_becomes_a_user_at_its_first_request() -> None:
+    lake = old_store()
+    process = Process(lake)
+    assert process.may(GIVEN, Permission("auth:CreateUser", "arn:lakefs:auth:::user/x"))
+    assert process.caller(GIVEN).email == "r@x"
+    check_settled(lake, GIVEN.access_key_id)
+
+
+def test_a_session_of_an_earlier_release_goes_on() -> None:
+    lake = old_store()
+    token = Process(lake).auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token
+    raw = lake.kv._partitions.pop(accounts.PARTITION)
+    lake.kv._partitions.clear()
+    lake.kv._partitions[accounts.PARTITION] = raw
+    key = (accounts.PARTITION, accounts.ADMINISTRATOR)
+    row = lake.kv.get(*key)
+    assert row is not ABSENT
+    pairs = {n: v for n, v in wire.decode_pairs(row.value).items() if n != "settled"}
+    lake.kv.set(*key, wire.encode_pairs(pairs), lake.ids.stamp())
+    assert Process(lake).auth.identify(b"", token).user == "root"
+    check_settled(lake, GIVEN.access_key_id)
+
+
+def test_settling_goes_on_wherever_it_was_broken_off() -> None:
+    lake, counts = old_store(), Counts()
+    account = accounts.find(lake.kv)
+    assert account is not ABSENT
+    accounts.settle(lake.keeper(ObservedStore(lake.kv, counts)), account)
+    for number in range(1, counts.total() + 1):
+        for fault in FAULTS:
+            lake = old_store()
+            store = FaultyStore(lake.kv, nth({number: fault}))
+            with suppress(Unavailable, OutcomeUnknown):
+                accounts.settle(lake.keeper(store), account)
+            assert Process(lake).accepts(GIVEN)
+            assert Process(lake).auth.account() is not ABSENT  # which settles it at the latest
+            check_settled(lake, GIVEN.access_key_id)
+            store.land()
+            assert Process(lake).accepts(GIVEN)
+            check_settled(lake, GIVEN.access_key_id)
+
+
+def test_settling_costs_what_it_states() -> None:
+    lake = old_store()
+    account = accounts.find(lake.kv)
+    assert account is not ABSENT
+    assert lake.requests(lambda keeper: accounts.settle(keeper, account)) == 18
+    assert lake.requests(lambda keeper: accounts.settle(keeper, account)) == 4  # by another
+    settled = accounts.find(lake.kv)
+    assert settled is not ABSENT
+    assert lake.requests(lambda keeper: accounts.settle(keeper, settled)) == 0
+
+
+def test_a_reset_gives_a_locked_out_administrator_its_rights_back() -> None:
+    lake = old_store()
+    process = Process(lake)
+    assert process.accepts(GIVEN)
+    extra, _ = credentials.create(lake.keeper(), "root")
+    links.delete_group(lake.keeper(), ADMINS)
+    links.delete_policy(lake.keeper(), "AuthFullAccess")
+    links.delete_user(lake.keeper(), "root")
+    accounts.reset(lake.keeper(), OTHER)
+    check_settled(lake, OTHER.access_key_id)
+    process = Process(lake)
+    assert process.accepts(OTHER) and not process.accepts(GIVEN) and not process.accepts(extra)
+
+
+def test_a_deleted_administrator_is_not_brought_back_by_a_late_settling() -> None:
+    lake = old_store()
+    account = accounts.find(lake.kv)
+    assert account is not ABSENT
+    accounts.settle(lake.keeper(), account)
+    fresh, _ = credentials.create(lake.keeper(), "root")
+    credentials.delete(lake.keeper(), "root", GIVEN.access_key_id)
+    accounts.settle(lake.keeper(), account)  # by a process that read the row before
+    process = Process(lake)
+    assert process.accepts(fresh) and not process.accepts(GIVEN)
+    links.delete_user(lake.keeper(), "root")
+    accounts.settle(lake.keeper(), account)
+    with pytest.raises(NotFound):
+        entities.get(lake.kv, USERS, "root")
+
+
+def test_the_administrator_is_asked_for_a_key_that_is_valid() -> None:
+    lake = old_store()
+    keeper = lake.keeper()
+    assert accounts.accepts(keeper, GIVEN) and not accounts.accepts(keeper, OTHER)
+    assert Process(lake).accepts(GIVEN)
+    assert accounts.accepts(keeper, GIVEN) and not accounts.accepts(keeper, OTHER)
+    credentials.delete(keeper, "root", GIVEN.access_key_id)
+    assert not accounts.accepts(keeper, GIVEN)
+    lake.kv._partitions.clear()
+    assert not accounts.accepts(keeper, GIVEN)

@@ -1,0 +1,77 @@
+"""Globs match what they say, and take no longer for hostile patterns."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from graveler.auth import globs
+from graveler.auth.globs import glob
+from tests.auth import naive
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("", [""], ["a"]),
+        ("*", ["", "a", "a/b"], []),
+        ("a", ["a"], ["", "aa", "A"]),
+        ("a*", ["a", "ab"], ["", "ba"]),
+        ("*a", ["a", "ba"], ["", "ab"]),
+        ("a*a", ["aa", "aba"], ["a"]),
+        ("?", ["a", "é", "\U0001f600"], ["", "ab"]),
+        ("a?c*", ["abc", "a?cd"], ["ac", "abd"]),
+        ("*a?b*a*", ["axba", "zaabaa"], ["aba", "axb"]),
+        ("[ab]", ["[ab]"], ["a"]),
+        ("a.c", ["a.c"], ["abc"]),
+        ("*??", ["ab", "abc"], ["a"]),
+    ],
+)
+def test_a_glob_matches(pattern: str, matching: list[str], others: list[str]) -> None:
+    assert all(glob(pattern).matches(text) for text in matching)
+    assert not any(glob(pattern).matches(text) for text in others)
+
+
+def test_random_globs_match_as_by_trying_everything() -> None:
+    seed = random.randrange(1 << 32)
+    print(f"{seed=}")
+    chance = random.Random(seed)
+    hits = 0
+    for _ in range(20_000):
+        pattern = "".join(chance.choices("ab*?", k=chance.randint(0, 8)))
+        text = "".join(chance.choices("ab", k=chance.randint(0, 8)))
+        hits += (found := glob(pattern).matches(text))
+        assert found is naive.like(pattern, text), (pattern, text)
+    assert hits > 1_000
+
+
+def hostile() -> Iterator[tuple[str, str]]:
+    """Patterns on which a matcher that tries again takes quadratic or exponential time."""
+    text = "a" * 1_300
+    for word in ("a", "?", "a?", "aa?b", "?" * 50 + "b", "a" * 600 + "?b"):
+        for count in (1, 10, 1_000):
+            yield "*" + (word + "*") * count, text
+            yield "*" + (word + "*") * count + "b", text
+    yield "a*" * 5_000, text
+    yield "*" * 10_000, text
+
+
+def test_a_text_is_read_once_whatever_the_pattern() -> None:
+    for pattern, text in hostile():
+        read = _characters(pattern, text)
+        assert read <= len(text), (pattern[:40], read)
+
+
+def _characters(pattern: str, text: str) -> int:
+    """How many characters of `text` the search for words with `?` reads."""
+
+    class Counted(str):
+        reads = 0
+
+        def __getitem__(self, at: object) -> str:
+            if isinstance(at, int):
+                Counted.reads += 1
+            return str.__getitem__(self, at)  # type: ignore[index]
+
+    globs.glob(pattern).matches(Counted(text))
+    return Counted.reads
