@@ -16,10 +16,14 @@ from graveler.engine.jobs.overview import BATCH, FIRST, JobPlace, JobQuery, JobV
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
-from graveler.jobs.orders import COLLECT, LAND
+from graveler.jobs.orders import COLLECT, LAND, PREPARE
 from graveler.records import Job as JobRecord
 
-_SHOWN: Final = {COLLECT: "collection", LAND: "landing"}  # other kinds have their own names
+_SHOWN: Final = {
+    COLLECT: "collection",
+    LAND: "landing",
+    PREPARE: "preparation",
+}  # other kinds have their own names
 _STORED: Final = {shown: stored for stored, shown in _SHOWN.items()}
 _DIGITS_MAX: Final = 19
 _JOBS: Final = REPO + "/jobs"
@@ -41,7 +45,7 @@ class JobProgress(Shape, frozen=True):
     """How much is done, and how fast."""
 
     done: Integer
-    unit: Annotated[str, Meta(description="objects or rows")]
+    unit: Annotated[str, Meta(description="objects, rows or commits")]
     per_second: float
 
 

@@ -61,7 +61,8 @@ class JobView(NamedTuple):
     def is_cancellable(self) -> bool:
         """Whether the job can be cancelled now."""
         is_open = self.job.state is JobState.RUNNING and self.state is not State.EXPIRED
-        return is_open and self.job.kind != BATCH and not self.order.handed.job
+        never = (BATCH, *record.NEVER_CANCELLED)
+        return is_open and self.job.kind not in never and not self.order.handed.job
 
     @property
     def progress(self) -> Progress | None:

@@ -27,6 +27,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits.seal import Once
+from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
     Code,
@@ -43,6 +44,7 @@ from graveler.refs.jobs import record
 
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # the kind of jobs that a cluster runs: no worker claims them
+NEVER_CANCELLED: Final = (JOB_KIND,)  # what such a job has begun to tell others cannot be stopped
 _BODY, _SINCE, _TOLD, _RESULT = "body", "since", "told", "result"
 _KIND, _CODE, _FIELDS = "error_kind", "error_code", "error_fields"
 _WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
@@ -300,10 +302,13 @@ def cancel_any(repo: OpenRepository, job_id: str) -> None:
     """Cancel a job of any kind that has not begun to land: it lands nothing, now or later.
 
     Whoever waits for its result gets a `Conflict`.  Idempotent.  Errors: `NotFound`; `Conflict` if
-    the job is landing, has completed, or waits for a bulk job, which can be cancelled itself;
+    the job is landing, has completed, is of a kind that cannot be cancelled (`NEVER_CANCELLED`), or
+    waits for a bulk job, which can be cancelled itself;
     `Unavailable`.  Cost: 6 KV requests.
     """
     job = status(repo, job_id)
+    if job.kind in NEVER_CANCELLED:
+        raise Conflict(f"{job.kind} cannot be cancelled: id={job.id}")
     waits_for = ordered(repo, job.id).handed.job
     if waits_for:
         raise Conflict(f"job waits for a bulk job; cancel that one: id={job.id} job={waits_for}")

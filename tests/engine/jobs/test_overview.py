@@ -136,6 +136,11 @@ def test_progress_with_its_rate(timed: Lake) -> None:
     shown = _view(timed, JobId("g")).progress
     assert shown is not None and shown[:2] == (7, "rows")
     assert _view(timed, _begin(timed, "c", "commit")).progress is None
+    restore = _begin(timed, "r", "restore")
+    Heartbeat(repo, restore).land(5)
+    shown = _view(timed, restore).progress
+    assert shown is not None and shown[:2] == (5, "commits")
+    assert _view(timed, restore).state is State.RUNNING
 
 
 def _view(lake: Lake, job: JobId) -> JobView:
@@ -205,6 +210,14 @@ def test_a_job_that_lands_or_has_ended_is_not_cancelled(busy: Lake) -> None:
         assert record.status(busy.opened, id) == before
     with pytest.raises(NotFound):
         record.cancel_any(busy.opened, "none")
+
+
+def test_hooks_are_not_cancelled(timed: Lake) -> None:
+    job = _begin(timed, "h", "hooks")
+    assert not _view(timed, job).is_cancellable
+    with pytest.raises(Conflict, match="hooks"):
+        record.cancel_any(timed.opened, job)
+    assert record.status(timed.opened, job).state is JobState.RUNNING
 
 
 def test_a_commit_that_waits_for_a_bulk_job_is_not_cancelled(timed: Lake) -> None:
