@@ -1,5 +1,5 @@
-"""Paths outside the API: the page at `/`, health, the OpenAPI document, logout, presigned bytes,
-metrics.
+"""Paths outside the API: the page at `/`, health, the OpenAPI document, its page `/docs`, logout,
+presigned bytes, metrics.
 
 Metrics need credentials.  The other paths need none: they reveal nothing, or carry their own
 signature.  `OPEN_PATHS` is the exact list.
@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from graveler.api import cookies, errors
+from graveler.api import cookies, errors, reference_page
 from graveler.api.answers import HTML, JSON, PLAIN, Answer
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Disconnected, Receive
@@ -24,12 +24,15 @@ from graveler.block.signature import PRESIGNED_PATH
 from graveler.errors import Invalid
 
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
+DOCUMENT_PATH: Final = "/openapi.json"
+REFERENCE_PATH: Final = "/docs"
 OPEN_PATHS: Final = (
     "/",
     "/_health",
     READY_PATH,
     "/healthcheck",
-    "/openapi.json",
+    DOCUMENT_PATH,
+    REFERENCE_PATH,
     "/logout",
     PRESIGNED_PATH,
 )
@@ -41,6 +44,8 @@ _NOT_IMPLEMENTED: Final = Answer(501, (*PLAIN, _NOSNIFF), b"Not Implemented\n")
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;"
     "color:#222;background:#fff}code{background:#eee;padding:.1em .3em}"
+    "table{border-collapse:collapse;margin:.5em 0}td,th{border:1px solid #8888;padding:.1em .5em;"
+    "text-align:left;vertical-align:top}details{margin:.3em 0}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#333}"
     "a{color:#8bf}}"
 )
@@ -49,7 +54,8 @@ _WELCOME: Final = """<h1>Graveler is running</h1>
 <ul>
 <li>The API is served under <code>/api/v1</code>; any lakeFS client can use it with
 <code>{host}</code> as its endpoint.</li>
-<li>Its description: <a href="/openapi.json"><code>/openapi.json</code></a>; health:
+<li>Its description: <a href="/docs"><code>/docs</code></a>, and for programs
+<a href="/openapi.json"><code>/openapi.json</code></a>; health:
 <a href="/_health"><code>/_health</code></a>.</li>
 <li>The documentation lies in the folder <code>docs/</code> of the project; begin with
 <code>README.md</code>.</li>
@@ -64,7 +70,7 @@ class Pages:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._instance = _uuid(service.ports.ids.stamp())
-        self._document = b""
+        self._pages: dict[str, Answer] = {}  # those that never change
         self._observation = Observation(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
@@ -74,6 +80,8 @@ class Pages:
                 answer = await self._presigned(scope, receive)
             elif path in (METRICS_PATH, READY_PATH) and scope["method"] in ("GET", "HEAD"):
                 answer = await self._observed(scope, path)
+            elif path in (DOCUMENT_PATH, REFERENCE_PATH) and scope["method"] in ("GET", "HEAD"):
+                answer = self._pages.get(path) or await self._described(path)
             else:
                 if path == "/logout" and scope["method"] == "GET":
                     await self._end_session(scope)
@@ -98,8 +106,6 @@ class Pages:
             return _html(_NOT_HERE, 404)
         if path in ("/_health", "/healthcheck"):
             return Answer(200, PLAIN, f"alive! {self._instance}".encode())
-        if path == "/openapi.json":
-            return Answer(200, JSON, self._openapi())
         if path == "/logout":
             ended = cookies.ended(self._service.settings.front.origin(scope))
             return Answer(307, ((b"location", b"/"), (b"set-cookie", ended)))
@@ -117,10 +123,12 @@ class Pages:
             if credential:
                 await self._service.pools.writers.start(self._service.auth.log_out, credential)
 
-    def _openapi(self) -> bytes:
-        if not self._document:
-            self._document = msgspec.json.encode(document())
-        return self._document
+    async def _described(self, path: str) -> Answer:
+        """The OpenAPI document or its page.  A thread makes it, because that takes longer than a
+        request may hold the event loop."""
+        make = _document_answer if path == DOCUMENT_PATH else _reference_answer
+        answer = self._pages[path] = await self._service.pools.walkers.start(make)
+        return answer
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
         name = scope["path"][len(PRESIGNED_PATH) :]
@@ -130,6 +138,14 @@ class Pages:
             raise Invalid(f"query has an error: at most {_FIELDS_MAX} fields") from error
         headers = dict(scope["headers"])
         return await presigned(self._service, scope["method"], name, dict(fields), headers, receive)
+
+
+def _document_answer() -> Answer:
+    return Answer(200, JSON, msgspec.json.encode(document()))
+
+
+def _reference_answer() -> Answer:
+    return _html(reference_page.rendered(document()), 200)
 
 
 def _uuid(stamp: bytes) -> str:

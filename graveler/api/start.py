@@ -3,21 +3,23 @@
     service = open_service(ports, grants, secret, settings, queue=queue)
     application = bare_app(service)
 
-The bare application gives the same answers as the one of app.py, but does not load FastAPI.
-Loading FastAPI costs a function more at each cold start than all modules of Graveler together.  At
-start, the bare application does not take over the jobs of dead processes, because many processes
-like it run at the same time.  Used by the commands and the functions.
+The bare application gives the same answers as the one of app.py, but does not load FastAPI or
+Starlette, so that the layer of the functions does not ship them.  Loading FastAPI costs a function
+more at each cold start than all modules of Graveler together.  At start, the bare application does
+not take over the jobs of dead processes, because many processes like it run at the same time.  Used
+by the commands and the functions.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
+from graveler.api.dispatch import Scope
+from graveler.api.feed import Receive
 from graveler.api.operation import API_PREFIX
 from graveler.api.pages import Pages
 from graveler.api.pools import BoundedPool, Pools
+from graveler.api.responses import Send
 from graveler.api.routing import api_route
 from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import keeper
@@ -27,6 +29,7 @@ from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent
 
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
 QueueOf = Callable[[Ports, Pools], Queue]
 
 
@@ -67,7 +70,7 @@ def open_service(
     return Service(announcing(ports, jobs), auth, grants, settings, pools, jobs)
 
 
-def bare_app(service: Service) -> ASGIApp:
+def bare_app(service: Service) -> Application:
     """The application.  The caller closes the pools of the service when the process ends, if it
     ends."""
     api, pages, prefix = api_route(service), Pages(service), API_PREFIX + "/"

@@ -129,6 +129,7 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "createBranchProtectionRulePreflight",
         "getGarbageCollectionConfig",
         "setGarbageCollectionRulesPreflight",
+        "mayI",
     }
     assert by[Runs.POINT] == {
         "getSetupState",
@@ -149,6 +150,11 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "internalGetBranchProtectionRules",
         "internalGetGarbageCollectionRules",
         "getPullRequest",
+        "getCredentials",
+        "getGroup",
+        "getPolicy",
+        "getUser",
+        "listUserCredentials",
     }
     assert by[Runs.STREAM] == {"getObject", "uploadObject", "getMetadataObject"}
     assert {"listObjects", "diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]

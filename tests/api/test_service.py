@@ -79,6 +79,7 @@ def test_exactly_these_paths_are_open() -> None:
         "/_health/ready",
         "/healthcheck",
         "/openapi.json",
+        "/docs",
         "/logout",
         "/_presigned/",
     )
