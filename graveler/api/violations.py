@@ -44,8 +44,9 @@ def explained(error: msgspec.ValidationError, value: Any, kind: Any) -> tuple[st
     """A JSON pointer to what is wrong in `value`, and the rule that it breaks."""
     match = _MESSAGE.fullmatch(str(error))
     assert match is not None, "any text matches"
-    steps = _steps(match["path"] or "", value)
-    info = _at(inspect.type_info(kind), steps)
+    whole = inspect.type_info(kind)
+    steps = _steps(match["path"] or "", value, whole)
+    info = _at(whole, steps)
     missing = _MISSING.fullmatch(match["rule"])
     if missing is not None:
         return _pointer([*steps, missing[1]]), f'property "{missing[1]}" is missing'
@@ -85,17 +86,24 @@ def _allowed(value: Any, info: inspect.Type) -> Any:
     return value
 
 
-def _steps(path: str, value: Any) -> list[str]:
+def _steps(path: str, value: Any, info: inspect.Type) -> list[str]:
     """The names and indexes of a path.  msgspec does not name the key of a mapping: it is the first
-    whose value is no text."""
-    steps = []
+    whose value its type does not allow."""
+    steps: list[str] = []
     for name, index in _STEP.findall(path):
         step = name or index
         if step == "..." and isinstance(value, Mapping):
-            step = next((key for key, item in value.items() if not isinstance(item, str)), step)
+            kind = _at(info, [*steps, step])
+            step = next((key for key, item in value.items() if not _allows(kind, item)), step)
         steps.append(step)
         value = _child(value, step)
     return steps
+
+
+def _allows(info: inspect.Type, value: Any) -> bool:
+    if isinstance(info, inspect.LiteralType):
+        return value in info.values
+    return isinstance(value, str)
 
 
 def _child(value: Any, step: str) -> Any:

@@ -29,6 +29,7 @@ class Thing(Body, frozen=True):
     code: Annotated[str, Meta(pattern="^[a-z]{2}$" + WHOLE)] = "aa"
     note: Annotated[str, Meta(min_length=1, max_length=3)] = "n"
     first: Part | UnsetType = UNSET
+    sides: dict[str, Literal["left", "right"]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.name == "never":
@@ -98,6 +99,11 @@ def test_a_body_may_lack_if_all_fields_are_optional() -> None:
         ('{"name": "a", "note": ""}', "/note", "string must have at least 1 characters"),
         ('{"name": "a", "note": "long"}', "/note", "string must have at most 3 characters"),
         ('{"name": "a", "first": {"number": 0}}', "/first/number", "number must be at least 1"),
+        (
+            '{"name": "a", "sides": {"a": "left", "b": "up"}}',
+            "/sides/b",
+            'one of the allowed values ["left", "right"]',
+        ),
         ("[]", "/", "value must be an object"),
         ("null", "/", "value must be an object"),
     ],
