@@ -89,7 +89,7 @@ def _caller(auth: Authenticator, keeper: Any) -> Any:
 
 def _page(kv: Any) -> list[User]:
     found = links.members(kv, "g0", "", "", 100)
-    return [user for user, _ in zip(found, range(100), strict=False)]
+    return [user for _, user in zip(range(100), found, strict=False)]
 
 
 def _micros(call: Callable[[], object], times: int) -> float:

@@ -27,7 +27,7 @@ def reset(options: CredentialsOptions) -> int:
 def reset_stack(name: str) -> int:
     """`reset` for a deployment on AWS, whose table and secret have the name of the stack.
 
-    The functions accept the new credentials immediately, and the old ones for two more seconds.
+    The functions accept the new credentials immediately, and the old ones for up to 5 seconds.
     Errors: `NotFound` if the stack has not served a request yet, `Unavailable`.
     """
     from graveler.assembly.secret import read_secret

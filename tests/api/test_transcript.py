@@ -23,6 +23,7 @@ SUBJECTS = (
     "usage",
     "otf",
     "iceberg",
+    "auth",
 )  # of MORE, in its order
 
 
