@@ -99,7 +99,7 @@ def test_a_cold_page_costs_six_reads_at_most(lake: Lake, start: int, ranges: int
     cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001, jumps=False)
     first = FIRST + start
     page = list_page(cursor, b"", b"", key(first - 1), 1_000)
-    assert [line.key for line in page.lines] == [key(n) for n in range(first, first + 1_000)]
+    assert [path for path, _ in page.lines] == [key(n) for n in range(first, first + 1_000)]
     assert lake.blocks.requests <= 6, touched(lake)
     assert lake.blocks.bytes <= 512 * 1024, touched(lake)
 
