@@ -16,11 +16,11 @@ def lacks(call: Call, action: str, path: str) -> bool:
     return bool(call.account.lacks((_permission(call, action, path),)))
 
 
-def require(call: Call, action: str) -> None:
-    """Check the permission for `action` on the repository.  Raises `Refused`, and `NotFound` if the
-    caller may not see the repository."""
+def require(call: Call, action: str, path: str = "") -> None:
+    """Check the permission for `action` on the repository, or on `path` of it.  Raises `Refused`,
+    and `NotFound` if the caller may not see the repository."""
     assert call.account is not ABSENT, "the operation needs no credentials"
-    needed = (_permission(call, action, ""),)
+    needed = (_permission(call, action, path),)
     call.service.auth.authorize(call.account, needed, call.arguments["repository"])
 
 

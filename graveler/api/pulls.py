@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
-from graveler.api import answers, shapes
+from graveler.api import answers, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
 from graveler.api.field_types import Moment
 from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
@@ -188,7 +188,7 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
     "PUT",
     _PULL + "/merge",
     tag="pulls",
-    permissions=(*_WRITE, Permission("fs:CreateCommit", REPO_ARN)),
+    permissions=(*_WRITE, Permission("fs:ReadCommit", REPO_ARN)),
     answers={200: PullMergeResult, 409: PullMergeResult},
     errors=(Contended, Refused),
     runs=Runs.POOL,
@@ -196,6 +196,8 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
 def merge_pull_request(call: Call) -> Answer:
     """Merge a pull request, once; a conflict leaves it open, and the answer names the paths."""
     pull = requests.get(call.repo, call.arguments["pull_request"])
+    # The path of the request does not name the branch, which a request never changes.
+    permits.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return merge.merge(repo, pull.id, call.committer)

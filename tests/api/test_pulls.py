@@ -1,12 +1,13 @@
 """Pull requests over HTTP, and by the unmodified generated client."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import lakefs_sdk
 import pytest
 from lakefs_sdk import PullRequestBasic, PullRequestCreation
 
-from tests.api.serving import USER, Client, Reply
+from tests.api.serving import USER, Client, Reply, basic
 
 
 class Pulls:
@@ -126,3 +127,27 @@ def test_the_generated_client(sdk: lakefs_sdk.ApiClient, pulls: Pulls) -> None:
     assert again.value.status == 400
     listing = pulls.call("GET", "/pulls").json["results"]
     assert [line["merged_commit_id"] for line in listing] == [reference]
+
+
+def test_a_request_is_no_way_around_a_denied_branch(client: Client, pulls: Pulls) -> None:
+    """The permission to commit is that of the destination, whatever the path of the request is."""
+    every = {"effect": "allow", "resource": "*", "action": ["fs:*", "pr:*"]}
+    main = f"arn:lakefs:fs:::repository/{pulls.repo}/branch/main"
+    never = {"effect": "deny", "resource": main, "action": ["fs:CreateCommit"]}
+    user = f"developer-{pulls.repo}"
+    for where, body in (
+        ("/auth/users", {"id": user}),
+        ("/auth/policies", {"id": user, "statement": [every, never]}),
+    ):
+        assert client.send("POST", where, body=body).status == 201
+    attached = client.send("PUT", f"/auth/users/{user}/policies/{user}")
+    assert attached.status == 201
+    keys = client.send("POST", f"/auth/users/{user}/credentials").json
+    own = replace(client, authorization=basic(keys["access_key_id"], keys["secret_access_key"]))
+    into_main, into_other = pulls.create(), pulls.create(into="other")
+    merge = f"/repositories/{pulls.repo}/pulls/{{}}/merge"
+    denied = own.send("PUT", merge.format(into_main))
+    assert denied.status == 403
+    assert main in denied.message
+    assert pulls.call("GET", f"/pulls/{into_main}").json["status"] == "open"
+    assert own.send("PUT", merge.format(into_other)).status == 200
