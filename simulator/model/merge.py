@@ -207,8 +207,8 @@ class _Sides(NamedTuple):
     dest: ModelCommit
 
     def merged(self, strategy: Strategy = "", resolutions: Resolutions = ()) -> MergeResult:
-        contents = (side.content for side in self)
-        return three_way(*contents, strategy, resolutions)
+        base, source, dest = (side.content for side in self)
+        return three_way(base, source, dest, strategy, resolutions)
 
     def has_table(self, tree: Tree) -> bool:
         """Whether the merge has a table.  It takes the side that equals the result; if both do, the
