@@ -10,6 +10,10 @@ crash at any point loses no post-event, and none runs for a change that never be
 post-event may run more than once.
 
 Action files that cannot be read, or are invalid, close the gate: nobody can tell what they demand.
+Two events stay open, because nothing else could mend what such a file does:
+
+    prepare-commit    the commit itself may bring the correction; its own files decide next
+    delete-tag        the files of the commit that a tag names never change
 """
 
 import json
@@ -50,6 +54,7 @@ from graveler.refs.names import branches, tags
 
 _BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
 _TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)
+_OPEN_KINDS: Final = (events.PREPARE, events.DELETE_TAG)  # whatever the files are
 _LOG: Final = logging.getLogger("graveler.hooks")
 
 
@@ -120,12 +125,9 @@ class Gate:
 
     def _before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> str:
         """Run the pre-event; its run id, empty if no action matched."""
-        name = event.kind if event.kind == events.PREPARE else f"pre-{event.kind}"
+        name = _name_before(event)
         run_id = descending_id(repo.clock.now_ns(), repo.ids.stamp())
-        try:
-            matching = _matching(self._actions(repo, event.decides), name, event)
-        except (Invalid, Gone, Refused) as error:
-            raise _failed(name, run_id, str(error)) from error
+        matching = _matching(self._decisive(repo, event, event.decides, run_id), name, event)
         if not matching:
             return ""
         self.refuse()
@@ -141,10 +143,8 @@ class Gate:
     def _recorded(self, repo: OpenRepository, event: HookEvent) -> str:
         """Record the post-event; its job id, empty if no action waits for it."""
         name = f"post-{event.kind}"
-        try:
-            matching = _matching(self._actions(repo, event.commit), name, event)
-        except (Invalid, Gone, Refused) as error:  # what lands must not close the gate for others
-            raise _failed(f"pre-{event.kind}", "", str(error)) from error
+        # What lands must not close the gate for others.
+        matching = _matching(self._decisive(repo, event, event.commit, ""), name, event)
         if not matching:
             return ""
         now_ns = repo.clock.now_ns()
@@ -163,6 +163,19 @@ class Gate:
         order = {"body": json.dumps(due._asdict()), "since": event.base}
         repo.kv.set_many(jobs.writes_of(repo.record, job, order, repo.ids.stamp()))
         return job_id
+
+    def _decisive(
+        self, repo: OpenRepository, event: HookEvent, commit: CommitId, run_id: str
+    ) -> tuple[Action, ...]:
+        """The actions of a commit.  Raises `HookFailed` if they cannot be known, unless the event
+        stays open then."""
+        try:
+            return self._actions(repo, commit)
+        except (Invalid, Gone, Refused) as error:
+            if event.kind in _OPEN_KINDS:
+                _LOG.warning("no hook runs: event=%s %s", _name_before(event), error)
+                return ()
+            raise _failed(_name_before(event), run_id, str(error)) from error
 
     def _complete(self, repo: OpenRepository, pending: Pending) -> None:
         """Add the commit to the run of the pre-event."""
@@ -186,6 +199,10 @@ class _Due(NamedTuple):
     branch: str
     tag: str
     merge_source: str
+
+
+def _name_before(event: HookEvent) -> str:
+    return event.kind if event.kind == events.PREPARE else f"pre-{event.kind}"
 
 
 def _failed(event: str, run_id: str, reason: str) -> HookFailed:

@@ -238,10 +238,60 @@ def test_an_invalid_file_closes_the_gate_and_never_lands() -> None:
     assert [run.event for run in world.runs].count("pre-commit") == 0  # a run needs an action
 
 
+def _unhooked(world: World) -> Lake:
+    """The repository as before hooks were switched on."""
+    return Lake(replace(world.lake.ports, hooks=events.NO_HOOKS), world.lake.repo)
+
+
+def _corrected(lake: Lake) -> None:
+    upload(lake, "_lakefs_actions/bad.yaml", action("pre-commit"))
+
+
+def _deleted(lake: Lake) -> None:
+    lake.delete("_lakefs_actions/bad.yaml")
+
+
+@pytest.mark.parametrize("mend", [_corrected, _deleted])
+@pytest.mark.parametrize("text", ["name: [", ""])
+def test_a_commit_mends_an_invalid_file_of_its_branch(mend: Call, text: str) -> None:
+    """Also one whose bytes are gone."""
+    world = _prepared(OtherSide(), "pre-commit", "prepare-commit")
+    unhooked = _unhooked(world)
+    if text:
+        upload(unhooked, "_lakefs_actions/bad.yaml", text)
+    else:
+        unhooked.put("_lakefs_actions/bad.yaml", "never stored")
+    unhooked.commit("bad")
+    world.lake.put("a", "2")
+    with pytest.raises(HookFailed, match=r"pre-commit .*bad\.yaml"):
+        world.lake.commit("does not mend it")
+    with pytest.raises(HookFailed, match=r"bad\.yaml"):
+        branches.create_branch(world.lake.opened, "fresh", "main")
+    mend(world.lake)
+    world.lake.commit("mends it")
+    assert world.side.events == ["pre-commit"] * (2 if mend is _corrected else 1)
+    world.side.requests.clear()
+    world.lake.commit_of(b="1")
+    assert world.side.events[0] == "prepare-commit"
+
+
+def test_a_tag_of_a_commit_with_an_invalid_file_can_be_deleted() -> None:
+    """The files of a commit never change: nothing else could mend the tag."""
+    world = _prepared(OtherSide(), "pre-commit")
+    unhooked = _unhooked(world)
+    upload(unhooked, "_lakefs_actions/bad.yaml", "name: [")
+    unhooked.commit("bad")
+    tags.create_tag(unhooked.opened, "old", "main")
+    with pytest.raises(HookFailed, match=r"bad\.yaml"):
+        tags.create_tag(world.lake.opened, "new", "main")
+    tags.delete_tag(world.lake.opened, "old")
+    with pytest.raises(NotFound):
+        tags.get_tag(world.lake.opened, "old")
+
+
 def test_an_invalid_file_of_the_source_does_not_land_by_a_merge() -> None:
     world = _prepared(OtherSide(), "pre-merge")
-    plain = replace(world.lake.ports, hooks=events.NO_HOOKS)
-    unhooked = Lake(plain, world.lake.repo)  # as before hooks were switched on
+    unhooked = _unhooked(world)
     upload(unhooked, "_lakefs_actions/bad.yaml", "on: 3", "dev")
     unhooked.commit("bad", "dev")
     before = world.lake.head()
