@@ -279,6 +279,7 @@ class FileQuery(Query, frozen=True):
     tag="metadata",
     permissions=(Permission("fs:ReadRepository", REPO_ARN), _LIST),
     answers={200: Content.BYTES, 302: Content.NOTHING},
+    errors=(Gone,),
     runs=Runs.STREAM,
 )
 async def get_metadata_object(call: Call, query: FileQuery) -> Answer:
@@ -292,7 +293,10 @@ async def get_metadata_object(call: Call, query: FileQuery) -> Answer:
 
 def _metadata_object(call: Call, query: FileQuery) -> Answer:
     kind, settings = call.arguments["type"], call.service.settings
-    file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
+    try:
+        file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
+    except Gone:
+        return Answer(410, (answers.JSON[0], *_SHIELD), answers.message(410, "No data").body)
     if query.presign or 0 < settings.inline_bytes_max < file.size:
         seconds = limits.presign_seconds_max
         url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
