@@ -3,6 +3,7 @@
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, shapes
@@ -16,6 +17,7 @@ from graveler.auth.permissions import Permission
 from graveler.engine.commits import log
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.imports.sources import spelled
 from graveler.errors import Conflict, Refused
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
@@ -30,6 +32,11 @@ class ImportLocation(Body, frozen=True):
     type: Literal["common_prefix", "object"]
     path: str
     destination: str
+
+    def __post_init__(self) -> None:
+        source = spelled(ImportPath(self.type, self.path, self.destination))
+        force_setattr(self, "path", source.path)
+        force_setattr(self, "destination", source.destination)
 
 
 class ImportCreation(Body, frozen=True):

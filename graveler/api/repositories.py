@@ -1,8 +1,10 @@
 """Operations on repositories, their metadata and the files of commits."""
 
+from contextlib import suppress
 from typing import Annotated, Final
 
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, samples, shapes
@@ -26,6 +28,7 @@ from graveler.engine.commits import adopt
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import AlreadyExists, Invalid, NotFound, Refused
+from graveler.ids import parse_namespace
 from graveler.records import ABSENT
 
 _DEFAULT_BRANCH: Final = "main"
@@ -63,6 +66,11 @@ class RepositoryCreation(Body, frozen=True):
     storage_id: str = ""
     sample_data: bool = False
     read_only: bool = False
+
+    def __post_init__(self) -> None:
+        with suppress(Invalid):  # the endpoint refuses it, and says why
+            # One spelling for what is authorized and what is attached.
+            force_setattr(self, "storage_namespace", parse_namespace(self.storage_namespace))
 
 
 class RepositoryMetadataSet(Body, frozen=True):

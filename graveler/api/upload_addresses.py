@@ -3,6 +3,7 @@
 from typing import Final
 
 from msgspec import UNSET, UnsetType, field
+from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, shapes
@@ -13,6 +14,7 @@ from graveler.api.queries import PathQuery, Presign, WriteConditions
 from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
+from graveler.block import address
 from graveler.engine.objects import addresses
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place
@@ -70,6 +72,10 @@ class ObjectStageCreation(Body, frozen=True):
     metadata: Pairs = field(default_factory=dict)
     force: bool = False
 
+    def __post_init__(self) -> None:
+        # One spelling for what is authorized and what is read.
+        force_setattr(self, "physical_address", address.split(self.physical_address).address)
+
 
 @operation(
     "getPhysicalAddress",
@@ -88,14 +94,14 @@ def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditio
     create an object, on every storage.  On S3 the PUT must then carry that header.
     """
     only_create = headers.only_if_absent
-    address = addresses.hand_out(call.repo, call.arguments["branch"], query.path)
+    place = addresses.hand_out(call.repo, call.arguments["branch"], query.path)
     if not query.presign:
-        return answers.json(StagingLocation(address, None))
+        return answers.json(StagingLocation(place, None))
     presigned = call.ports.blocks.presign(
-        address, "PUT", limits.presign_seconds_max, "", only_create=only_create
+        place, "PUT", limits.presign_seconds_max, "", only_create=only_create
     )
     url, expires = call.absolute(presigned.url), shapes.seconds(presigned.expires_ns)
-    return answers.json(StagingLocation(address, url, expires))
+    return answers.json(StagingLocation(place, url, expires))
 
 
 @operation(

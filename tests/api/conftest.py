@@ -7,6 +7,7 @@ import lakefs_sdk
 import pytest
 
 from tests.api.serving import ADMINISTRATOR, Client, Served, served
+from tests.api.somebody import Somebody, somebody_of
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,12 @@ def live(tmp_path_factory: pytest.TempPathFactory, import_root: Path) -> Iterato
     store = tmp_path_factory.mktemp("served") / "store"
     with served(store, import_roots=[import_root]) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def somebody(live: Served) -> Somebody:
+    """A caller whose rights the test chooses."""
+    return somebody_of(live)
 
 
 @pytest.fixture

@@ -2,20 +2,17 @@
 another repository.  The cases are made from the declarations, so no operation is left out."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
-from graveler.auth import credentials, directory, links
 from graveler.auth.actions import ACTIONS
-from graveler.auth.links import OF_USER
 from graveler.auth.permissions import Permission
 from tests.api.samples import ALL, Sample
-from tests.api.serving import Client, Reply, Served, basic
+from tests.api.serving import Reply, Served
+from tests.api.somebody import Somebody
 
 NEEDED = {each.name: {one.action for one in each.permissions} for each in OPERATIONS}
 EXEMPT = OPEN | FOR_EVERY_CALLER | BY_ITEM
@@ -25,47 +22,15 @@ ONCE = ("createRepository", "createUser", "createGroup", "createPolicy", "setupC
 SEE = "fs:ReadRepository"
 
 
-@dataclass(frozen=True)
-class Somebody:
-    """A user whose one policy the test writes."""
-
-    live: Served
-    name: str
-    client: Client
-
-    def may(self, *permissions: Permission, deny: tuple[Permission, ...] = ()) -> None:
-        """From now on, this and nothing else."""
-        statement: list[Any] = [_statement("allow", each) for each in permissions]
-        statement += [_statement("deny", each) for each in deny]
-        nothing = _statement("deny", Permission("*", "*"))
-        auth = self.live.service.auth
-        directory.update_policy(auth.keeper, self.name, statement or [nothing])
-        auth.access.forget()
-
-    def send(self, one: Sample) -> Reply:
-        return self.client.send(one.method, one.path, one.query, body=one.body)
-
-
-def _statement(effect: str, permission: Permission) -> dict[str, Any]:
-    return {"effect": effect, "action": [permission.action], "resource": permission.resource}
-
-
-@pytest.fixture(scope="module")
-def somebody(live: Served) -> Iterator[Somebody]:
-    keeper = live.service.auth.keeper
-    directory.create_user(keeper, "somebody")
-    directory.create_policy(keeper, "somebody", [_statement("deny", Permission("*", "*"))])
-    links.add(keeper, OF_USER, "somebody", "somebody")
-    key, _ = credentials.create(keeper, "somebody")
-    header = basic(key.access_key_id, key.secret_access_key)
-    yield Somebody(live, "somebody", replace(live.client, authorization=header))
-
-
 def _placed(live: Served, one: Sample) -> Sample:
     """The request in a repository of its own."""
     if not one.path.startswith("/repositories/"):
         return one
     return replace(one, path=one.path.replace("/sample", "/" + live.fresh_repository(), 1))
+
+
+def _send(somebody: Somebody, one: Sample) -> Reply:
+    return somebody.client.send(one.method, one.path, one.query, body=one.body)
 
 
 def _repository(one: Sample) -> str:
@@ -83,9 +48,9 @@ def needed(somebody: Somebody, one: Sample) -> tuple[list[Permission], Reply]:
     seen = [_see(repository)] if repository else []
     for _ in range(10):
         somebody.may(*held, *seen)
-        reply = somebody.send(one)
+        reply = _send(somebody, one)
         if one.method == "HEAD" and reply.status == 403:
-            reply = somebody.send(replace(one, method="GET"))  # which says what is missing
+            reply = _send(somebody, replace(one, method="GET"))  # which says what is missing
         missing = MISSING.fullmatch(reply.message) if reply.status == 403 else None
         if missing is None:
             return held, reply
@@ -130,7 +95,7 @@ def test_the_rights_of_another_repository_are_no_rights(
     somebody.may(*held, _see(_repository(other)))
     if {each.resource for each in held} <= {"*"} and held:
         return  # the permission is for no repository
-    reply = somebody.send(mine)
+    reply = _send(somebody, mine)
     assert reply.status == 404
     if one.method != "HEAD":
         assert reply.message == "repository not found"

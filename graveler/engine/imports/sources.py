@@ -5,7 +5,7 @@ Used by `run.py`, `records.py` and `objects/link.py`.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graveler import limits
@@ -84,6 +84,21 @@ def check(ports: Ports, source: ImportPath) -> None:
         raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
     for _ in namespaces.overlapping(ports, source.path):
         raise Invalid(f"invalid import source: it is inside a repository: path={source.path[:200]}")
+
+
+def spelled(source: ImportPath) -> ImportPath:
+    """The source in its one spelling: a folder and its destination end in a slash.  Raises
+    `Invalid`.  Pure.
+
+    A caller is authorized for this spelling, so it is also what must be read.
+    """
+    try:
+        if source.kind == "object":
+            return replace(source, path=address.split(source.path).address)
+        folder = address.split_prefix(folder_of(source.path)).address
+    except Invalid as error:
+        raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
+    return replace(source, path=folder, destination=below(source.destination))
 
 
 def folder_of(path: str) -> str:
