@@ -73,7 +73,7 @@ step("import botocore")
 import pynamodb.connection.base; step("import pynamodb")
 import rocksdict, cramjam, google_crc32c, xxhash; step("import table libraries")
 import google.protobuf.message, graveler.wire; step("import protobuf and the records' code")
-import jwt, msgspec; step("import jwt and msgspec")
+import msgspec; step("import msgspec")
 import graveler.assembly.aws; step("import the drivers and the engine")
 import graveler.api.start; step("import the API")
 import graveler.aws, graveler.assembly.secret, graveler.settings

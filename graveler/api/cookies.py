@@ -3,9 +3,17 @@
 Over TLS the cookie is `Secure` and has the prefix `__Host-`.  Browsers accept such a cookie only
 from this host, without a domain and with the path `/`, so no other host of the domain can set one.
 Over plain HTTP, which is for local use, browsers would refuse such a cookie, so it has the name
-that lakeFS uses.  For writes, a session counts only if the request comes from a page of the
-service: a request with another `Origin` comes from a form of another site.  Used by session.py,
-pages.py and dispatch.py.
+that lakeFS uses.
+
+A browser adds the cookie to requests that other sites make it send.  So for a write the cookie
+alone is not enough.  The request also needs a header that only the browser sets, and it must name a
+page of the service:
+
+    Origin            the service's own URL
+    Sec-Fetch-Site    same-origin, or none: the user typed the address
+
+If both are present, both must agree.  Programs that are no browsers send the token in the header
+`Authorization`.  Used by session.py, pages.py and dispatch.py.
 """
 
 from collections.abc import Mapping
@@ -17,6 +25,7 @@ from graveler.api.front import Front, Origin
 COOKIE: Final = "internal_auth_session"
 _SECURE_COOKIE: Final = "__Host-" + COOKIE
 _SAFE_METHODS: Final = ("GET", "HEAD")
+_OWN_SITES: Final = (b"same-origin", b"none")
 
 
 def name(origin: Origin) -> str:
@@ -40,29 +49,45 @@ def session(
 ) -> str:
     """The session token in the cookie of a request; empty if there is no valid one.
 
-    For a write from a page of another site it is empty too.
+    For a write it is empty too, unless the request comes from a page of the service.
     """
-    raw = headers.get(b"cookie", b"")
-    if not raw:
+    if not headers.get(b"cookie"):
         return ""
     origin = front.origin(scope)
-    if method not in _SAFE_METHODS and not _same_site(front, origin, headers):
+    if method not in _SAFE_METHODS and not (
+        _names_its_page(headers) and not _is_foreign(front, origin, headers)
+    ):
         return ""
+    return _token(origin, headers)
+
+
+def is_foreign(front: Front, scope: Mapping[str, object], headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the browser says that a page of another site made the request.  Pure."""
+    return _is_foreign(front, front.origin(scope), headers)
+
+
+def _token(origin: Origin, headers: Mapping[bytes, bytes]) -> str:
     own = name(origin)
-    for piece in raw.decode("latin-1").split(";"):
+    for piece in headers[b"cookie"].decode("latin-1").split(";"):
         key, _, value = piece.strip().partition("=")
         if key == own:
             return value
     return ""
 
 
-def _same_site(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) -> bool:
-    named = headers.get(b"origin", b"").decode("latin-1")
-    if not named:
+def _names_its_page(headers: Mapping[bytes, bytes]) -> bool:
+    return bool(headers.get(b"origin") or headers.get(b"sec-fetch-site"))
+
+
+def _is_foreign(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) -> bool:
+    if headers.get(b"sec-fetch-site", b"none") not in _OWN_SITES:
         return True
+    page = headers.get(b"origin", b"").decode("latin-1")
+    if not page:
+        return False
     if front.public_url:
-        return named == front.public_url
-    return named.partition("://")[2] == origin.host
+        return page != front.public_url
+    return page.partition("://")[2] != origin.host
 
 
 def _cookie(origin: Origin, value: str, life: str) -> bytes:

@@ -83,7 +83,7 @@ class Pages:
             elif path in (DOCUMENT_PATH, REFERENCE_PATH) and scope["method"] in ("GET", "HEAD"):
                 answer = self._pages.get(path) or await self._described(path)
             else:
-                if path == "/logout" and scope["method"] == "GET":
+                if path == "/logout" and scope["method"] == "GET" and not self._is_foreign(scope):
                     await self._end_session(scope)
                 answer = await self._service.pools.point(self._page, scope, path)
         except Disconnected:
@@ -107,6 +107,8 @@ class Pages:
         if path in ("/_health", "/healthcheck"):
             return Answer(200, PLAIN, f"alive! {self._instance}".encode())
         if path == "/logout":
+            if self._is_foreign(scope):  # a page of another site ends no session
+                return Answer(307, ((b"location", b"/"),))
             ended = cookies.ended(self._service.settings.front.origin(scope))
             return Answer(307, ((b"location", b"/"), (b"set-cookie", ended)))
         if path == "/":
@@ -114,6 +116,9 @@ class Pages:
                 _WELCOME.format(host=escape(self._service.settings.front.origin(scope).url)), 200
             )
         return _html(_NOT_HERE, 404)
+
+    def _is_foreign(self, scope: Scope) -> bool:
+        return cookies.is_foreign(self._service.settings.front, scope, dict(scope["headers"]))
 
     async def _end_session(self, scope: Scope) -> None:
         headers = dict(scope["headers"])

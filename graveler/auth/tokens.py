@@ -1,11 +1,11 @@
 """Login sessions as signed tokens: JWT with HS256 only, issuer `auth`, audience `login`, 12 hours.
 
-The caller passes the time, so one clock decides about expiry.  For auth only.
+The caller passes the time, so one clock decides about expiry.  The library is imported at the first
+token: with `cryptography` beside it, the import takes longer than a cold start may lose to requests
+that bring a key.  For auth only.
 """
 
 from typing import NamedTuple
-
-import jwt
 
 from graveler.errors import Unauthenticated
 
@@ -36,6 +36,8 @@ class IssuedToken(NamedTuple):
 
 def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> IssuedToken:
     """A token for `user`; `now` is in seconds since 1970."""
+    import jwt
+
     expires = now + LIFE_SECONDS
     claims = {
         "iss": ISSUER,
@@ -52,6 +54,8 @@ def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> IssuedT
 def read(key: bytes, token: str, now: int) -> Session:
     """The session in a token.  Raises `Unauthenticated` for a token that this service did not
     issue, or that has expired."""
+    import jwt
+
     try:
         claims = jwt.decode(
             token,

@@ -131,20 +131,39 @@ def test_right_credentials_are_accepted_in_every_form(
     for headers in (
         {"Authorization": live.client.authorization},
         {"Authorization": f"Bearer {token}"},
-        {"Cookie": f"a=b; internal_auth_session={token}; c=d"},
+        {"Cookie": f"a=b; internal_auth_session={token}; c=d", "Sec-Fetch-Site": "same-origin"},
     ):
         reply = _send(live, one, headers)
         assert reply.status not in (401, 500), (operation, reply.body)
 
 
-def test_a_session_of_another_page_may_read_but_not_write(live: Served) -> None:
-    headers = {"Cookie": f"internal_auth_session={_token(live)}", "Origin": "https://evil.example"}
+@pytest.mark.parametrize(
+    ("proof", "status"),
+    [
+        ({}, 401),  # a cookie alone, as a form of another site would bring it
+        ({"Origin": "https://evil.example"}, 401),
+        ({"Origin": "null"}, 401),
+        ({"Sec-Fetch-Site": "cross-site"}, 401),
+        ({"Sec-Fetch-Site": "same-site"}, 401),
+        ({"Origin": "own", "Sec-Fetch-Site": "cross-site"}, 401),
+        ({"Origin": "https://evil.example", "Sec-Fetch-Site": "same-origin"}, 401),
+        ({"Origin": "own"}, 204),
+        ({"Sec-Fetch-Site": "same-origin"}, 204),
+        ({"Origin": "own", "Sec-Fetch-Site": "same-origin"}, 204),
+    ],
+)
+def test_a_cookie_writes_only_for_a_page_of_the_service(
+    live: Served, proof: dict[str, str], status: int
+) -> None:
+    origin = {name: live.client.url if value == "own" else value for name, value in proof.items()}
+    headers = {"Cookie": f"internal_auth_session={_token(live)}", **origin}
     anonymous = Client(live.client.host, live.client.port, "")
     assert anonymous.send("GET", "/user", headers=headers).status == 200
-    body = {"events": []}
-    assert anonymous.send("POST", "/statistics", body=body, headers=headers).status == 401
-    ours = {**headers, "Origin": live.client.url}
-    assert anonymous.send("POST", "/statistics", body=body, headers=ours).status == 204
+    reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=headers)
+    assert reply.status == status
+    bearer = {"Authorization": f"Bearer {_token(live)}", **origin}
+    reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=bearer)
+    assert reply.status == 204  # no other site can add this header
 
 
 def test_login_gives_a_session_of_twelve_hours(live: Served) -> None:
@@ -178,6 +197,9 @@ def test_logout_ends_the_session(live: Served, form: str) -> None:
     assert anonymous.raw("HEAD", "/logout", headers=cookie).status == 307  # ends nothing
     for headers in (cookie, bearer):
         assert anonymous.send("GET", "/user", headers=headers).status == 200
+    foreign = anonymous.raw("GET", "/logout", headers={**cookie, "Sec-Fetch-Site": "cross-site"})
+    assert foreign.status == 307 and "set-cookie" not in foreign.headers
+    assert anonymous.send("GET", "/user", headers=cookie).status == 200
     out = anonymous.raw("GET", "/logout", headers=cookie if form == "cookie" else bearer)
     assert out.status == 307
     for headers in (cookie, bearer):
