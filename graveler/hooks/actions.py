@@ -134,6 +134,8 @@ def _action(file: str, value: Any) -> Action:
     fields = _mapping(value, "the file")
     _check_known(fields, ("name", "description", "on", "hooks"), "the file")
     name = _text(fields, "name", "the file", default=file)
+    if "name" in fields and len(name) > limits.name_length_max:  # each hook of a run repeats it
+        raise Invalid(f"the file: name must have at most {limits.name_length_max} characters")
     on = _mapping(fields.get("on"), "on")
     if not on:
         raise Invalid(f"on must name at least one event of: {', '.join(EVENTS)}")

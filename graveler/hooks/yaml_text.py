@@ -3,9 +3,11 @@
 Only these values can come out, whatever the text says: no object is constructed.  The text, the
 depth, the aliases and the number of values are bounded before memory is used for them; an alias
 counts as everything that it stands for.  `on`, `off`, `yes` and `no` are texts, as in YAML 1.2.
+Every text can be encoded in UTF-8, and every number is finite, so all of it can be sent as JSON.
 The only module that imports the YAML library.  For this folder.
 """
 
+from math import isfinite
 from typing import Any, Final
 
 import yaml
@@ -32,6 +34,9 @@ def parse(text: bytes) -> Any:
         raise Invalid("it is not UTF-8") from error
     except yaml.YAMLError as error:
         raise Invalid(f"it is not YAML: {_where(error)}") from error
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        # The library checks neither the code of an escape nor the length of a version.
+        raise Invalid("it is not YAML: a number is out of range, or the depth") from error
     return None if node is None else _Values().of(node, 1)
 
 
@@ -82,6 +87,7 @@ class _Values:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, str):
                 raise Invalid(f"key must be a text: {_line(key_node)}")
+            _check_encodable(key, key_node)
             if key in values:
                 raise Invalid(f"key stands twice: {key!r:.80} {_line(key_node)}")
             values[key] = self.of(child, depth + 1)
@@ -90,6 +96,7 @@ class _Values:
 
 def _scalar(node: yaml.ScalarNode) -> Any:
     text: str = node.value
+    _check_encodable(text, node)
     kind = node.tag.removeprefix(_PREFIX)
     if kind == "null":
         return None
@@ -102,12 +109,21 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     raise Invalid(f"tag is not supported: {node.tag!r:.80} {_line(node)}")
 
 
+def _check_encodable(text: str, node: yaml.Node) -> None:
+    """Escapes such as `\\ud800` name halves of characters, which no other part could store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"text is not Unicode: {_line(node)}") from error
+
+
 def _number(text: str) -> int | float | str:
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        return number if isfinite(number) else text
     return text
 
 

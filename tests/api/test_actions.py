@@ -198,6 +198,18 @@ def test_an_invalid_action_file_is_named(client: Client, live: Served) -> None:
     assert "action file invalid: file=bad.yaml: it is not YAML" in refused.message
 
 
+@pytest.mark.parametrize("text", [rb'name: "\U00110000"', rb'name: "\ud800"'])
+def test_an_escape_that_is_no_character_is_the_fault_of_the_file(
+    client: Client, live: Served, text: bytes
+) -> None:
+    repo = live.fresh_repository()
+    more = b"\non: {pre-commit: }\nhooks: [{id: a, type: lua}]"
+    client.upload(repo, "_lakefs_actions/bad.yaml", text + more)
+    refused = _commit(client, repo, "bad")
+    assert refused.status == 412
+    assert "action file invalid: file=bad.yaml: " in refused.message
+
+
 def test_a_host_that_is_not_allowed_is_not_asked(client: Client, live: Served, web: Web) -> None:
     repo = live.fresh_repository()
     with web_served(answering()) as elsewhere:

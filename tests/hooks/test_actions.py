@@ -132,6 +132,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "unknown field": (_with(more="one: 1"), "field is unknown: 'one'"),
     "unknown event": (_with(on="{pre-comit: }"), "event is unknown: 'pre-comit'"),
     "name": (_with(more="name: 3"), "name must be a text"),
+    "long name": (_with(more=f"name: {'n' * 256}"), "name must have at most 255 characters"),
     "branches of a tag": (
         _with(on="{pre-create-tag: {branches: [a]}}"),
         "field is unknown: 'branches'; known: tags",
@@ -212,6 +213,13 @@ def test_plain_values_come_out() -> None:
     assert parse_yaml(text) == {"a": expected}
 
 
+def test_numbers_are_finite() -> None:
+    """JSON has no others."""
+    long = "9" * 5_000
+    text = f"[1.0e+999, -1.0e+999, {long}, .inf, .nan]".encode()
+    assert parse_yaml(text) == ["1.0e+999", "-1.0e+999", long, ".inf", ".nan"]
+
+
 def test_an_alias_stands_for_its_value() -> None:
     assert parse_yaml(b"a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
 
@@ -238,6 +246,13 @@ HOSTILE = {
     "set": ("a: !!set {b}", "tag is not supported"),
     "key": ("[a]: b", "key must be a text"),
     "twice": ("a: 1\na: 2", "key stands twice: 'a' line=2"),
+    "code": (r'a: "\U00110000"', "is not YAML"),
+    "greatest code": (r'a: "\Uffffffff"', "is not YAML"),
+    "version": (f"%YAML 1.{'9' * 5_000}\n---\na: 1", "is not YAML"),
+    "half a character": (r'a: "\ud800"', "text is not Unicode: line=1"),
+    "pair of halves": (r'a: "\ud83d\ude00"', "text is not Unicode: line=1"),
+    "half a character in a key": ("b: 1\n" + r'"\udfff": 1', "text is not Unicode: line=2"),
+    "half a character in a tag": ("a: !<%ed%a0%80> b", "is not YAML"),
     "merge": ("a: &a {b: 1}\nc: {<<: *a}", ""),
 }
 

@@ -326,6 +326,19 @@ def test_too_many_or_too_large_files_close_the_gate() -> None:
         world.lake.commit("m")
 
 
+def test_the_record_of_the_longest_run_is_stored() -> None:
+    world = new_world()
+    hooks = "\n".join(
+        f"  - {{id: {'h' * 250}{number}, type: lua, if: always()}}"
+        for number in range(limits.action_hooks_max)
+    )
+    name = "\N{GRINNING FACE}" * limits.name_length_max
+    world.action("a.yaml", f"name: {name}\non: {{pre-commit: }}\nhooks:\n{hooks}\n")
+    with pytest.raises(HookFailed, match="lua hooks are not supported"):
+        world.lake.commit("m")
+    assert [len(run.hooks) for run in world.runs] == [limits.action_hooks_max]
+
+
 def test_a_file_without_bytes_closes_the_gate() -> None:
     world = new_world()
     world.lake.put("_lakefs_actions/a.yaml", "1")  # an entry whose object was never stored
