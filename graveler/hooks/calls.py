@@ -170,6 +170,9 @@ def _field(reply: Reply, name: str) -> str:
     except (ValueError, RecursionError) as error:
         raise Unavailable("answer is not JSON") from error
     value = fields.get(name) if isinstance(fields, dict) else None
-    if not isinstance(value, str) or not value:
-        raise Unavailable(f"answer has no text {name}")
-    return value
+    try:
+        if isinstance(value, str) and value.encode():
+            return value
+    except UnicodeEncodeError:
+        pass  # JSON may have halves of characters
+    raise Unavailable(f"answer has no text {name}")

@@ -179,6 +179,8 @@ def test_a_hook_may_wait_for_the_run(states: list[str], reason: str) -> None:
         ([Reply(200, b"[" * limits.hook_answer_length_bytes_max)], "answer is not JSON"),
         ([Reply(200, b"[]")], "answer has no text dag_run_id"),
         ([Reply(200, b'{"dag_run_id": 3}')], "answer has no text dag_run_id"),
+        ([Reply(200, rb'{"dag_run_id": "\ud800"}')], "answer has no text dag_run_id"),
+        ([_state("queued"), Reply(200, rb'{"state": "\udfff"}')], "answer has no text state"),
         ([_state("queued"), Reply(500, b"")], "request failed (status code: 500)"),
         ([_state("queued"), Reply(200, b"{}")], "answer has no text state"),
     ],
