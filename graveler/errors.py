@@ -71,6 +71,7 @@ class Code(StrEnum):
     GROUP_NOT_FOUND = "group_not_found"
     POLICY_NOT_FOUND = "policy_not_found"
     KEY_NOT_FOUND = "key_not_found"
+    PRINCIPAL_NOT_FOUND = "principal_not_found"
     # AlreadyExists, PreconditionFailed
     REPOSITORY_EXISTS = "repository_exists"
     BRANCH_EXISTS = "branch_exists"

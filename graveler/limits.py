@@ -148,6 +148,9 @@ entity_text_length_max = 1_000  # email, name, description
 user_groups_count_max = 200
 attached_policies_count_max = 100  # attached to one user, and to one group
 user_keys_count_max = 100
+user_principals_count_max = 100
+principal_id_length_max = 512  # of an external principal
+principal_settings_length_bytes_max = 4 * 1024  # as JSON
 access_pairs_count_max = 50  # that one call asks about
 access_seconds_max = 4  # age of what a process knows about a caller's rights
 

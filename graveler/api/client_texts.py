@@ -126,6 +126,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     (ANY, Code.GROUP_NOT_FOUND): "group not found",
     (ANY, Code.POLICY_NOT_FOUND): "policy not found",
     (ANY, Code.KEY_NOT_FOUND): "credentials not found",
+    (ANY, Code.PRINCIPAL_NOT_FOUND): "external principal not found",
     (ANY, Code.ENTITY_EXISTS): "Already exists",
     # jobs
     (ANY, Code.JOB_NOT_FOUND): "not found",

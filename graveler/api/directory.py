@@ -14,12 +14,14 @@ import msgspec
 
 from graveler.api import answers
 from graveler.api.answers import Answer, Page, Shape
+from graveler.api.field_types import Pairs
 from graveler.api.operation import Body
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.api.shapes import seconds
 from graveler.auth.entities import Group, Key, Policy, User
 from graveler.auth.keeper import Keeper
+from graveler.auth.principals import Assignment
 
 NO_STORE: Final = ((b"cache-control", b"no-store"),)
 T = TypeVar("T")
@@ -97,6 +99,25 @@ class KeyWithSecret(Shape, frozen=True):
     access_key_id: str
     secret_access_key: str
     creation_date: int
+
+
+class PrincipalShape(Shape, frozen=True):
+    """An external principal, and the user for whom it stands."""
+
+    id: str
+    user_id: str
+    settings: list[Pairs]
+
+
+class PrincipalList(Page, frozen=True):
+    """A page of external principals."""
+
+    results: list[PrincipalShape]
+
+
+def principal_shape(mapped: Assignment) -> PrincipalShape:
+    noted = [dict(each) for each in mapped.settings]
+    return PrincipalShape(mapped.principal.id, mapped.user.id, noted)
 
 
 def user_shape(user: User) -> UserShape:

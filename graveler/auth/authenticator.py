@@ -4,8 +4,8 @@
 
 A caller sends Basic credentials, a bearer token, or the session cookie.  These always hold:
 
-- A key is accepted while its user's record lists it, and a session while it lists the key that the
-  session was made with.
+- A key is accepted while its user's record lists it, and a session while it lists the key or the
+  external principal that the session was made with.
 - A wrong secret and an unknown key take the same time.
 - After a success, the next request with the same header costs one hash and two look-ups in memory,
   and failures of other senders do not block it (attempts.py).
@@ -227,9 +227,10 @@ class Authenticator:
         raise Unauthenticated("error authenticating request")
 
     def _holder(self, accepted: _Acceptance) -> tuple[User, Rights]:
-        """The user of an accepted header.  Raises `Unauthenticated` if its key has ended."""
+        """The user of an accepted header.  Raises `Unauthenticated` if its key, or its external
+        principal, has ended."""
         view = self._view(accepted.user)
-        if view.user is ABSENT or all(key.epoch != accepted.epoch for key in view.user.keys):
+        if view.user is ABSENT or not view.user.admits(accepted.epoch):
             raise Unauthenticated("error authenticating request")
         return view.user, view.rights
 

@@ -1,15 +1,17 @@
 """The records of users, groups and policies: how they are stored, found, created and replaced.
 
-    auth/users      <id> -> Pairs: uid, created_ns, email, friendly_name, groups, policies, keys
+    auth/users      <id> -> Pairs: uid, created_ns, email, friendly_name, groups, policies, keys,
+                            principals
     auth/groups     <id> -> Pairs: uid, created_ns, description, policies
     auth/policies   <id> -> Pairs: uid, created_ns, statement
 
 `uid` is fresh at each creation, and never changes.  A link to a group or a policy names its uid.
 So what is created again under an old name has nothing of the old one: old links lead nowhere.
 
-`groups` and `policies` are the links of a user or a group, and `keys` the access keys of a user.
-They are the truth about who belongs to what; the indexes (links.py) only find the other direction.
-One swap of one record decides each change.
+`groups` and `policies` are the links of a user or a group; `keys` are the access keys of a user,
+and `principals` its external principals (principals.py).  They are the truth about who belongs to
+what; the indexes (links.py) only find the other direction.  One swap of one record decides each
+change.
 
 The record of a deleted entity stays, with `deleted_ns` alone (and `settled`, accounts.py), so that
 a late duplicate of the creation cannot restore it.  Pairs that this release does not know are kept.
@@ -49,6 +51,14 @@ class Key(NamedTuple):
     created_ns: int
 
 
+class Principal(NamedTuple):
+    """An external principal of a user.  `epoch` is fresh with each one; sessions name it."""
+
+    id: str
+    epoch: str
+    created_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """A user.  `settled`: the epoch of the administrator's record that it was made from."""
@@ -62,7 +72,22 @@ class User:
     policies: tuple[Link, ...] = ()
     keys: tuple[Key, ...] = ()
     settled: str = ""
+    principals: tuple[Principal, ...] = ()
     rest: Mapping[str, str] = field(default_factory=dict)
+
+    def admits(self, epoch: str) -> bool:
+        """Whether a session with this epoch is valid: it began with a key or an external principal
+        that the user still has."""
+        return any(key.epoch == epoch for key in self.keys) or any(
+            principal.epoch == epoch for principal in self.principals
+        )
+
+    def principal(self, id: str) -> Principal:
+        """The external principal of the user.  Raises `NotFound`."""
+        for principal in self.principals:
+            if principal.id == id:
+                return principal
+        raise NotFound(f"external principal not found: {id=}", Code.PRINCIPAL_NOT_FOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +291,7 @@ def _user_bytes(user: User) -> bytes:
         "groups": _many(user.groups),
         "policies": _many(user.policies),
         "keys": _many(user.keys),
+        "principals": _many(user.principals),
         SETTLED: user.settled,
     }
     return _pairs(user, fields)
@@ -275,6 +301,10 @@ def _user(id: str, stored: Mapping[str, str]) -> User:
     pairs = dict(stored)
     keys = tuple(
         Key(str(key), str(epoch), int(ns)) for key, epoch, ns in json.loads(pairs.pop("keys"))
+    )
+    principals = tuple(
+        Principal(str(name), str(epoch), int(ns))
+        for name, epoch, ns in json.loads(pairs.pop("principals", "[]"))
     )
     return User(
         id,
@@ -286,6 +316,7 @@ def _user(id: str, stored: Mapping[str, str]) -> User:
         _links(pairs, "policies"),
         keys,
         pairs.pop(SETTLED),
+        principals,
         pairs,
     )
 

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from graveler import limits
-from graveler.auth import credentials, entities
+from graveler.auth import credentials, entities, principals
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Link, Table, User
 from graveler.auth.keeper import Keeper, begun
 from graveler.kv.store import Place, Row, Store
@@ -136,23 +136,25 @@ def _members(
 
 
 def delete_user(keeper: Keeper, id: str) -> None:
-    """Delete a user: its links and keys, the rows of the indexes, then its record.
+    """Delete a user: its links, keys and external principals, their rows, then its record.
 
-    One swap ends all its rights, keys and sessions.  A retry continues.  Raises `NotFound`,
-    `OutcomeUnknown`.  At most 7 requests, and one for each group and each policy.
+    One swap ends all its rights, keys, principals and sessions.  A retry continues.  Raises
+    `NotFound`, `OutcomeUnknown`.  At most 7 requests, and one for each group, policy and
+    external principal.
     """
     user = entities.get(keeper.kv, USERS, id)
-    rows = _index_rows(keeper, user, MEMBER, OF_USER)
+    rows = _rows_of(keeper, user)
 
     def ended(record: User) -> User:
         if record.uid != user.uid:
             raise USERS.not_found(id)
-        return replace(record, groups=(), policies=(), keys=())
+        return replace(record, groups=(), policies=(), keys=(), principals=())
 
     entities.update(keeper, USERS, id, ended)
     with begun("deletion of a user"):
         _remove_rows(keeper, rows)
         credentials.erase(keeper, user.keys)
+        principals.erase(keeper, user, rows)
         entities.delete(keeper, USERS, user)
 
 
@@ -194,21 +196,33 @@ def _prune(keeper: Keeper, relations: tuple[Relation, ...], target: Entity) -> N
         keeper.kv.delete(partition, [key for key, _row in rows])
 
 
+def _rows_of(keeper: Keeper, user: User) -> Mapping[Place, Row]:
+    """The rows that a user has in indexes, and those of its external principals.  One request; none
+    without any."""
+    places = [*_index_places(user, MEMBER, OF_USER), *principals.places(user)]
+    return keeper.kv.get_many(places) if places else {}
+
+
 def _index_rows(keeper: Keeper, holder: Any, *relations: Relation) -> Mapping[Place, Row]:
     """The rows that a holder has in indexes.  One request; none without links."""
-    places = [
+    places = _index_places(holder, *relations)
+    return keeper.kv.get_many(places) if places else {}
+
+
+def _index_places(holder: Any, *relations: Relation) -> list[Place]:
+    return [
         (f"{relation.partitions}/{link.uid}".encode(), f"{relation.prefix}{holder.id}".encode())
         for relation in relations
         for link in relation.links(holder)
     ]
-    return keeper.kv.get_many(places) if places else {}
 
 
 def _remove_rows(keeper: Keeper, rows: Mapping[Place, Row]) -> None:
     """Remove rows of indexes.  The removals name versions: a late duplicate takes no row of a later
     holder with the same id."""
     for (partition, key), row in rows.items():
-        keeper.kv.delete(partition, [key], [row.version])
+        if partition != principals.PARTITION:
+            keeper.kv.delete(partition, [key], [row.version])
 
 
 def _unlink(keeper: Keeper, relation: Relation, holder: str, target: Entity) -> None:

@@ -107,7 +107,8 @@ def lake(around: Surroundings) -> World:
 
 
 def _team(door: Door, world: World) -> None:
-    """ann is in `team`, which has the policy `reads`; ann has `own` and a key; bob has nothing."""
+    """ann is in `team`, which has the policy `reads`; ann has `own`, a key and an external
+    principal; bob has nothing."""
     for user in ("ann", "bob"):
         _done(door, Ask.json("POST", "/auth/users", {"id": user}))
     _done(door, Ask.json("POST", "/auth/groups", {"id": "team"}))
@@ -117,6 +118,7 @@ def _team(door: Door, world: World) -> None:
         _done(door, Ask("PUT", f"/auth/{link}"))
     key = _done(door, Ask("POST", "/auth/users/ann/credentials"))
     world.names["key"] = key["access_key_id"]
+    _done(door, Ask("POST", "/auth/users/ann/external/principals?principalId=arn:known"))
 
 
 def _dump_to_restore(door: Door, world: World) -> None:
@@ -223,7 +225,7 @@ def picture(door: Door, also: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _access(door: Door) -> dict[str, Any]:
-    """Who is in which group and has which policy; and how many keys."""
+    """Who is in which group, and has which policy and external principal; and how many keys."""
     shown: dict[str, Any] = {
         policy["id"]: len(policy["statement"]) for policy in _results(door, "/auth/policies")
     }
@@ -233,7 +235,8 @@ def _access(door: Door) -> dict[str, Any]:
     for user in _results(door, "/auth/users"):
         at = f"/auth/users/{user['id']}"
         keys = len(_results(door, at + "/credentials"))
-        shown[at] = _ids(door, at + "/groups"), _ids(door, at + "/policies"), keys
+        outside = _ids(door, at + "/external/principals/ls")
+        shown[at] = _ids(door, at + "/groups"), _ids(door, at + "/policies"), keys, outside
     return shown
 
 

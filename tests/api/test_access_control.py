@@ -154,6 +154,36 @@ def test_a_viewer_manages_its_own_keys_and_nobody_elses(live: Served, admin: Any
     assert status(again.get_current_user) == 401
 
 
+def test_external_principals(live: Served, admin: Any) -> None:
+    auth, external = admin.auth_api, admin.external_api
+    for user in ("e-ann", "e-bob"):
+        auth.create_user(SDK.UserCreation(id=user))
+    roles = [f"arn:aws:sts::123456789012:assumed-role/r{number}" for number in range(3)]
+    noted = SDK.ExternalPrincipalCreation(settings=[{"a": "b"}])
+    external.create_user_external_principal("e-ann", roles[0], noted)
+    for role in roles[1:]:
+        external.create_user_external_principal("e-ann", role)
+    for user in ("e-ann", "e-bob"):
+        assert status(external.create_user_external_principal, user, roles[0]) == 409
+    assert status(external.create_user_external_principal, "e-none", "x") == 404
+    assert status(external.create_user_external_principal, "e-ann", "a b") == 400
+    made = external.get_external_principal(roles[0])
+    assert (made.id, made.user_id, made.settings) == (roles[0], "e-ann", [{"a": "b"}])
+    assert ids(external.list_user_external_principals("e-ann")) == roles
+    page = external.list_user_external_principals("e-ann", after=roles[0], amount=1)
+    assert (ids(page), page.pagination.has_more) == ([roles[1]], True)
+    assert page.pagination.next_offset == roles[1]
+    assert ids(external.list_user_external_principals("e-bob")) == []
+    assert status(external.list_user_external_principals, "e-none") == 404
+    external.delete_user_external_principal("e-ann", roles[0])
+    assert status(external.delete_user_external_principal, "e-ann", roles[0]) == 404
+    assert status(external.get_external_principal, roles[0]) == 404
+    auth.delete_user("e-ann")
+    assert status(external.get_external_principal, roles[1]) == 404
+    auth.create_user(SDK.UserCreation(id="e-ann"))
+    assert ids(external.list_user_external_principals("e-ann")) == []
+
+
 def test_a_group_and_a_policy_decide_who_writes_where(live: Served, admin: Any) -> None:
     """A team: developers may write, but nobody of them to one folder."""
     name = live.fresh_repository()

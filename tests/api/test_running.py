@@ -154,7 +154,9 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "getGroup",
         "getPolicy",
         "getUser",
+        "getExternalPrincipal",
         "listUserCredentials",
+        "listUserExternalPrincipals",
     }
     assert by[Runs.STREAM] == {"getObject", "uploadObject", "getMetadataObject"}
     assert {"listObjects", "diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]

@@ -1,0 +1,108 @@
+"""Operations on external principals: identities of other systems that stand for users."""
+
+from typing import Annotated, Final
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from graveler.api import answers, directory
+from graveler.api.answers import NO_CONTENT, Answer, Content
+from graveler.api.directory import PrincipalList, PrincipalShape, changing
+from graveler.api.field_types import Pairs
+from graveler.api.operation import Body, Query, Runs, operation
+from graveler.api.queries import Paging
+from graveler.api.service import Call
+from graveler.auth import arns, entities, principals
+from graveler.auth.entities import USERS
+from graveler.auth.permissions import Permission
+from graveler.errors import AlreadyExists, NotFound
+
+_OF_USER: Final = "/auth/users/{userId}/external/principals"
+_USER_ARN: Final = arns.resource("auth", "user/{userId}")
+_PRINCIPAL_ARN: Final = arns.resource("auth", "externalPrincipal/{principalId}")
+
+
+class PrincipalQuery(Query, frozen=True):
+    """Which external principal."""
+
+    principal_id: Annotated[
+        str, Meta(description="for example arn:aws:sts::123456789012:assumed-role/engineers")
+    ] = field(name="principalId")
+
+
+class ExternalPrincipalCreation(Body, frozen=True):
+    """What is noted with a new external principal."""
+
+    settings: tuple[Pairs, ...] | UnsetType = UNSET
+
+
+@operation(
+    "createUserExternalPrincipal",
+    "POST",
+    _OF_USER,
+    tag="auth",
+    permissions=(Permission("auth:CreateUserExternalPrincipal", _USER_ARN),),
+    answers={201: Content.NOTHING},
+    errors=(NotFound, AlreadyExists),
+    runs=Runs.POOL,
+)
+def create_user_external_principal(
+    call: Call, query: PrincipalQuery, body: ExternalPrincipalCreation
+) -> Answer:
+    """Let an external principal stand for a user, so that it can log in as this user."""
+    settings = () if body.settings is UNSET else body.settings
+    with changing(call) as keeper:
+        principals.create(keeper, call.arguments["userId"], query.principal_id, settings)
+    return Answer(201)
+
+
+@operation(
+    "deleteUserExternalPrincipal",
+    "DELETE",
+    _OF_USER,
+    tag="auth",
+    permissions=(Permission("auth:DeleteUserExternalPrincipal", _USER_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(NotFound,),
+    runs=Runs.POOL,
+)
+def delete_user_external_principal(call: Call, query: PrincipalQuery) -> Answer:
+    """End an external principal of a user, and the sessions that began with it."""
+    with changing(call) as keeper:
+        principals.delete(keeper, call.arguments["userId"], query.principal_id)
+    return NO_CONTENT
+
+
+@operation(
+    "listUserExternalPrincipals",
+    "GET",
+    _OF_USER + "/ls",
+    tag="auth",
+    permissions=(Permission("auth:ReadUser", _USER_ARN),),
+    answers={200: PrincipalList},
+    errors=(NotFound,),
+    runs=Runs.POINT,
+)
+def list_user_external_principals(call: Call, query: Paging) -> Answer:
+    """List the external principals of a user."""
+    kv = call.ports.kv
+    user = entities.get(kv, USERS, call.arguments["userId"])
+    mapped = principals.of_user(kv, user, query.prefix, query.after, query.count + 1)
+    shown = [directory.principal_shape(each) for each in mapped[: query.count]]
+    more = len(mapped) > query.count
+    return answers.page(shown, more, shown[-1].id if shown else "")
+
+
+@operation(
+    "getExternalPrincipal",
+    "GET",
+    "/auth/external/principals",
+    tag="auth",
+    permissions=(Permission("auth:ReadExternalPrincipal", _PRINCIPAL_ARN),),
+    answers={200: PrincipalShape},
+    errors=(NotFound,),
+    runs=Runs.POINT,
+)
+def get_external_principal(call: Call, query: PrincipalQuery) -> Answer:
+    """Get an external principal, with the user for whom it stands."""
+    mapped = principals.get(call.ports.kv, query.principal_id)
+    return answers.json(directory.principal_shape(mapped))
