@@ -68,7 +68,8 @@ class PullRequestCreationResponse(Shape, frozen=True):
 
 
 class PullRequestShape(Shape, frozen=True):
-    """A pull request.  Listings leave the description out."""
+    """A pull request.  In listings the description is empty: clients demand one, and all of them
+    together would make a page too long."""
 
     status: _Status
     title: str
@@ -77,7 +78,7 @@ class PullRequestShape(Shape, frozen=True):
     author: str
     source_branch: str
     destination_branch: str
-    description: str | UnsetType = UNSET
+    description: str
     merged_commit_id: str | UnsetType = UNSET
     closed_date: Moment | UnsetType = UNSET
 
@@ -108,7 +109,7 @@ def _shape(pull: PullRequest, *, in_list: bool = False) -> PullRequestShape:
         author=pull.author,
         source_branch=pull.source,
         destination_branch=pull.destination,
-        description=UNSET if in_list else pull.description,
+        description="" if in_list else pull.description,
         merged_commit_id=pull.merged or UNSET,
         closed_date=shapes.moment(pull.closed_ns) if pull.closed_ns else UNSET,
     )

@@ -58,7 +58,7 @@ def test_the_states_of_listings(pulls: Pulls) -> None:
     assert pulls.call("GET", "/pulls", status="lost").status == 400
     page = pulls.call("GET", "/pulls", amount="1").json
     assert page["pagination"]["next_offset"] == opened == page["results"][0]["id"]
-    assert "description" not in page["results"][0]
+    assert page["results"][0]["description"] == ""
     assert pulls.listed(after=opened, amount="1") == [closed]
 
 
