@@ -45,7 +45,7 @@ from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 _BULK: Final = BRANCH + "/bulk"
 _JOB: Final = _BULK + "/{id}"
 _COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
-_IMPORT: Final = Permission("fs:ImportFromStorage", ARN + "namespace/*")
+_IMPORT: Final = Permission("fs:ImportFromStorage", ARN + "namespace/", below=True)
 _MAY_LIST: Final = (Permission("fs:ListObjects", REPO_ARN),)
 
 ModeName = Literal["replace", "merge", "commit", "pack"]
@@ -144,7 +144,11 @@ class BulkJob(Shape, frozen=True):
     "POST",
     _BULK,
     tag="bulk",
-    permissions=(_COMMIT, _IMPORT, Permission("fs:WriteObject", REPO_ARN + "/object/{prefix}*")),
+    permissions=(
+        _COMMIT,
+        _IMPORT,
+        Permission("fs:WriteObject", REPO_ARN + "/object/{prefix}", below=True),
+    ),
     answers={201: BulkJob},
     errors=(Conflict, Refused),
     runs=Runs.POOL,

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from graveler import limits
-from graveler.api import answers, shapes
+from graveler.api import answers, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
 from graveler.api.field_types import Integer
 from graveler.api.operation import ARN, REPO, REPO_ARN, Body, Runs, operation
@@ -81,8 +81,8 @@ def list_rules(call: Call) -> Answer:
     permissions=(
         Permission("fs:UpdateRepository", REPO_ARN),
         Permission("fs:CreateCommit", REPO_ARN + "/branch/{branch}"),
-        Permission("fs:WriteObject", REPO_ARN + "/object/*"),
-        Permission("fs:ImportFromStorage", ARN + "namespace/s3://{bucket}/{prefix}*"),
+        Permission("fs:WriteObject", REPO_ARN + "/object/", below=True),
+        Permission("fs:ImportFromStorage", ARN + "namespace/s3://{bucket}/{prefix}", below=True),
     ),
     answers={201: EventRule},
     errors=(AlreadyExists, Refused),
@@ -90,6 +90,9 @@ def list_rules(call: Call) -> Answer:
 )
 def create_rule(call: Call, body: EventRuleCreation) -> Answer:
     """Create a rule: new objects of a bucket are staged on a branch and committed in batches."""
+    scheme = call.service.settings.blockstore_type
+    watched = f"{ARN}namespace/{scheme}://{body.bucket}/{body.prefix}"
+    permits.require_each(call, Permission("fs:ImportFromStorage", watched, below=True))
     new = NewRule(
         branch=body.branch,
         bucket=body.bucket,

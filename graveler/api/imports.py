@@ -38,6 +38,16 @@ class ImportLocation(Body, frozen=True):
         force_setattr(self, "path", source.path)
         force_setattr(self, "destination", source.destination)
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether it names all objects below a prefix."""
+        return self.type == "common_prefix"
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it names one object."""
+        return self.type == "object"
+
 
 class ImportCreation(Body, frozen=True):
     """A new import."""
@@ -77,8 +87,10 @@ class ImportStatus(Shape, frozen=True):
     tag="import",
     permissions=(
         Permission("fs:CreateCommit", BRANCH_ARN),
-        Permission("fs:ImportFromStorage", ARN + "namespace/{paths[].path}"),
-        Permission("fs:WriteObject", REPO_ARN + "/object/{paths[].destination}"),
+        Permission("fs:ImportFromStorage", ARN + "namespace/{paths[is_object].path}"),
+        Permission("fs:ImportFromStorage", ARN + "namespace/{paths[is_folder].path}", below=True),
+        Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_object].destination}"),
+        Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
     ),
     answers={202: ImportCreationResponse},
     errors=(Refused,),

@@ -75,7 +75,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if not operation.authenticated:
         described["security"] = []
     if operation.permissions:
-        described["x-permissions"] = [each._asdict() for each in operation.permissions]
+        described["x-permissions"] = [
+            {"action": each.action, "resource": each.pattern} for each in operation.permissions
+        ]
     return described
 
 

@@ -6,6 +6,7 @@ All others are declared with the operation, and dispatch checks them.  Used by t
 
 from graveler.api.service import Call
 from graveler.auth import arns
+from graveler.auth.authenticator import refusal
 from graveler.auth.permissions import Permission
 from graveler.records import ABSENT
 
@@ -19,9 +20,22 @@ def lacks(call: Call, action: str, path: str) -> bool:
 def require(call: Call, action: str, path: str = "") -> None:
     """Check the permission for `action` on the repository, or on `path` of it.  Raises `Refused`,
     and `NotFound` if the caller may not see the repository."""
+    require_each(call, _permission(call, action, path))
+
+
+def require_each(call: Call, *needed: Permission) -> None:
+    """Check permissions.  Errors as for `require`."""
     assert call.account is not ABSENT, "the operation needs no credentials"
-    needed = (_permission(call, action, path),)
     call.service.auth.authorize(call.account, needed, call.arguments["repository"])
+
+
+def refuse_denied_below(call: Call, action: str, resource: str) -> None:
+    """Raises `Refused` if a deny concerns the action on anything whose name begins with
+    `resource`, an ARN, whatever is allowed."""
+    assert call.account is not ABSENT, "the operation needs no credentials"
+    permission = Permission(action, resource, below=True)
+    if call.account.is_denied(permission):
+        raise refusal(permission)
 
 
 def _permission(call: Call, action: str, path: str) -> Permission:

@@ -161,5 +161,5 @@ def may_i(call: Call, body: Questions) -> Answer:
             raise Invalid(f"no such action: action={pair.action[:100]!r}")
     needed = [Permission(pair.action, pair.resource) for pair in body.pairs]
     lacking = set(caller.lacks(needed))
-    rights = [Right(*permission, permission not in lacking) for permission in needed]
+    rights = [Right(each.action, each.resource, each not in lacking) for each in needed]
     return answers.json(RightList(rights))

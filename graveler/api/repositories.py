@@ -7,7 +7,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from graveler import limits
-from graveler.api import answers, samples, shapes
+from graveler.api import answers, permits, samples, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content
 from graveler.api.field_types import Pairs, matching
 from graveler.api.operation import (
@@ -122,6 +122,8 @@ def list_repositories(call: Call, query: RepositoryPaging) -> Answer:
 )
 def create_repository(call: Call, query: BareQuery, body: RepositoryCreation) -> Answer:
     """Create a repository."""
+    inside = f"{ARN}namespace/{body.storage_namespace}/"
+    permits.refuse_denied_below(call, "fs:AttachStorageNamespace", inside)
     scheme = f"{call.service.settings.blockstore_type}://"
     if not body.storage_namespace.startswith(scheme):
         raise Invalid(f"failed to match required regex ^{scheme}: invalid namespace")

@@ -4,10 +4,12 @@ declares.
     arn:lakefs:fs:::repository/{repository}/branch/{name}      a parameter or a field of the body
     …/object/{staging.physical_address}                         a field of a field
     …/object/{paths[]}, …/object/{paths[].destination}          one permission for each item
+    …/object/{paths[is_folder].destination}                     one for each item with that property
 
 A name means a parameter of the path, else a query parameter, else a field of the body.  An absent
 optional value is empty.  An empty list needs the permission for everything (`*`), so that a request
-without items is not one without permissions.
+without items is not one without permissions.  A permission that is declared `below` is one for
+everything whose name begins with the resource.
 
 A template is compiled when its operation is declared.  Pure.  Used by operation.py and dispatch.py.
 """
@@ -24,6 +26,7 @@ from graveler.records import ABSENT
 
 Read = Callable[[Mapping[str, str], Any, Any], Any]  # path parameters, query, body -> a value
 _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")
+_LIST: Final = re.compile(r"([^\[]+)\[(\w*)\](?:\.(.+))?")
 _EVERYTHING: Final = "*"
 
 
@@ -34,6 +37,7 @@ class Template(NamedTuple):
     texts: tuple[str, ...]
     values: tuple[Read, ...]
     is_many: bool  # the last value is a list
+    below: bool
 
 
 def template(permission: Permission, arguments: Sequence[str], query: Any, body: Any) -> Template:
@@ -44,10 +48,11 @@ def template(permission: Permission, arguments: Sequence[str], query: Any, body:
     """
     texts = tuple(_PLACEHOLDER.split(permission.resource)[::2])
     names = _PLACEHOLDER.findall(permission.resource)
-    if any("[]" in name for name in names[:-1]):
+    if any("[" in name for name in names[:-1]):
         raise TypeError(f"only the last value may be a list: {permission.resource}")
     values = tuple(_read(name, arguments, query, body) for name in names)
-    return Template(permission.action, texts, values, bool(names) and "[]" in names[-1])
+    is_many = bool(names) and "[" in names[-1]
+    return Template(permission.action, texts, values, is_many, permission.below)
 
 
 def needed(
@@ -68,10 +73,10 @@ def _resolved(
     for value, text in zip(values, one.texts[1:], strict=False):
         resource += _shown(value) + text
     if items is None:
-        yield Permission(one.action, resource)
+        yield Permission(one.action, resource, one.below)
         return
-    for item in items or (_EVERYTHING,):
-        yield Permission(one.action, resource + _shown(item) + one.texts[-1])
+    for item in items:
+        yield Permission(one.action, resource + _shown(item) + one.texts[-1], one.below)
 
 
 def _shown(value: Any) -> str:
@@ -84,17 +89,33 @@ def _read(name: str, arguments: Sequence[str], query: Any, body: Any) -> Read:
     if query is not ABSENT and name in query.__struct_encode_fields__:
         of_query = attrgetter(_attribute(query, name))
         return lambda _arguments, query, _body: of_query(query)
-    listed, is_many, field = name.partition("[]")
+    parts = _LIST.fullmatch(name)
+    if parts is not None:
+        of_items = _items(name, body, *parts.groups(""))
+        return lambda _arguments, _query, body: of_items(body)
+    of_body = _reader(body, name)
+    return lambda _arguments, _query, body: of_body(body)
+
+
+def _items(name: str, body: Any, listed: str, chosen: str, field: str) -> Callable[[Any], Any]:
+    """A function that reads a value of each item of a list, or of each with the property
+    `chosen`."""
     of_body = _reader(body, listed)
-    if not is_many:
-        return lambda _arguments, _query, body: of_body(body)
     kind = _type(body, listed)
     if get_origin(kind) not in (list, tuple):
         raise TypeError(f"the operation has no list {name}")
-    if not field:
-        return lambda _arguments, _query, body: of_body(body)
-    of_item = _reader(get_args(kind)[0], field.removeprefix("."))
-    return lambda _arguments, _query, body: [of_item(item) for item in of_body(body)]
+    item_kind = get_args(kind)[0]
+    if chosen and not isinstance(getattr(item_kind, chosen, None), property):
+        raise TypeError(f"the operation has no items with {chosen}")
+    of_item = _reader(item_kind, field) if field else lambda item: item
+
+    def read(body: Any) -> list[Any]:
+        items = of_body(body)
+        if not items:
+            return [_EVERYTHING]
+        return [of_item(item) for item in items if not chosen or getattr(item, chosen)]
+
+    return read
 
 
 def _reader(kind: Any, names: str) -> Callable[[Any], Any]:

@@ -9,6 +9,7 @@ that concern no single one, and only the pattern `*` matches it.
 (names.py), so an id is never read as a pattern.  Pure.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -29,14 +30,21 @@ class Pattern(NamedTuple):
 
     def matches(self, name: str) -> bool:
         """Whether `name` is one of the resources."""
+        return self._has(name, self.resource.matches)
+
+    def covers(self, head: str) -> bool:
+        """Whether all names that begin with `head` are among the resources."""
+        return self._has(head, self.resource.covers)
+
+    def reaches(self, head: str) -> bool:
+        """Whether a name that begins with `head` is one of the resources."""
+        return self._has(head, self.resource.reaches)
+
+    def _has(self, name: str, is_right: Callable[[str], bool]) -> bool:
         if not self.prefix:
             return True
         parts = name.split(":", _FIELDS - 1)
-        return (
-            len(parts) == _FIELDS
-            and tuple(parts[:-1]) == self.prefix
-            and self.resource.matches(parts[-1])
-        )
+        return tuple(parts[:-1]) == self.prefix and is_right(parts[-1])
 
 
 def resource(service: str, path: str) -> str:

@@ -83,8 +83,14 @@ class Caller:
 
     def lacks(self, needed: Sequence[Permission]) -> tuple[Permission, ...]:
         """The permissions of `needed` that the caller does not have.  No request."""
-        address = self.address() if self.rights.conditional else ""
-        return policies.missing(self.rights, needed, address)
+        return policies.missing(self.rights, needed, self._address())
+
+    def is_denied(self, permission: Permission) -> bool:
+        """Whether a deny concerns the permission, whatever is allowed.  No request."""
+        return self.rights.deny(permission, self._address())
+
+    def _address(self) -> str:
+        return self.address() if self.rights.conditional else ""
 
 
 class Authenticator:
@@ -310,7 +316,12 @@ def _session(keys: Sequence[bytes], token: str, now: int) -> tokens.Session:
 def _denial(caller: Caller, missing: Permission, repository: str) -> NotFound | Refused:
     if repository and caller.lacks((seeing(repository),)):
         return NotFound("repository not found", Code.REPOSITORY_NOT_FOUND)
-    return Refused(f"permission missing: {missing.action} on {missing.resource}")
+    return refusal(missing)
+
+
+def refusal(missing: Permission) -> Refused:
+    """The error for a caller that lacks a permission.  Pure."""
+    return Refused(f"permission missing: {missing.action} on {missing.pattern}")
 
 
 def seeing(repository: str) -> Permission:

@@ -35,6 +35,17 @@ class Glob(NamedTuple):
             at = place + len(word)
         return True
 
+    def covers(self, head: str) -> bool:
+        """Whether every text that begins with `head` has the pattern, because it ends in a star."""
+        return len(self.words) > 1 and not self.words[-1] and self.matches(head)
+
+    def reaches(self, head: str) -> bool:
+        """Whether at least one text that begins with `head` has the pattern."""
+        first = self.words[0]
+        shared = min(len(first), len(head))
+        can_go_on = len(self.words) > 1 or len(head) <= len(first)
+        return can_go_on and _is_at(first[:shared], head, 0)
+
 
 @lru_cache(maxsize=4_096)
 def glob(pattern: str) -> Glob:

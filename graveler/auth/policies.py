@@ -9,7 +9,8 @@ a condition.
 
 A statement matches if it names the action (actions.py), one of its patterns has the resource
 (arns.py), and its condition holds (conditions.py).  If the condition cannot be evaluated, a deny
-matches and an allow does not.
+matches and an allow does not.  For a permission on everything below a name, a deny matches if one
+of its patterns can have a name below it; an allow, if one pattern has all of them.
 
 Pure.  The time of a decision grows with the number of statements that name the action.
 """
@@ -38,12 +39,18 @@ class Statement(NamedTuple):
     resources: tuple[Pattern, ...]
     condition: Node
 
-    def matches(self, resource: str, address: str) -> bool:
+    def matches(self, permission: Permission, address: str) -> bool:
         """Whether the statement applies to a request that it names the action of."""
-        if not any(pattern.matches(resource) for pattern in self.resources):
+        if not any(self._has(pattern, permission) for pattern in self.resources):
             return False
         truth = self.condition.truth(address)
         return truth is Truth.HOLDS or (self.denies and truth is Truth.UNKNOWN)
+
+    def _has(self, pattern: Pattern, permission: Permission) -> bool:
+        if not permission.below:
+            return pattern.matches(permission.resource)
+        has = pattern.reaches if self.denies else pattern.covers
+        return has(permission.resource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +71,14 @@ class Rights:
         if self.unreadable:
             return False
         for statement in self._of(permission.action):
-            if statement.matches(permission.resource, address):
+            if statement.matches(permission, address):
                 return not statement.denies  # denies come first; after them one allow is enough
         return False
+
+    def deny(self, permission: Permission, address: str) -> bool:
+        """Whether a deny matches, whatever is allowed."""
+        denies = (each for each in self._of(permission.action) if each.denies)
+        return bool(self.unreadable) or any(each.matches(permission, address) for each in denies)
 
     def _of(self, action: str) -> tuple[Statement, ...]:
         statements = self._by_action.get(action)

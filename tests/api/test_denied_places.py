@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from graveler.api.repositories import RepositoryCreation
+from graveler.auth.permissions import Permission
 from tests.api.serving import Reply
 from tests.api.somebody import Somebody
 
 NAMESPACE = "arn:lakefs:fs:::namespace/"
+REPOSITORY = "arn:lakefs:fs:::repository/"
 
 
 @pytest.fixture
@@ -73,6 +75,89 @@ def test_no_spelling_of_a_namespace_avoids_a_deny(somebody: Somebody, spelled: s
             403,
             f"permission missing: fs:AttachStorageNamespace on {NAMESPACE}local://denied/lake",
         )
+
+
+def test_a_deny_of_a_part_stops_an_import_of_the_whole(
+    somebody: Somebody, repo: str, secret: str, import_root: Path
+) -> None:
+    somebody.may_all_but(f"{NAMESPACE}{secret}/*")
+    for folder in (import_root, import_root / repo):
+        reply = imported(somebody, repo, "common_prefix", f"local://{folder}", "all")
+        assert (reply.status, reply.message) == (
+            403,
+            f"permission missing: fs:ImportFromStorage on {NAMESPACE}local://{folder}/*",
+        )
+    closed = f"arn:lakefs:fs:::repository/{repo}/object/a/closed/*"
+    somebody.may_all_but(closed)
+    for destination in ("", "a", "a/closed", "a/closed/x"):
+        assert imported(somebody, repo, "common_prefix", secret, destination).status == 403
+    for destination in ("b", "a/clo", "a/open"):
+        assert imported(somebody, repo, "common_prefix", secret, destination).status == 202
+    assert imported(somebody, repo, "object", f"{secret}/x", "a/closed/x").status == 403
+    assert imported(somebody, repo, "object", f"{secret}/x", "a/closed").status == 202
+
+
+def test_the_right_to_a_folder_covers_what_is_in_it_and_no_more(
+    somebody: Somebody, repo: str, secret: str
+) -> None:
+    branch = Permission("fs:*", f"arn:lakefs:fs:::repository/{repo}/branch/main")
+    objects = Permission("fs:*", f"arn:lakefs:fs:::repository/{repo}/object/in/*")
+    see = Permission("fs:ReadRepository", f"arn:lakefs:fs:::repository/{repo}")
+    somebody.may(see, branch, objects, Permission("fs:*", f"{NAMESPACE}{secret}/*"))
+    assert imported(somebody, repo, "common_prefix", secret, "in").status == 202
+    assert imported(somebody, repo, "common_prefix", secret, "i").status == 403
+    somebody.may(see, branch, objects, Permission("fs:*", f"{NAMESPACE}{secret}/?"))
+    assert imported(somebody, repo, "common_prefix", secret, "in").status == 403
+    assert imported(somebody, repo, "object", f"{secret}/x", "in/x").status == 202
+
+
+@pytest.mark.parametrize("mode", ["replace", "merge", "commit", "pack"])
+def test_a_deny_of_a_part_stops_a_bulk_job_of_the_whole(
+    somebody: Somebody, repo: str, mode: str
+) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    for denied in (f"{REPOSITORY}{repo}/object/_lakefs_actions/*", f"{NAMESPACE}s3://secret/*"):
+        somebody.may_all_but(denied)
+        reply = somebody.client.send("POST", where, body={"mode": mode})
+        assert reply.status == 403 and "permission missing: fs:" in reply.message, denied
+
+
+def test_a_deny_of_a_part_leaves_a_bulk_job_of_another_part(somebody: Somebody, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    somebody.may_all_but(f"{REPOSITORY}{repo}/object/_lakefs_actions/*")
+    for prefix, status in (("_lakefs_actions/a", 403), ("_lake", 403), ("data/", 201)):
+        body = {"mode": "replace", "prefix": prefix}
+        assert somebody.client.send("POST", where, body=body).status == status, prefix
+
+
+def test_a_deny_of_a_part_stops_an_event_rule_of_the_whole(somebody: Somebody, repo: str) -> None:
+    where = f"/repositories/{repo}/events/rules"
+    body = {"branch": "main", "bucket": "landing", "prefix": "in"}
+    for denied in (
+        f"{NAMESPACE}s3://landing/in/secret/*",
+        f"{NAMESPACE}local://landing/in/secret/*",  # the scheme of this deployment
+        f"{REPOSITORY}{repo}/object/closed/*",
+    ):
+        somebody.may_all_but(denied)
+        assert somebody.client.send("POST", where, body=body).status == 403, denied
+    somebody.may_all_but(f"{NAMESPACE}local://landing/out/*")
+    assert somebody.client.send("POST", where, body=body).status == 201
+
+
+def test_a_deny_of_a_part_stops_a_repository_on_the_whole(somebody: Somebody) -> None:
+    """But the right to exactly one namespace is enough."""
+    somebody.may_all_but(f"{NAMESPACE}local://whole/part/*")
+    body = {"name": "whole", "storage_namespace": "local://whole/part"}
+    for inside in ("", "/part", "/part/x"):
+        body["storage_namespace"] = f"local://whole{inside}"
+        assert somebody.client.send("POST", "/repositories", body=body).status == 403, inside
+    somebody.may(
+        Permission("fs:CreateRepository", f"{REPOSITORY}whole"),
+        Permission("fs:AttachStorageNamespace", f"{NAMESPACE}local://whole/part"),
+        Permission("fs:ReadRepository", f"{REPOSITORY}*"),
+    )
+    body["storage_namespace"] = "local://whole/part"
+    assert somebody.client.send("POST", "/repositories", body=body).status == 201
 
 
 def test_a_namespace_that_cannot_be_is_left_for_its_refusal() -> None:

@@ -21,6 +21,11 @@ class Source(Body, frozen=True):
 
     path: str
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether it names a folder."""
+        return self.path.endswith("/")
+
 
 class Things(Body, frozen=True):
     """Things to make."""
@@ -157,7 +162,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(more: dict[str, Any], 
 def _needed(resource: str, body: Things, path: str = "") -> list[str]:
     one = declared(make, (Permission("fs:WriteObject", resource),))
     found = needed(one.templates, {"repository": "lake"}, Search(path), body)
-    assert {each.action for each in found} == {"fs:WriteObject"}
+    assert {each.action for each in found} <= {"fs:WriteObject"}
     return [each.resource for each in found]
 
 
@@ -165,6 +170,23 @@ def test_permissions_are_resolved_from_the_path_the_query_and_the_body() -> None
     assert _needed("r/{repository}/{name}", Things(name="n")) == ["r/lake/n"]
     assert _needed("r/{repository}/{path}", Things(), "a/*") == ["r/lake/a/*"]
     assert _needed("everything", Things()) == ["everything"]
+
+
+def test_a_property_chooses_among_the_items_of_a_list() -> None:
+    body = Things(sources=(Source("a"), Source("b/"), Source("c/")))
+    assert _needed("{repository}/{sources[is_folder].path}", body) == ["lake/b/", "lake/c/"]
+    assert _needed("{repository}/{sources[is_folder].path}", Things(sources=(Source("a"),))) == []
+    assert _needed("{repository}/{sources[is_folder].path}", Things()) == ["lake/*"]
+    for name in ("is_nothing", "path"):
+        with pytest.raises(TypeError, match=f"no items with {name}"):
+            declared(make, (Permission("fs:WriteObject", f"{{sources[{name}].path}}"),))
+
+
+def test_a_permission_may_concern_everything_below() -> None:
+    one = declared(make, (Permission("fs:WriteObject", "{repository}/{paths[]}/", below=True),))
+    found = needed(one.templates, {"repository": "lake"}, Search(), Things(("a",)))
+    assert found == (Permission("fs:WriteObject", "lake/a/", below=True),)
+    assert [each.pattern for each in found] == ["lake/a/*"]
 
 
 def test_each_item_of_a_list_needs_its_own_permission() -> None:

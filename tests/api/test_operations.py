@@ -74,7 +74,7 @@ def test_the_document_is_openapi_and_covers_every_operation(client: Client) -> N
         assert ("requestBody" in shown) == has_body
         assert (shown.get("security") == []) == (not operation.authenticated)
         needed = [tuple(each.values()) for each in shown.get("x-permissions", [])]
-        assert needed == [tuple(each) for each in operation.permissions]
+        assert needed == [(each.action, each.pattern) for each in operation.permissions]
     count = sum(len(methods) for methods in served.json["paths"].values())
     assert count == len(described())
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -43,6 +44,20 @@ def test_random_globs_match_as_by_trying_everything() -> None:
         hits += (found := glob(pattern).matches(text))
         assert found is naive.like(pattern, text), (pattern, text)
     assert hits > 1_000
+
+
+def test_a_glob_reaches_and_covers_what_begins_with_a_text_as_by_trying_all_texts() -> None:
+    rests = ["".join(each) for length in range(6) for each in product("abc", repeat=length)]
+    seen = set()
+    for pattern in map("".join, product("ab*?", repeat=4)):
+        for head in ("", "a", "ab", "abba"):
+            matching = [glob(pattern).matches(head + rest) for rest in rests]
+            assert glob(pattern).reaches(head) is any(matching), (pattern, head)
+            # A text that ends in no star covers nothing, even if nothing shorter is missing.
+            ends = pattern.endswith("*")
+            assert glob(pattern).covers(head) is (all(matching) and ends), (pattern, head)
+            seen.add((any(matching), all(matching)))
+    assert len(seen) == 3
 
 
 def hostile() -> Iterator[tuple[str, str]]:

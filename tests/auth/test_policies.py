@@ -29,8 +29,14 @@ def held(*statements: dict[str, Any], user: str = "ann") -> Rights:
     return policies.rights(user, {"p": list(statements)})
 
 
-def may(rights: Rights, resource: str, action: str = "fs:ReadObject", address: str = "") -> bool:
-    return rights.allow(Permission(action, resource), address)
+def may(
+    rights: Rights,
+    resource: str,
+    action: str = "fs:ReadObject",
+    address: str = "",
+    below: bool = False,
+) -> bool:
+    return rights.allow(Permission(action, resource, below), address)
 
 
 def test_nothing_is_allowed_by_default() -> None:
@@ -47,11 +53,53 @@ def test_a_matching_deny_wins_wherever_it_stands() -> None:
     assert not may(both, REPO + "/object/secret/a")
 
 
+OBJECT = REPO + "/object/"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "head", "denied"),
+    [
+        ("secret/*", "", True),
+        ("secret/*", "sec", True),
+        ("secret/*", "secret/a/", True),
+        ("secret/*", "open/", False),
+        ("secret", "secret/", False),
+        ("*/secret", "open/", True),
+        ("?ecret/a", "s", True),
+        ("?ecret/a", "secret/b", False),
+    ],
+)
+def test_a_deny_of_a_part_denies_the_whole(pattern: str, head: str, denied: bool) -> None:
+    rights = held(statement(), statement("deny", resource=OBJECT + pattern))
+    assert may(rights, OBJECT + head, below=True) is not denied
+    assert rights.deny(Permission("fs:ReadObject", OBJECT + head, below=True), "") is denied
+
+
+@pytest.mark.parametrize(
+    ("pattern", "head", "allowed"),
+    [
+        ("lake/*", "lake/", True),
+        ("lake/*", "lake/a", True),
+        ("lake/*", "lake", False),
+        ("lake/?", "lake/", False),
+        ("lake/", "lake/", False),
+        ("l*e/*", "lake/a/", True),
+        ("*", "", True),
+        ("*a", "a", False),
+    ],
+)
+def test_only_what_is_allowed_as_a_whole_is_allowed(pattern: str, head: str, allowed: bool) -> None:
+    rights = held(statement(resource=OBJECT + pattern))
+    assert may(rights, OBJECT + head, below=True) is allowed
+    assert not rights.deny(Permission("fs:ReadObject", OBJECT + head, below=True), "")
+
+
 def test_a_policy_that_cannot_be_read_denies_everything() -> None:
     for bad in ([{"effect": "allow"}], "text", [statement(resource=7)], [statement(action=[])]):
         rights = policies.rights("ann", {"good": [statement()], "bad": bad})
         assert rights.unreadable == ("bad",)
         assert not may(rights, REPO)
+        assert rights.deny(Permission("fs:ReadObject", REPO), "")
 
 
 def test_an_action_that_a_later_release_added_concerns_no_action_of_this_one() -> None:
@@ -233,10 +281,11 @@ def check_random(chance: random.Random, count: int) -> None:
             action = chance.choice(_NAMES)
             resource = _resource(chance, "ab/.", "")
             address = chance.choice(("", "10.0.0.1", "11.0.0.1", "2001:db8::1"))
-            decided = may(rights, resource, action, address)
+            below = chance.random() < 0.3
+            decided = may(rights, resource, action, address, below)
             allowed += decided
-            wanted = naive.allows(documents, user, action, resource, address)
-            assert decided is wanted, (documents, user, action, resource, address)
+            wanted = naive.allows(documents, user, action, resource, address, below)
+            assert decided is wanted, (documents, user, action, resource, address, below)
     assert allowed > count // 50  # the comparison is about something
 
 
