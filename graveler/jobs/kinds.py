@@ -173,11 +173,22 @@ def _find_restore(task: Task) -> Landed | None:
     return ABSENT if restore.is_complete(task.repo, dump) else None
 
 
+def _find_pull(task: Task) -> CommitEntry | None:
+    pull, _ = orders.pull_request(task.order)
+    return _found(pulls.finish(task.repo, pull))
+
+
+def _find_prepared(task: Task) -> Landed | None:
+    return ABSENT if task.order.result else None
+
+
 _FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
     orders.COMMIT: _find_commit,
     orders.MERGE: _find_commit,
+    orders.PULL: _find_pull,
     orders.IMPORT: _find_commit,
     orders.LAND: _find_land,
     orders.COPY: _find_copy,
     orders.RESTORE: _find_restore,
+    orders.PREPARE: _find_prepared,
 }

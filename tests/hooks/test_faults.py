@@ -12,6 +12,7 @@ from graveler import limits
 from graveler.engine import hooks as events
 from graveler.errors import GravelerError, HookFailed, OutcomeUnknown, Unavailable
 from graveler.jobs.queue import announcing
+from graveler.records import JobState
 from graveler.refs.jobs import record as job_records
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import Lake
@@ -45,6 +46,15 @@ def _faulty(world: World, number: int, fault: Fault) -> tuple[Lake, FaultyStore]
 
     lake = world.lake.with_kv(wrap)
     return Lake(announcing(lake.ports, world.queue), lake.repo), stores[0]
+
+
+def _end_leases(world: World) -> None:
+    ports = world.lake.ports
+    past_ns = ports.clock.now_ns() - 2 * limits.job_lease_seconds * limits.SECOND_NS
+    for seen in list(job_records.list_all(ports.kv, world.lake.repo)):
+        if not seen.job.ended:
+            job = seen.job._replace(updated_ns=past_ns)
+            job_records.put(ports.kv, world.lake.repo, job, seen, ports.ids.stamp())
 
 
 def _run_all_jobs(world: World) -> None:
@@ -110,14 +120,7 @@ def test_one_request_of_a_worker_goes_wrong(fault: Fault) -> None:
         lake, store = _faulty(world, number, fault)
         with contextlib.suppress(GravelerError):
             World(lake, world.side, world.queue).run_job_here(message)
-        now_ns = lake.ports.clock.now_ns()
-        for seen in list(job_records.list_all(world.lake.ports.kv, world.lake.repo)):
-            if not seen.job.ended:  # its lease runs out
-                past = now_ns - 2 * limits.job_lease_seconds * limits.SECOND_NS
-                job_records.put(
-                    world.lake.ports.kv, world.lake.repo, seen.job._replace(updated_ns=past), seen,
-                    world.lake.ports.ids.stamp(),
-                )  # fmt: skip
+        _end_leases(world)
         _run_all_jobs(world)
         assert "post-create-tag" in world.side.events, number
         jobs = [each.job for each in job_records.list_all(world.lake.ports.kv, world.lake.repo)]
@@ -125,3 +128,29 @@ def test_one_request_of_a_worker_goes_wrong(fault: Fault) -> None:
         if store.requests < number:
             return
     raise AssertionError(f"more than {REQUEST_COUNT_MAX} requests")
+
+
+class Killed(BaseException):
+    """The worker's process is gone."""
+
+
+def test_a_post_event_that_kills_its_worker_each_time_is_given_up() -> None:
+    world = _ground(events.CREATE_TAG)
+    _call(events.CREATE_TAG, world.lake)
+    (message,) = world.queue.messages
+
+    def strike() -> None:
+        raise Killed
+
+    for _ in range(limits.job_restart_count_max):
+        lake, script = world.lake.interposed()
+        script.before("set_many", strike)  # the outcome of the hook
+        with pytest.raises(Killed):
+            World(lake, world.side, world.queue).run_job_here(message)
+        _end_leases(world)
+    sent = len(world.side.requests)
+    world.run_job_here(message)
+    known = job_records.list_all(world.lake.ports.kv, world.lake.repo)
+    (job,) = [seen.job for seen in known if seen.job.id == message.job]
+    assert job.state is JobState.FAILED and "hooks given up" in job.error
+    assert len(world.side.requests) == sent

@@ -13,6 +13,8 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.events import batches, rules
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
+from graveler.engine.gc import retention
+from graveler.engine.hooks import JOB_KIND
 from graveler.engine.jobs import record
 from graveler.engine.names import branches
 from graveler.errors import Unavailable
@@ -20,12 +22,14 @@ from graveler.events.intake import BatchJob
 from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
-from graveler.records import CommitEntry, Job, JobState
+from graveler.records import ABSENT, CommitEntry, Job, JobState
+from graveler.refs.gc.retention import Retention
 from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
-from tests.engine.lake import Lake
+from tests.engine.lake import COMMITTER, Lake
+from tests.engine.pulls.world import opened
 from tests.jobs.test_handover_to_clusters import MANY, ROWS_MAX, bounded
 from tests.jobs.world import (
     COMMIT,
@@ -49,13 +53,22 @@ def begin_landing(world: World) -> Job:
     return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
 
 
+def begin_pull(world: World) -> Job:
+    pull = opened(world.lake, "other", "main")
+    return handover.submit(world.desk, orders.pull_asked("main", pull, COMMITTER), ABSENT)
+
+
 RESTARTED: dict[str, Callable[[World], Job]] = {
     orders.COMMIT: begin_commit,
     orders.MERGE: begin_merge,
+    orders.PULL: begin_pull,
     orders.IMPORT: begin_import,
     orders.LAND: begin_landing,
     orders.COPY: begin_copy,
 }
+# Too short to be cut off in the middle, or with a world of their own: tested in test_restores.py,
+# below, and in ../hooks/test_faults.py.
+OTHERS = (orders.RESTORE, orders.PREPARE, JOB_KIND)
 
 
 def cut_off(world: World, job: Job) -> None:
@@ -65,7 +78,7 @@ def cut_off(world: World, job: Job) -> None:
 
 
 def test_every_kind_has_a_bound() -> None:
-    assert {*RESTARTED, *STEPWISE} == set(KINDS)
+    assert {*RESTARTED, *OTHERS, *STEPWISE} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", RESTARTED)
@@ -166,6 +179,29 @@ def test_what_the_last_worker_landed_before_it_died_is_done(kind: str) -> None:
 
 def strike_dead() -> None:
     raise Killed
+
+
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_a_preparation_of_a_collection_is_given_up_unless_its_result_is_noted(
+    is_noted: bool,
+) -> None:
+    world = new_world()
+    retention.set_rule(world.lake.opened, Retention(7))
+    job = requests.ask_prepare(world.desk)
+    for number in range(limits.job_restart_count_max):
+        lake, script = world.lake.interposed()
+        # It claims the job, counts its run, notes when collection was, notes the result, ends the
+        # job; with a result it ends it at once.
+        script.before("set_if", strike_dead, 5 if is_noted and number == 0 else 3)
+        with pytest.raises(Killed):
+            world.work(job.id, lake)
+        world.pass_lease()
+    world.work(job.id)
+    ended = world.status(job.id)
+    if is_noted:
+        assert ended.state is JobState.DONE and record.ordered(world.lake.opened, job.id).result
+    else:
+        assert ended.state is JobState.FAILED and "gc-prepare given up" in ended.error
 
 
 def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed() -> (

@@ -77,6 +77,22 @@ def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
     raise Contended(f"other merges of this pull request keep beginning; try again: pull={name}")
 
 
+def finish(repo: OpenRepository, pull: str) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit that an earlier merge of the request landed; ABSENT if none did.
+
+    If that merge died before the request said *merged*, the request says so afterwards.
+    Errors: `NotFound`; `HistoryTooLong`; `OutcomeUnknown`.  Cost: 2 KV requests; after an attempt
+    that did not end also those of `find_landed`, and 2 to end the request.
+    """
+    seen = pulls.get(repo.kv, repo.record, parse_pull_id(pull))
+    if seen.state is PullState.MERGED:
+        return CommitEntry(seen.merged, commit_of(repo, seen.merged))
+    landed = find_landed(repo, seen, fresh(repo, seen.destination).branch.commit)
+    if landed is not ABSENT:
+        _end(repo, seen, landed.id)
+    return landed
+
+
 def find_landed(
     repo: OpenRepository, seen: PullRequest, head: CommitId
 ) -> CommitEntry | Literal[Absent.ABSENT]:
