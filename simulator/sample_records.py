@@ -6,6 +6,7 @@ from graveler.ids import (
     CommitId,
     JobId,
     MetarangeId,
+    PullId,
     RangeId,
     RepositoryId,
     RepositoryUid,
@@ -20,6 +21,8 @@ from graveler.records import (
     Fold,
     Job,
     JobState,
+    PullRequest,
+    PullState,
     RangeRef,
     Repository,
     Tag,
@@ -40,6 +43,10 @@ def encoded_records() -> dict[str, bytes]:
     tokens = (StagingToken("t1.4"), StagingToken("t2.4"))
     job = Job(JobId("j1"), "import", JobState.RUNNING, b"p", _BORN_NS, _BORN_NS, 9, error="none")
     commit = Commit("me", "message", _BORN_NS, MetarangeId("00" * 32), pairs, (_COMMIT,), 7, 6)
+    pull = PullRequest(
+        PullId("vvvvvvh6q00n3aaaaaaa"), "title", "why", "me", BranchId("dev"), BranchId("main"),
+        PullState.MERGED, _BORN_NS, _BORN_NS + 1, _COMMIT, 2, _COMMIT, "attempt",
+    )  # fmt: skip
     ref = RangeRef(RangeId("ab" * 32), b"a", b"z", 900, 12)
     return {
         "entry": wire.encode_entry(entry),
@@ -57,5 +64,6 @@ def encoded_records() -> dict[str, bytes]:
             UploadAddress(BranchId("main"), "a/b", _BORN_NS)
         ),
         "job": wire.encode_job(job),
+        "pull": wire.encode_pull(pull),
         "pairs": wire.encode_pairs(pairs),
     }

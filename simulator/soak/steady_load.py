@@ -34,7 +34,7 @@ _SMALL_CACHES = (
     "from graveler.refs import cache; "
     "cache.RefCache.__init__.__defaults__ = (500, 1 << 20); cache._SHORT_LIVED_COUNT = 200; "
     "from graveler.kv.database import RocksSettings; "
-    "RocksSettings.__init__.__defaults__ = (1 << 20, 2, 1 << 20, 64); "
+    "RocksSettings.__init__.__defaults__ = (1 << 20, 2, 1 << 20, 64, 1.0); "
 )
 _SLICE_SECONDS = 0.5
 _DAYS_LATER = (

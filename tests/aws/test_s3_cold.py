@@ -83,6 +83,6 @@ def test_a_cold_stat(cold: Keyspace, wire: Counting, written: tuple[str, Metaran
 def test_a_cold_page(cold: Keyspace, wire: Counting, written: tuple[str, MetarangeId]) -> None:
     cursor = reader.cursor(cold, written[1], ahead=1_001, jumps=False)
     page = list_page(cursor, b"", b"", key(FIRST + 776), 1_000)
-    assert [line.key for line in page.lines] == [key(FIRST + n) for n in range(777, 1_777)]
+    assert [key for key, _ in page.lines] == [key(FIRST + n) for n in range(777, 1_777)]
     assert wire.proxy.operations == ["GET"] * 3
     assert wire.bytes <= 512 * 1024
