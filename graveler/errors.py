@@ -103,6 +103,7 @@ class Code(StrEnum):
     PROTECTED_WRITE = "protected_write"
     PROTECTED_COMMIT = "protected_commit"
     PROTECTED_HEAD = "protected_head"
+    PROTECTED_DELETION = "protected_deletion"
     # HookFailed
     HOOK_FAILED = "hook_failed"
 

@@ -51,6 +51,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     (ANY, Code.PROTECTED_WRITE): "cannot write to protected branch",
     (ANY, Code.PROTECTED_COMMIT): "cannot commit to protected branch",
     (ANY, Code.PROTECTED_HEAD): "protected branch",
+    (ANY, Code.PROTECTED_DELETION): "cannot delete protected branch",
     ("setBranchProtectionRules", Code.PRECONDITION_FAILED): "Precondition failed",
     (ANY, Code.REPOSITORY_NOT_FOUND): "repository not found",
     (ANY, Code.REPOSITORY_EXISTS): "error creating repository: not unique",

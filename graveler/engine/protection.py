@@ -4,8 +4,9 @@
     staging    upload, link, copy, delete, metadata, events, reset of uncommitted changes
     a commit   commit, import, landing of a bulk job
     the head   hard reset
+    the name   delete the branch, after which anybody could create it at another commit
 
-Every verb of these three lines calls one of the checks below, before its first write and again
+Every verb of these four lines calls one of the checks below, before its first write and again
 before the write that decides.  So a rule stops work that began before it: a commit that builds for
 minutes, or a job that waited for a worker.
 
@@ -51,6 +52,16 @@ def check_head(repo: OpenRepository, branch: BranchId) -> None:
         raise Refused(
             f"cannot move the head of a protected branch: branch={branch}",
             Code.PROTECTED_HEAD,
+            branch=branch,
+        )
+
+
+def check_deletion(repo: OpenRepository, branch: BranchId) -> None:
+    """Raises `Refused` if the branch must not be deleted."""
+    if is_protected(repo, branch):
+        raise Refused(
+            f"cannot delete protected branch: branch={branch}",
+            Code.PROTECTED_DELETION,
             branch=branch,
         )
 

@@ -21,7 +21,7 @@ from graveler.engine.objects import addresses, intents, link, multipart, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository, rules
-from graveler.errors import Code, GravelerError, OutcomeUnknown, Refused
+from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId
 from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Store
@@ -129,6 +129,9 @@ COMMITS: dict[str, Callable[[Lake], object]] = {
     "bulk": lambda lake: bulk_world.begin(lake),
     "bulk commit": lambda lake: bulk_world.begin(lake, Mode.COMMIT),
 }
+DELETIONS: dict[str, Callable[[Lake], object]] = {
+    "delete the branch": lambda lake: branches.delete_branch(lake.opened, "dev"),
+}
 HEADS: dict[str, Callable[[Lake], object]] = {
     "hard reset": lambda lake: reset.hard_reset(lake.opened, "main", "main~"),
 }
@@ -136,24 +139,26 @@ REFUSED = [
     *((name, call, Code.PROTECTED_WRITE) for name, call in STAGING.items()),
     *((name, call, Code.PROTECTED_COMMIT) for name, call in COMMITS.items()),
     *((name, call, Code.PROTECTED_HEAD) for name, call in HEADS.items()),
+    *((name, call, Code.PROTECTED_DELETION) for name, call in DELETIONS.items()),
 ]
 
 
 def shown(lake: Lake) -> tuple[object, ...]:
-    return lake.head(), lake.uncommitted(), lake.tree("main@"), lake.tree()
+    return lake.head(), lake.uncommitted(), lake.tree("main@"), lake.tree(), lake.head("dev")
 
 
 @pytest.mark.parametrize(("name", "call", "code"), REFUSED)
 def test_a_verb_refuses_and_changes_nothing(
     lake: Lake, name: str, call: Callable[[Lake], object], code: Code
 ) -> None:
-    protect(lake, "other", "ma*")
+    branch = "dev" if name in DELETIONS else "main"
+    protect(lake, "other", f"{branch[:2]}*")
     before = shown(lake)
     for process in (lake, lake.another_process()):
         with pytest.raises(Refused) as refused:
             call(process)
         assert refused.value.code is code
-        assert refused.value.fields == {"branch": "main"}
+        assert refused.value.fields == {"branch": branch}
     assert shown(lake) == before
 
 
@@ -190,7 +195,6 @@ def test_merges_reverts_and_cherry_picks_are_allowed(lake: Lake) -> None:
     replay.cherry_pick(lake.opened, "main", picked, request)
     assert lake.tree() == {"a": "2", "b": "2", "c": "3"}
     lake.branch("new")
-    branches.delete_branch(lake.opened, "new")
 
 
 def test_a_merge_into_a_protected_branch_with_staged_rows_is_dirty(lake: Lake) -> None:
@@ -282,7 +286,7 @@ def test_a_commit_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake: 
 
 
 def _last_swap_lost(lake: Lake, swap: int) -> tuple[Lake, FaultyStore]:
-    """A process whose swap of this number gets no answer; then somebody protects `main`."""
+    """A process whose swap of this number gets no answer; then somebody protects the branches."""
     stores: list[FaultyStore] = []
     swaps: list[int] = []
 
@@ -290,7 +294,7 @@ def _last_swap_lost(lake: Lake, swap: int) -> tuple[Lake, FaultyStore]:
         swaps.extend([number] * (verb == "set_if"))
         if verb != "set_if" or len(swaps) != swap:
             return Fault.NONE
-        later(lake, "main")
+        later(lake, "main", "dev")
         return Fault.LATE
 
     def wrap(kv: Store) -> FaultyStore:
@@ -350,3 +354,42 @@ def test_a_reset_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake: L
         reset.hard_reset(slow.opened, "main", target)
     store.land()
     assert lake.head() == target
+
+
+def test_a_deletion_that_runs_when_the_rule_comes_is_refused(lake: Lake) -> None:
+    """Also one that lost its first round to a commit."""
+    slow, script = lake.interposed()
+    script.before("set_many", lambda: later(lake, "dev"))  # of the tokens that it drops
+    with pytest.raises(Refused):
+        branches.delete_branch(slow.opened, "dev")
+    assert script.finished
+    protect(lake)
+    age(lake)
+    slow, script = lake.interposed()
+
+    def meanwhile() -> None:
+        lake.commit_of("dev", x="1")
+        later(lake, "dev")
+
+    script.before("set_if", meanwhile)
+    with pytest.raises(Refused):
+        branches.delete_branch(slow.opened, "dev")
+    assert script.finished and lake.tree("dev@")["x"] == "1"
+
+
+def test_a_deletion_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake: Lake) -> None:
+    slow, store = _last_swap_lost(lake, swap=1)
+    with pytest.raises(OutcomeUnknown):
+        branches.delete_branch(slow.opened, "dev")
+    store.land()
+    with pytest.raises(NotFound):
+        lake.head("dev")
+
+
+def test_a_branch_that_is_gone_is_not_found_even_if_a_rule_names_it(lake: Lake) -> None:
+    """So a deletion that ended half way can be called again."""
+    branches.delete_branch(lake.opened, "dev")
+    protect(lake, "dev")
+    with pytest.raises(NotFound):
+        branches.delete_branch(lake.opened, "dev")
+    lake.branch("dev")

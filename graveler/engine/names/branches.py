@@ -8,6 +8,7 @@ that are acknowledged while it runs.
 from dataclasses import dataclass
 
 from graveler import limits
+from graveler.engine import protection
 from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
 from graveler.engine.hooks import (
     CREATE_BRANCH,
@@ -142,8 +143,9 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
 
     Then its open pull requests are closed; after a crash in between, the same call, a creation of
     the name or the janitor closes them.
-    Errors: `NotFound`, `Refused` (the default branch, a read-only repository), `HookFailed`,
-    `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests, and those of `pulls.requests.close_all`.
+    Errors: `NotFound`, `Refused` (the default branch, a protected one, a read-only repository),
+    `HookFailed`, `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests, those of
+    `pulls.requests.close_all`, and one for the rules if no record of the repository is cached.
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
@@ -165,7 +167,8 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
                 if seen is not ABSENT:  # an earlier call may have died before it closed them
                     close_all(repo, branch)
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
-            record = seen.branch
+            record, is_pending = seen.branch, seen.version == last
+            _check_unprotected(repo, branch, is_pending=is_pending)
             if record.commit != gated:
                 pending = _gated(repo, DELETE_BRANCH, branch, record.commit)
                 gated = record.commit
@@ -175,6 +178,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
                 cleanups.cleanup_writes(repo.record, branch, dropped, now_ns + grace_ns, repo.ids)
             )
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
+            _check_unprotected(repo, branch, is_pending=is_pending)
             tried, last = True, seen.version
             done = swap(repo, branch, seen, gone)
             repo.cache.forget_branch(repo.record, branch)
@@ -185,6 +189,19 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             raise given_up(repo, branch, last, "branch deletion")
     repo.hooks.landed(repo, pending)
     close_all(repo, branch)
+
+
+def _check_unprotected(repo: OpenRepository, branch: BranchId, *, is_pending: bool) -> None:
+    """Raises `Refused` if a rule protects the branch.
+
+    `is_pending`: an earlier swap of this call got no answer and may still land.
+    """
+    try:
+        protection.check_deletion(repo, branch)
+    except Refused as error:
+        if is_pending:
+            raise OutcomeUnknown(f"branch deletion not confirmed: branch={branch}") from error
+        raise
 
 
 __all__ = [

@@ -213,9 +213,10 @@ def test_a_request_that_is_opened_again_while_its_branch_goes_is_not_open(lake: 
 
 
 def _killed_deletion(lake: Lake) -> str:
-    """A deletion whose process dies just after the swap."""
+    """A deletion whose process dies just after the swap; the second of its requests reads the rules
+    of branch protection."""
     pull = opened(lake)
-    broken = lake.with_kv(lambda kv: FaultyStore(kv, nth({4: Fault.REFUSED})))
+    broken = lake.with_kv(lambda kv: FaultyStore(kv, nth({5: Fault.REFUSED})))
     with pytest.raises(OutcomeUnknown):
         branches.delete_branch(broken.opened, "dev")
     with pytest.raises(NotFound):
