@@ -117,7 +117,7 @@ def import_start(call: Call, body: ImportCreation) -> Answer:
 )
 def import_status(call: Call, query: ImportQuery) -> Answer:
     """The progress of an import."""
-    job = handover.status(call.desk, run.KIND, query.id)
+    job = handover.status(call.desk, run.KIND, query.id, call.arguments["branch"])
     return answers.json(_status(call, job))
 
 
@@ -133,7 +133,7 @@ def import_status(call: Call, query: ImportQuery) -> Answer:
 )
 def import_cancel(call: Call, query: ImportQuery) -> Answer:
     """Cancel an import."""
-    run.cancel(call.repo, query.id)
+    run.cancel(call.repo, call.arguments["branch"], query.id)
     return NO_CONTENT
 
 

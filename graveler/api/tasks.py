@@ -113,7 +113,8 @@ def _accepted(call: Call, request: JobRequest) -> Answer:
 )
 def commit_status(call: Call) -> Answer:
     """The status of a commit in the background."""
-    job, waits_for = handover.standing(call.desk, COMMIT, call.arguments["id"])
+    branch, id = call.arguments["branch"], call.arguments["id"]
+    job, waits_for = handover.standing(call.desk, COMMIT, id, branch)
     result: Commit | UnsetType = UNSET
     if job.state is JobState.DONE:
         result = shapes.commit(log.get_commit(call.repo, job.commit))
@@ -132,7 +133,8 @@ def commit_status(call: Call) -> Answer:
 )
 def merge_status(call: Call) -> Answer:
     """The status of a merge in the background."""
-    job = handover.status(call.desk, MERGE_KIND, call.arguments["id"])
+    branch, id = call.arguments["destinationBranch"], call.arguments["id"]
+    job = handover.status(call.desk, MERGE_KIND, id, branch)
     result = MergeResult(job.commit) if job.state is JobState.DONE else UNSET
     return answers.json(MergeStatus(**_shared(call, job, "mergeIntoBranch"), result=result))
 

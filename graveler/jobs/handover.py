@@ -276,19 +276,19 @@ def hand_on(desk: Desk, job: Job) -> None:
         desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
 
 
-def status(desk: Desk, kind: str, job_id: str) -> Job:
-    """A job of that kind as it is now.  Errors: `NotFound`.
+def status(desk: Desk, kind: str, job_id: str, branch: str = "") -> Job:
+    """A job of that kind, on that branch if the kind has branches, as it is now.
 
     If no worker runs the job, it is enqueued again.  If it is done, its result counts as received
-    by a client.
+    by a client.  Errors: `NotFound`.
     """
-    return standing(desk, kind, job_id).job
+    return standing(desk, kind, job_id, branch).job
 
 
-def standing(desk: Desk, kind: str, job_id: str) -> JobStanding:
+def standing(desk: Desk, kind: str, job_id: str, branch: str = "") -> JobStanding:
     """Like `status`, and the bulk job that the job waits for."""
     job = record.status(desk.repo, job_id)
-    if job.kind != kind:
+    if (job.kind, job.branch) != (kind, branch):
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
     now = look(desk, job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):

@@ -47,7 +47,7 @@ def cancel(client: Any, call: Call) -> tuple[str, ...]:
     done = []
     for seen in list(records.list_all(client.ports.kv, client.repo)):
         with suppress(Conflict):
-            jobs.cancel(client.opened, seen.job.id, seen.job.kind)
+            jobs.cancel(client.opened, seen.job.id, seen.job.kind, seen.job.branch)
             done.append(str(seen.job.id))
     return tuple(done)
 

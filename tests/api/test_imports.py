@@ -105,6 +105,18 @@ def test_an_import_can_be_cancelled(client: Client, repo: str, source: Path) -> 
         assert "Canceled" in found["error"]["message"]
 
 
+def test_an_import_is_found_on_its_own_branch_only(client: Client, repo: str, source: Path) -> None:
+    new = {"name": "mine", "source": "main"}
+    assert client.send("POST", f"/repositories/{repo}/branches", body=new).status == 201
+    path = {"type": "common_prefix", "path": f"local://{source}/", "destination": ""}
+    job = _start(client, repo, path).json["id"]
+    where = f"/repositories/{repo}/branches/mine/import"
+    for method in ("GET", "DELETE"):
+        reply = client.send(method, where, {"id": job})
+        assert (reply.status, reply.json) == (404, {"message": "not found"})
+    assert _ended(client, repo, job)["completed"]
+
+
 def test_unknown_jobs(client: Client, repo: str) -> None:
     where = f"/repositories/{repo}/branches/main/import"
     for method in ("GET", "DELETE"):

@@ -54,6 +54,23 @@ def test_a_merge_is_made_or_its_conflict_told(client: Client, repo: str) -> None
     assert refused["status_code"] == 409 and "result" not in refused
 
 
+def test_a_job_is_found_on_its_own_branch_only(client: Client, repo: str) -> None:
+    """So the right to one branch says nothing of the jobs of another."""
+    where = f"/repositories/{repo}/branches"
+    assert client.send("POST", where, body={"name": "dev", "source": "main"}).status == 201
+    _upload(client, repo, "dev", "a", b"a")
+    commit = _commit(client, repo, "first", "dev")["task_id"]
+    merge = _merge(client, repo, "dev")["task_id"]
+    merges = f"/repositories/{repo}/refs/dev/merge"
+    for mine, other in (
+        (f"{where}/dev/commits/async/{commit}", f"{where}/main/commits/async/{commit}"),
+        (f"{merges}/main/async/{merge}", f"{merges}/dev/async/{merge}"),
+    ):
+        assert client.send("GET", f"{mine}/status").status == 200
+        reply = client.send("GET", f"{other}/status")
+        assert (reply.status, reply.json) == (404, {"message": "not found"})
+
+
 def test_a_merge_that_fails_is_told_in_the_words_of_its_branch(client: Client, repo: str) -> None:
     refused = _merge(client, repo, "main")
     assert refused["status_code"] == 400

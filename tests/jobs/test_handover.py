@@ -120,7 +120,7 @@ def test_whoever_asked_after_a_commit_has_been_told() -> None:
     world = new_world()
     job = begin_commit(world)
     world.work(job.id)
-    assert handover.status(world.desk, orders.COMMIT, job.id).state is JobState.DONE
+    assert handover.status(world.desk, orders.COMMIT, job.id, "main").state is JobState.DONE
     with pytest.raises(NoChanges):
         attend(world)
 
@@ -218,11 +218,11 @@ def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
     world = new_world()
     job = begin_commit(world)
     world.queue.messages.clear()
-    handover.status(world.desk, "commit", job.id)
+    handover.status(world.desk, "commit", job.id, "main")
     assert world.queue.messages == []
     world.pass_lease()
     for _ in range(2):
-        handover.status(world.desk, "commit", job.id)
+        handover.status(world.desk, "commit", job.id, "main")
     assert world.queue.messages == [JobMessage("lake", job.id)]
 
 
@@ -268,7 +268,7 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
     job = requests.ask(World(world.lake, Closed()).desk, ASKED)
     world.pass_lease()
     assert requests.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
-    handover.status(world.desk, "commit", job.id)
+    handover.status(world.desk, "commit", job.id, "main")
     assert JobMessage("lake", job.id) in world.queue.messages
 
 

@@ -61,7 +61,7 @@ def asked(world: World) -> Job:
 
 
 def waits_for(world: World, job: Job) -> Bulk:
-    found = handover.standing(world.desk, orders.COMMIT, job.id)
+    found = handover.standing(world.desk, orders.COMMIT, job.id, MAIN)
     assert not found.job.ended and found.waits_for
     return bulk.status(world.lake.opened, MAIN, found.waits_for)
 
@@ -72,7 +72,7 @@ def landed(world: World, job: Bulk) -> str:
 
 
 def ended(world: World, job: JobId) -> Job:
-    return handover.status(world.desk, orders.COMMIT, job)
+    return handover.status(world.desk, orders.COMMIT, job, MAIN)
 
 
 @pytest.mark.parametrize("patience", [AT_ONCE, Patience(20.0, 27.0)])
@@ -117,7 +117,7 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
     assert waits_for(world, job).job.id == cluster.job.id  # what came later is staged still
     world.pass_lease()
     world.queue.messages.clear()
-    handover.status(world.desk, orders.COMMIT, job.id)
+    handover.status(world.desk, orders.COMMIT, job.id, MAIN)
     assert len(world.queue.messages) == 1
     world.work(job.id)
     (marked,) = world.marked(job.id)

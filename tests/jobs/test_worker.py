@@ -111,7 +111,7 @@ def test_a_cancelled_import_lands_nothing_wherever_it_was() -> None:
             world: World = world, job: JobId = job.id, cancelled: list[bool] = cancelled
         ) -> None:
             try:
-                run.cancel(world.lake.opened, job)
+                run.cancel(world.lake.opened, "main", job)
                 cancelled.append(True)
             except Conflict:
                 cancelled.append(False)

@@ -286,7 +286,7 @@ def cancel(repo: OpenRepository, branch: str, job_id: str) -> None:
     Errors: `NotFound`; `Conflict` once it is landing or has landed; `Unavailable`.  Cost: 4 KV
     requests.
     """
-    jobs.cancel(repo, status(repo, branch, job_id).job.id, KIND)
+    jobs.cancel(repo, status(repo, branch, job_id).job.id, KIND, branch)
 
 
 def list_alive(repo: OpenRepository) -> list[Bulk]:

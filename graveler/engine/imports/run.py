@@ -99,12 +99,13 @@ def status(repo: OpenRepository, job_id: str) -> Job:
     return job
 
 
-def cancel(repo: OpenRepository, job_id: str) -> None:
+def cancel(repo: OpenRepository, branch: str, job_id: str) -> None:
     """Cancel a running import: nothing of it lands, now or later.  The call may be repeated.
 
-    Errors: `NotFound`; `Conflict` if the job is landing or has completed; `Unavailable`.
+    Errors: `NotFound`, also for a job on another branch; `Conflict` if the job is landing or has
+    completed; `Unavailable`.  Cost: 2 KV requests.
     """
-    record.cancel(repo, job_id, KIND)
+    record.cancel(repo, job_id, KIND, branch)
 
 
 # ---- running -------------------------------------------------------------------------------------

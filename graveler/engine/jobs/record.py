@@ -271,15 +271,15 @@ def once(job_id: JobId, order: JobOrder) -> Once:
     return Once(MARK_KEY, job_id, order.since)
 
 
-def cancel(repo: OpenRepository, job_id: str, kind: str) -> None:
+def cancel(repo: OpenRepository, job_id: str, kind: str, branch: str) -> None:
     """Cancel a running job of a kind that announces its landing: it lands nothing, now or later.
 
-    Idempotent.  Errors: `NotFound`; `Conflict` if the job is landing or has completed;
-    `Unavailable`.
+    Idempotent.  Errors: `NotFound`, also for a job of another kind or branch; `Conflict` if the job
+    is landing or has completed; `Unavailable`.
     """
     for _ in range(_ROUNDS):
         seen = record.get(repo.kv, repo.record, JobId(job_id))
-        if seen.job.kind != kind:
+        if (seen.job.kind, seen.job.branch) != (kind, branch):
             raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
         if seen.job.state in (JobState.DONE, JobState.FAILED):
             raise Conflict(f"{kind} already completed: id={seen.job.id}")
@@ -314,7 +314,7 @@ def cancel_any(repo: OpenRepository, job_id: str) -> None:
         raise Conflict(f"job waits for a bulk job; cancel that one: id={job.id} job={waits_for}")
     # First, because a client may be told of the end as soon as the job has ended.
     record.amend(repo.kv, repo.record, job.id, {_KIND: Conflict.__name__}, repo.ids)
-    cancel(repo, job.id, job.kind)
+    cancel(repo, job.id, job.kind, job.branch)
 
 
 # ---- ownership -----------------------------------------------------------------------------------

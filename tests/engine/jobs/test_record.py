@@ -131,11 +131,13 @@ def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bo
 def test_jobs_are_cancelled_by_their_kind(lake: Lake) -> None:
     begun(lake)
     with pytest.raises(NotFound):
-        record.cancel(lake.opened, JOB, "import")
+        record.cancel(lake.opened, JOB, "import", "main")
+    with pytest.raises(NotFound):
+        record.cancel(lake.opened, JOB, "merge", "dev")
     with pytest.raises(NotFound):
         run.status(lake.opened, JOB)
     for _ in range(2):
-        record.cancel(lake.opened, JOB, "merge")
+        record.cancel(lake.opened, JOB, "merge", "main")
     assert state(lake) is JobState.CANCELLED
     assert not end(lake)
 
@@ -146,10 +148,10 @@ def test_a_job_that_lands_or_has_ended_is_cancelled_no_more(lake: Lake) -> None:
     pulse(lake, b"me").land(3)
     pulse(lake, b"me").land(3)
     with pytest.raises(Conflict, match="landing"):
-        record.cancel(lake.opened, JOB, "merge")
+        record.cancel(lake.opened, JOB, "merge", "main")
     assert end(lake, by=b"me")
     with pytest.raises(Conflict, match="completed"):
-        record.cancel(lake.opened, JOB, "merge")
+        record.cancel(lake.opened, JOB, "merge", "main")
 
 
 # ---- whose it is ---------------------------------------------------------------------------------
