@@ -131,13 +131,11 @@ def is_dirty(repo: OpenRepository, seen: Versioned) -> bool:
 def _uncommitted(
     repo: OpenRepository, seen: Branch, query: DiffQuery, deadline: Deadline
 ) -> DiffPage:
-    return page_of(staged_changes(repo, seen, query.prefix, deadline), query)
+    return page_of(staged_changes(repo, seen, parse_prefix(query.prefix), deadline), query)
 
 
-def staged_changes(repo: OpenRepository, seen: Branch, stem: str, deadline: Deadline) -> From:
-    """The uncommitted changes of a branch below the prefix `stem`, as a function of the first
-    key."""
-    prefix = parse_prefix(stem)
+def staged_changes(repo: OpenRepository, seen: Branch, prefix: bytes, deadline: Deadline) -> From:
+    """The uncommitted changes of a branch below `prefix`, as a function of the first key."""
     metarange = commit_of(repo, seen.commit).metarange
 
     def uncommitted(start: bytes) -> Iterator[Difference]:

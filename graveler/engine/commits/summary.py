@@ -102,7 +102,7 @@ def uncommitted(repo: OpenRepository, branch: str, query: SummaryQuery) -> Summa
     name = parse_branch_id(branch)
     deadline = operation_deadline(repo)
     seen = fresh(repo, name).branch
-    staged = staged_changes(repo, seen, query.prefix, deadline)(_start(query))
+    staged = staged_changes(repo, seen, parse_prefix(query.prefix), deadline)(_start(query))
     lines, following = _page(repo, staged, query)
     return SummaryPage(seen.commit, _NO_COMMIT, lines, following)
 

@@ -84,9 +84,13 @@ def check_branch(repo: OpenRepository, branch: str) -> None:
 
     The branch may be as it was `limits.branch_cache_seconds_max` ago.
     """
-    name = parse_branch_id(branch)
-    cached(repo, name)
-    protection.check_staging(repo, name)
+    check_head(repo, parse_branch_id(branch))
+
+
+def check_head(repo: OpenRepository, branch: BranchId) -> None:
+    """As `check_branch`."""
+    cached(repo, branch)
+    protection.check_staging(repo, branch)
 
 
 def upload(
@@ -105,7 +109,7 @@ def upload(
     if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
         raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
     name = parse_branch_id(branch)
-    check_branch(repo, branch)
+    check_head(repo, name)
     entry = stored(repo, upload)
     if upload.only_if_absent:
         put_if_absent(repo, name, key, entry)
