@@ -57,8 +57,9 @@ class GroupList(Page, frozen=True):
     results: list[GroupShape]
 
 
-class Statement(Body, frozen=True):
-    """Allows or denies actions on resources, under a condition."""
+class Statement(Body, frozen=True, forbid_unknown_fields=True):
+    """Allows or denies actions on resources, under a condition.  A misspelt condition is not one
+    that holds always."""
 
     effect: Literal["allow", "deny"]
     resource: str

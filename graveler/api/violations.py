@@ -29,6 +29,7 @@ _RULES: Final = (
     (re.compile(r"Expected `str` of length <= (.*)"), "string must have at most {0} characters"),
     (re.compile(r"Expected `array` of length >= (.*)"), "array must have at least {0} items"),
     (re.compile(r"Expected `array` of length <= (.*)"), "array must have at most {0} items"),
+    (re.compile(r"Object contains unknown field `(.*)`", re.DOTALL), 'property "{0}" is unknown'),
 )
 _PATTERN: Final = re.compile(r"Expected `str` matching regex .*")
 _CHOICE: Final = re.compile(r"Invalid enum value .*", re.DOTALL)
@@ -78,6 +79,10 @@ def _allowed(value: Any, info: inspect.Type) -> Any:
             name: _allowed(item, fields[name].type)
             for name, item in value.items()
             if name in fields and item is not None
+        } | {
+            name: item
+            for name, item in value.items()
+            if name not in fields and info.cls.__struct_config__.forbid_unknown_fields
         }
     if isinstance(info, inspect.CollectionType) and isinstance(value, list):
         return [_allowed(item, info.item_type) for item in value]

@@ -50,6 +50,9 @@ class Test(NamedTuple):
         return Truth.HOLDS if is_inside is self.inside else Truth.FAILS
 
 
+_UNKNOWN: Final = Test(True, (), known=False)
+
+
 class Node(NamedTuple):
     """Several conditions: all of them, or at least one."""
 
@@ -70,14 +73,15 @@ ALWAYS: Final = Node(True, ())
 
 
 def parse(text: Any, *, stored: bool = False) -> Node:
-    """The condition of a statement.  Raises `Invalid`; but an operator or a field that is not known
-    is UNKNOWN, not an error, in a `stored` policy."""
+    """The condition of a statement; one without operators holds.  Raises `Invalid`; but in a
+    `stored` policy, an operator or a field that is not known, or an operator without fields, is
+    UNKNOWN, not an error."""
     parts: list[Test | Node] = []
     for name, members in _mapping(text).items():
         inner = _mapping(members)
-        if name in _NODES:
-            if not inner:
-                raise Invalid(f"condition invalid: {name} must have at least one member")
+        if not inner:
+            parts.append(_empty(name, stored))
+        elif name in _NODES:
             tests = tuple(_test(*_split(key), values, stored) for key, values in inner.items())
             parts.append(Node(name == "And", tests))
         else:
@@ -91,6 +95,13 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
+def _empty(name: str, stored: bool) -> Test:
+    """An operator that compares nothing: it would hold always, so it is never accepted."""
+    if stored and name not in _NODES:
+        return _UNKNOWN
+    raise Invalid(f"condition invalid: {name[:100]} must have at least one member")
+
+
 def _split(key: str) -> tuple[str, str]:
     operator, _, field = key.partition(":")
     return operator, field
@@ -99,7 +110,7 @@ def _split(key: str) -> tuple[str, str]:
 def _test(operator: str, field: str, values: Any, stored: bool) -> Test:
     if operator not in _OPERATORS or field != _FIELD:
         if stored:
-            return Test(True, (), known=False)
+            return _UNKNOWN
         raise Invalid(
             f"condition invalid: it must be {' or '.join(_OPERATORS)} of {_FIELD}: "
             f"{operator[:100]!r} of {field[:100]!r}"

@@ -29,6 +29,7 @@ from graveler.errors import Invalid
 
 _EFFECTS: Final = ("allow", "deny")
 _FIELDS: Final = ("effect", "action", "resource")
+_CONDITION: Final = "condition"
 
 
 class Statement(NamedTuple):
@@ -131,9 +132,12 @@ def read(document: Any, user: str, *, stored: bool = False) -> list[Statement]:
 def _statement(text: Any, user: str, stored: bool) -> Statement:
     if not isinstance(text, dict) or any(name not in text for name in _FIELDS):
         raise Invalid(f"statement invalid: it must have {', '.join(_FIELDS)}")
+    others = text.keys() - {*_FIELDS, _CONDITION}
+    if others:  # one of a later release may narrow what the statement allows
+        raise Invalid(f"statement invalid: no such field: {min(map(str, others))[:100]!r}")
     if text["effect"] not in _EFFECTS:
         raise Invalid("statement invalid: its effect must be allow or deny")
-    condition = text.get("condition")
+    condition = text.get(_CONDITION)
     return Statement(
         text["effect"] == "deny",
         _actions(text["action"], stored),

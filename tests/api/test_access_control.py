@@ -93,7 +93,7 @@ def test_groups_and_their_members(admin: Any) -> None:
     assert status(auth.list_group_members, "g-one") == 404
 
 
-def test_policies_and_attachments(admin: Any) -> None:
+def test_policies_and_attachments(live: Served, admin: Any) -> None:
     auth = admin.auth_api
     inside = {"IpAddress": {"SourceIp": ["10.0.0.0/8"]}}
     statement = [allow("*", "fs:Read*"), allow(LAKE + "a", "fs:*", effect="deny", condition=inside)]
@@ -107,6 +107,15 @@ def test_policies_and_attachments(admin: Any) -> None:
     assert auth.get_policy("p-one").statement == changed.statement == [allow(many, "fs:*")]
     assert status(auth.update_policy, "p-none", SDK.Policy(id="p-none", statement=statement)) == 404
     assert status(auth.update_policy, "p-one", SDK.Policy(id="other", statement=statement)) == 400
+    sent = {"effect": "allow", "action": ["fs:*"], "resource": "*"}
+    for bad, rule in (
+        ({"Condition": inside}, 'property "Condition" is unknown'),
+        ({"condition": {"StringLike": {}}}, "StringLike must have at least one member"),
+        ({"condition": {"IpAddress": {}}}, "IpAddress must have at least one member"),
+    ):
+        body = {"id": "p-bad", "statement": [{**sent, **bad}]}
+        refused = live.client.send("POST", "/auth/policies", body=body)
+        assert refused.status == 400 and rule in refused.message
     auth.create_policy(SDK.Policy(id="p-two", statement=statement))
     assert ids(auth.list_policies(prefix="p-")) == ["p-one", "p-two"]
     auth.create_user(SDK.UserCreation(id="p-user"))

@@ -84,7 +84,9 @@ def like(pattern: str, text: str) -> bool:
 def _holds(condition: dict[str, Any], address: str) -> str:
     found = []
     for name, members in condition.items():
-        if name in ("And", "Or"):
+        if not members:
+            found.append("unknown")
+        elif name in ("And", "Or"):
             parts = [_test(key.split(":")[0], values, address) for key, values in members.items()]
             found.append(_together(parts, name == "And"))
         else:

@@ -95,7 +95,8 @@ def test_only_what_is_allowed_as_a_whole_is_allowed(pattern: str, head: str, all
 
 
 def test_a_policy_that_cannot_be_read_denies_everything() -> None:
-    for bad in ([{"effect": "allow"}], "text", [statement(resource=7)], [statement(action=[])]):
+    for bad in ([{"effect": "allow"}], "text", [statement(resource=7)], [statement(action=[])],
+                [statement(notResource=REPO)]):  # fmt: skip
         rights = policies.rights("ann", {"good": [statement()], "bad": bad})
         assert rights.unreadable == ("bad",)
         assert not may(rights, REPO)
@@ -175,7 +176,10 @@ def test_a_condition_decides_whether_a_statement_applies(
     assert may(deny, REPO, address=address) is not applies
 
 
-@pytest.mark.parametrize("condition", [INSIDE, OUTSIDE, EITHER, {"Later": {"Moon": ["full"]}}])
+UNKNOWN = [{"Later": {"Moon": ["full"]}}, {"Later": {}}, {"IpAddress": {}}]
+
+
+@pytest.mark.parametrize("condition", [INSIDE, OUTSIDE, EITHER, *UNKNOWN])
 def test_a_condition_that_cannot_be_evaluated_never_lets_anybody_in(
     condition: dict[str, Any],
 ) -> None:
@@ -183,6 +187,15 @@ def test_a_condition_that_cannot_be_evaluated_never_lets_anybody_in(
         assert not may(held(statement(condition=condition)), REPO, address=address)
         deny = held(statement(), statement("deny", condition=condition))
         assert not may(deny, REPO, address=address)
+
+
+@pytest.mark.parametrize("condition", UNKNOWN)
+def test_an_unknown_condition_never_lets_anybody_in_from_anywhere(
+    condition: dict[str, Any],
+) -> None:
+    assert not may(held(statement(condition=condition)), REPO, address="10.0.0.1")
+    deny = held(statement(), statement("deny", condition=condition))
+    assert not may(deny, REPO, address="10.0.0.1")
 
 
 def test_what_decides_alone_is_enough() -> None:
@@ -220,6 +233,9 @@ def test_what_decides_alone_is_enough() -> None:
         ([statement(condition=7)], "operator: {field"),
         ([statement(condition={"IpAddress": ["10.0.0.0/8"]})], "operator: {field"),
         ([statement(condition={"Or": {}})], "at least one member"),
+        ([statement(condition={"IpAddress": {}})], "at least one member"),
+        ([statement(condition={"StringLike": {}})], "at least one member"),
+        ([statement(notResource="x")], "no such field: 'notResource'"),
         ([statement(condition={"IpAddress": {"SourceIp": []}})], "list of addresses"),
         ([statement(condition={"IpAddress": {"SourceIp": ["x"]}})], "not an address"),
         ([statement(condition={"IpAddress": {"SourceIp": [7]}})], "must be a text"),
@@ -299,7 +315,17 @@ def _random(chance: random.Random) -> dict[str, Any]:
     names = chance.choices(_PATTERNS, k=chance.randint(1, 3))
     built = statement(chance.choice(("allow", "allow", "deny")), names, resource)
     if chance.random() < 0.3:
-        built["condition"] = chance.choice((INSIDE, OUTSIDE, EITHER, {**INSIDE, **OUTSIDE}, {}))
+        built["condition"] = chance.choice(
+            (
+                INSIDE,
+                OUTSIDE,
+                EITHER,
+                {**INSIDE, **OUTSIDE},
+                {},
+                {"IpAddress": {}},
+                {"Later": {}, **INSIDE},
+            )
+        )
     return built
 
 
