@@ -1,5 +1,8 @@
 """The actions of a commit: the files `_lakefs_actions/*.yaml` in its content, parsed.
 
+The bytes of an action file lie in the namespace of the repository.  A file that was linked or
+imported from elsewhere is invalid: whoever writes there could change the gate without a commit.
+
 A commit without such files costs no KV request, and no object is read if the range that would hold
 them is known: the answer depends on that range alone, and ranges never change.  Used by gate.py.
 """
@@ -87,7 +90,15 @@ def _text(repo: OpenRepository, name: str, value: bytes) -> bytes:
     length_max = limits.action_file_length_bytes_max
     if entry.size > length_max:
         raise Invalid(f"action file invalid: file={name}: it must have at most {length_max} bytes")
+    if not reachable.lies_inside(repo.record, entry):
+        raise Invalid(
+            f"action file invalid: file={name}: its bytes are outside the repository, where they "
+            "can change without a commit; upload the file"
+        )
     try:
-        return repo.blocks.read(reachable.address_of(repo, entry), 0, length_max + 1)
+        text = repo.blocks.read(reachable.address_of(repo, entry), 0, length_max + 1)
     except NotFound as error:
         raise Gone(f"action file is not in the object store: file={name}") from error
+    if len(text) != entry.size:
+        raise Invalid(f"action file invalid: file={name}: its bytes were replaced after its commit")
+    return text

@@ -17,6 +17,8 @@ from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record as jobs
 from graveler.engine.names import branches, tags
 from graveler.engine.names.branches import PageQuery
+from graveler.engine.objects import link, read, write
+from graveler.engine.objects.addresses import Link
 from graveler.engine.pulls import merge as pull_merge
 from graveler.engine.pulls import requests
 from graveler.errors import HookFailed, NotFound, Unavailable
@@ -343,6 +345,49 @@ def test_a_file_without_bytes_closes_the_gate() -> None:
     world = new_world()
     world.lake.put("_lakefs_actions/a.yaml", "1")  # an entry whose object was never stored
     with pytest.raises(HookFailed, match="not in the object store"):
+        world.lake.commit("m")
+
+
+GATE = "mem://landing/actions/gate.yaml"
+
+
+def _linked(lake: Lake, path: str) -> None:
+    size = len(lake.ports.blocks.read(GATE, 0, 1_000))
+    link.place(lake.opened, "main", path, Link(GATE, "sum", size))
+    lake.commit("linked")
+
+
+def _imported(lake: Lake, path: str) -> None:
+    request = ImportRequest([ImportPath("object", GATE, path)], "m", COMMITTER)
+    job = imports.submit(lake.opened, "main", request, owner=b"me")
+    imports.run(lake.opened, job.branch, request, job.id)
+    if error := jobs.status(lake.opened, job.id).error:
+        raise HookFailed(error)
+
+
+@pytest.mark.parametrize("bring", [_linked, _imported])
+def test_a_file_outside_the_repository_is_no_gate(bring: Callable[[Lake, str], None]) -> None:
+    """Whoever may write there could open the gate without a commit."""
+    world, other = new_world(), new_world()
+    for each in (world, other):
+        each.lake.ports.blocks.put(GATE, [action("pre-commit").encode()])
+    bring(other.lake, "other.yaml")
+    with pytest.raises(HookFailed, match=r"bad\.yaml: its bytes are outside the repository"):
+        bring(world.lake, "_lakefs_actions/bad.yaml")
+    assert "_lakefs_actions/bad.yaml" not in world.lake.tree("main@")
+    copied = write.Source("main", "other.yaml")  # a copy has bytes of its own
+    write.copy(other.lake.opened, "main", "_lakefs_actions/good.yaml", copied)
+    other.lake.commit("copied")
+    assert other.side.events == ["pre-commit"]
+
+
+def test_a_file_whose_bytes_were_replaced_closes_the_gate() -> None:
+    world = new_world()
+    world.action("a.yaml", action("pre-commit"))
+    entry = read.stat(world.lake.opened, "main", "_lakefs_actions/a.yaml")
+    full = f"{world.lake.opened.namespace}/{entry.address}"
+    world.lake.ports.blocks.put(full, [action("post-merge").encode()])
+    with pytest.raises(HookFailed, match="were replaced after its commit"):
         world.lake.commit("m")
 
 
