@@ -386,7 +386,7 @@ def test_a_file_whose_bytes_were_replaced_closes_the_gate() -> None:
     world.action("a.yaml", action("pre-commit"))
     entry = read.stat(world.lake.opened, "main", "_lakefs_actions/a.yaml")
     full = f"{world.lake.opened.namespace}/{entry.address}"
-    world.lake.ports.blocks.put(full, [action("post-merge").encode()])
+    world.lake.ports.blocks.put(full, [action("pre-merge").encode()])
     with pytest.raises(HookFailed, match="were replaced after its commit"):
         world.lake.commit("m")
 
