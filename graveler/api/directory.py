@@ -147,13 +147,14 @@ def document(statements: Sequence[Statement]) -> list[Any]:
 
 
 @contextmanager
-def changing(call: Call) -> Iterator[Keeper]:
-    """The keeper for a change.  Afterwards this process knows nothing about callers, also if the
-    change failed, because it may have been applied."""
+def changing(call: Call, user: str = "") -> Iterator[Keeper]:
+    """The keeper for a change.  Afterwards this process knows nothing about callers, or about
+    `user` if only its own record changes; also if the change failed, because it may have been
+    applied."""
     try:
         yield call.service.auth.keeper
     finally:
-        call.service.auth.access.forget()
+        call.service.auth.access.forget(user)
 
 
 def page(query: Paging, records: Iterable[T], shape: Callable[[T], Any]) -> Answer:

@@ -208,8 +208,9 @@ def list_user_credentials(call: Call, query: Paging) -> Answer:
 )
 def create_credentials(call: Call) -> Answer:
     """Give a user a further access key; the secret is shown once."""
-    with changing(call) as keeper:
-        new, key = credentials.create(keeper, call.arguments["userId"])
+    user = call.arguments["userId"]
+    with changing(call, user) as keeper:
+        new, key = credentials.create(keeper, user)
     shape = KeyWithSecret(new.access_key_id, new.secret_access_key, seconds(key.created_ns))
     return answers.json(shape, 201, NO_STORE)
 
@@ -242,8 +243,9 @@ def get_credentials(call: Call) -> Answer:
 )
 def delete_credentials(call: Call) -> Answer:
     """End an access key of a user, and the sessions that began with it."""
-    with changing(call) as keeper:
-        credentials.delete(keeper, call.arguments["userId"], call.arguments["accessKeyId"])
+    user = call.arguments["userId"]
+    with changing(call, user) as keeper:
+        credentials.delete(keeper, user, call.arguments["accessKeyId"])
     return NO_CONTENT
 
 

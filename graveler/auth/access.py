@@ -4,12 +4,14 @@
 
 A view is at most `limits.access_seconds_max` old, on a steady clock, and then is read again.  A
 refresh reads in one request all rows that the view was made from.  If none has changed, the rights
-stay as they are.  A change through this process discards all views at once (`forget`); a view whose
-reading began before the change is not kept.
+stay as they are.  A change through this process discards views at once (`forget`): all of them, or
+that of the user whose record alone has changed.  A view whose reading began before the change is
+not kept.
 
 Thread-safe: threads only replace whole values.  For authenticator.py.
 """
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -24,6 +26,7 @@ from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT, Absent
 
 _VIEWS_MAX: Final = 2_048
+_AGAIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Access:
         self._kv = kv
         self._clock = clock
         self._views: dict[str, View] = {}
+        self._renewed: dict[str, float] = {}
+        self._lock = threading.Lock()
 
     def view(self, user: str) -> View:
         """The view of a user, which may not exist.  Raises `Corrupt`, `Unavailable`.  No request
@@ -54,13 +59,34 @@ class Access:
             return known
         fresh = _read(self._kv, user, known, now)
         if len(views) >= _VIEWS_MAX:
-            views = self._views = {}
+            with self._lock:
+                if views is self._views:
+                    views = self._views = {}
         views[user] = fresh  # after `forget` these are no longer the views that count
         return fresh
 
-    def forget(self) -> None:
-        """Discard all views, because a user, a group or a policy has changed."""
-        self._views = {}
+    def forget(self, user: str = "") -> None:
+        """Discard all views, because a user, a group or a policy has changed; or only the view of
+        `user`, because nothing but its own record has."""
+        with self._lock:
+            self._drop(user)
+
+    def renew(self, user: str) -> None:
+        """Discard the view of a user that seems to lack a change, unless that was done within the
+        last second.  So who repeats a key or a session that has ended costs others nothing."""
+        now = self._clock.steady_seconds()
+        with self._lock:
+            if now - self._renewed.get(user, float("-inf")) < _AGAIN_SECONDS:
+                return
+            if len(self._renewed) >= _VIEWS_MAX:
+                self._renewed = {}
+            self._renewed[user] = now
+            self._drop(user)
+
+    def _drop(self, user: str) -> None:
+        views = self._views.copy() if user else {}
+        views.pop(user, None)
+        self._views = views
 
 
 def effective(kv: Store, user: User) -> list[Policy]:

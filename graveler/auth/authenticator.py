@@ -242,11 +242,12 @@ class Authenticator:
 
     def _newest_holder(self, accepted: _Acceptance, uid: str = "") -> None:
         """Raises `Unauthenticated` if the key has ended, or is not of the user with this uid.  A
-        view that does not know the key may be older than the key, so it is read again."""
+        view that does not know the key may be older than the key, so it is read again, at most once
+        a second for a user."""
         try:
             user, _rights = self._holder(accepted)
         except Unauthenticated:
-            self.access.forget()
+            self.access.renew(accepted.user)
             user, _rights = self._holder(accepted)
         if uid and user.uid != uid:
             raise Unauthenticated("error authenticating request")

@@ -152,6 +152,11 @@ def test_a_viewer_manages_its_own_keys_and_nobody_elses(live: Served, admin: Any
     assert status(ann.create_credentials, "k-bob") == 403
     assert status(ann.list_user_credentials, "k-bob") == 403
     assert status(ann.get_user, "k-ann") == 403
+    access = live.service.auth.access
+    access.forget()
+    bob = access.view("k-bob")
+    assert status(ann.delete_credentials, "k-ann", "none") == 404
+    assert access.view("k-bob") is bob  # a change of the own keys concerns nobody else
     again = client(live, second.access_key_id, second.secret_access_key).auth_api
     again.delete_credentials("k-ann", first.access_key_id)
     assert status(ann.get_current_user) == 401

@@ -1,5 +1,6 @@
 """What a process knows about callers: how old it is, what it costs, and what it decides."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import pytest
@@ -15,6 +16,7 @@ from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.permissions import Permission
 from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
 from graveler.kv.counter import ObservedStore
+from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
 from graveler.requests import Counts
 from graveler.testing.faults import FaultyStore, nth
@@ -119,6 +121,67 @@ def test_a_user_may_have_several_keys_and_each_ends_alone() -> None:
     assert not process.accepts(one) and process.accepts(two)
     with pytest.raises(Unauthenticated):
         process.auth.identify(b"", session)
+
+
+def test_a_session_that_has_ended_costs_other_users_nothing() -> None:
+    lake = Lake()
+    process = Process(lake)
+    dead, _ = credentials.create(lake.keeper(), "ann")
+    other, _ = credentials.create(lake.keeper(), "bob")
+    session = process.auth.login(dead.access_key_id, dead.secret_access_key).token
+    assert process.accepts(other)
+    credentials.delete(lake.keeper(), "ann", dead.access_key_id)
+    process.auth.access.forget("ann")
+    costs = []
+    for _ in range(10):
+        before = process.counts.total()
+        with pytest.raises(Unauthenticated):
+            process.auth.identify(b"", session)
+        costs.append(process.counts.total() - before)
+        before = process.counts.total()
+        assert process.accepts(other)
+        assert process.counts.total() == before
+    # Each time whether the session was ended; the user and the administrator at first.
+    assert costs[1:] == [1] * 9 and costs[0] <= 8
+    fresh, _ = credentials.create(lake.keeper(), "ann")
+    assert not process.accepts(fresh)
+    lake.clock.sleep(1)
+    assert process.accepts(fresh)
+
+
+def test_renewals_are_remembered_for_a_bounded_number_of_users() -> None:
+    lake, counts = Lake(), Counts()
+    access = Access(ObservedStore(lake.kv, counts), lake.clock)
+    for number in range(2_049):
+        access.renew(f"user {number}")
+    access.view("ann")
+    before = counts.total()
+    access.renew("user 0")  # was forgotten, so this discards a view: that of nobody else
+    access.view("ann")
+    assert counts.total() == before
+
+
+def test_a_view_that_was_read_before_a_change_is_not_kept() -> None:
+    lake = Lake()
+
+    class Slow(ObservedStore):
+        """A store on whose first read the user changes."""
+
+        def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+            found = super().get_many(places)
+            if changes:
+                changes.pop()()
+            return found
+
+    def change() -> None:
+        credentials.create(lake.keeper(), "ann")
+        access.forget("ann")
+
+    changes = [change]
+    access = Access(Slow(lake.kv, Counts()), lake.clock)
+    stale, fresh = access.view("ann"), access.view("ann")
+    assert stale.user is not ABSENT and fresh.user is not ABSENT
+    assert not stale.user.keys and len(fresh.user.keys) == 1
 
 
 def test_a_key_made_elsewhere_is_accepted_at_once() -> None:
