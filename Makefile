@@ -28,6 +28,9 @@ RUNTIME ?=
 ARCHITECTURE ?=
 LAYER_PYTHON ?=
 export PYTHON SITE STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
+# The tests start hundreds of processes.  Without bytecode on disk, each of them compiles every
+# module that it imports: a second of a core for one `graveler serve`.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
@@ -133,4 +136,4 @@ lock: ## resolves the requirements again (uses the network)
 
 clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler
 	rm -rf $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
-	find graveler tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find benchmarks functions graveler layers scripts simulator tests -name __pycache__ -type d -prune -exec rm -rf {} +
