@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
-from graveler.api import answers, break_parameters, shapes
+from graveler.api import answers, break_parameters, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
 from graveler.api.break_parameters import Breaks, NewBreaks
 from graveler.api.field_types import Integer, Message, Moment, Pairs, matching
@@ -148,6 +148,7 @@ class BulkJob(Shape, frozen=True):
         _COMMIT,
         _IMPORT,
         Permission("fs:WriteObject", REPO_ARN + "/object/{prefix}", below=True),
+        Permission("fs:DeleteObject", REPO_ARN + "/object/{prefix}", below=True),
     ),
     answers={201: BulkJob},
     errors=(Conflict, Refused),
@@ -219,8 +220,15 @@ def cancel(call: Call) -> Answer:
     runs=Runs.POOL,
 )
 def finish(call: Call, body: BulkJobFinish) -> Answer:
-    """Commit the ranges of a bulk job, as one commit, once."""
+    """Commit the ranges of a bulk job, as one commit, once.
+
+    The caller, who may be another than who began the job, needs the same rights below the job's
+    prefix.  They cost the 2 KV requests of `bulk.status`.
+    """
     branch, job_id = _named(call)
+    prefix = bulk.status(call.repo, branch, job_id).prefix
+    permits.require_below(call, "fs:WriteObject", f"object/{prefix}")
+    permits.require_below(call, "fs:DeleteObject", f"object/{prefix}")
     landing = Finish(
         metarange=body.metarange,
         request_id=body.request_id,

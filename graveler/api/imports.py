@@ -91,6 +91,7 @@ class ImportStatus(Shape, frozen=True):
         Permission("fs:ImportFromStorage", ARN + "namespace/{paths[is_folder].path}", below=True),
         Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_object].destination}"),
         Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
+        Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
     ),
     answers={202: ImportCreationResponse},
     errors=(Refused,),

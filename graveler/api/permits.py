@@ -23,6 +23,12 @@ def require(call: Call, action: str, path: str = "") -> None:
     require_each(call, _permission(call, action, path))
 
 
+def require_below(call: Call, action: str, path: str) -> None:
+    """Check the permission for `action` on everything of the repository whose name begins with
+    `path`.  Errors as for `require`."""
+    require_each(call, _permission(call, action, path)._replace(below=True))
+
+
 def require_each(call: Call, *needed: Permission) -> None:
     """Check permissions.  Errors as for `require`."""
     assert call.account is not ABSENT, "the operation needs no credentials"

@@ -7,7 +7,7 @@ import pytest
 
 from graveler.api.repositories import RepositoryCreation
 from graveler.auth.permissions import Permission
-from tests.api.serving import Reply
+from tests.api.serving import Client, Reply
 from tests.api.somebody import Somebody
 
 NAMESPACE = "arn:lakefs:fs:::namespace/"
@@ -120,6 +120,34 @@ def test_a_deny_of_a_part_stops_a_bulk_job_of_the_whole(
         somebody.may_all_but(denied)
         reply = somebody.client.send("POST", where, body={"mode": mode})
         assert reply.status == 403 and "permission missing: fs:" in reply.message, denied
+
+
+def test_what_replaces_a_folder_deletes_in_it(somebody: Somebody, repo: str, secret: str) -> None:
+    kept = Permission("fs:DeleteObject", f"{REPOSITORY}{repo}/object/kept/*")
+    somebody.may(Permission("*", "*"), deny=(kept,))
+    missing = f"permission missing: fs:DeleteObject on {REPOSITORY}{repo}/object/"
+    reply = imported(somebody, repo, "common_prefix", secret, "kept/a")
+    assert (reply.status, reply.message) == (403, f"{missing}kept/a/*")
+    assert imported(somebody, repo, "object", f"{secret}/x", "kept/a").status == 202
+    where = f"/repositories/{repo}/branches/main/bulk"
+    reply = somebody.client.send("POST", where, body={"mode": "replace"})
+    assert (reply.status, reply.message) == (403, f"{missing}*")
+
+
+@pytest.mark.parametrize("action", ["fs:WriteObject", "fs:DeleteObject"])
+def test_who_finishes_a_bulk_job_needs_the_rights_of_who_began_it(
+    client: Client, somebody: Somebody, repo: str, action: str
+) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    job = client.send("POST", where, body={"mode": "replace", "prefix": "in/"}).json["id"]
+    denied = Permission(action, f"{REPOSITORY}{repo}/object/in/secret/*")
+    body = {"metarange": "0" * 64, "request_id": "r", "message": "m"}
+    for deny, status in (((denied,), 403), ((), 404)):
+        somebody.may(Permission("*", "*"), deny=deny)
+        reply = somebody.client.send("PUT", f"{where}/{job}/finish", body=body)
+        assert reply.status == status, reply.body
+        missing = f"permission missing: {action} on {REPOSITORY}{repo}/object/in/*"
+        assert (reply.message == missing) is bool(deny)
 
 
 def test_a_deny_of_a_part_leaves_a_bulk_job_of_another_part(somebody: Somebody, repo: str) -> None:
