@@ -7,6 +7,8 @@
     GRAVELER_HOOKS_SECRET       the key that signs what hooks send: at least 32 characters
     GRAVELER_HOOKS_VARIABLES    names of variables that action files may use, with commas between;
                                 each begins with LAKEFSACTION_
+    GRAVELER_HOOKS_SECRET_NAME  on AWS, instead of the last two: a secret in Secrets Manager that
+                                has their values
 
 On AWS the template sets, for each function:
 
@@ -26,6 +28,7 @@ On AWS the template sets, for each function:
 For the commands and handlers; no module below them reads the environment.
 """
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -38,6 +41,7 @@ ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(?::(?:[0-9]{1,5}|\*))?", re.ASCII)
 _HOOKS_SECRET_LENGTH_MIN = 32
+_HOOKS_PREFIX = "LAKEFSACTION_"
 _DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
 
 
@@ -107,13 +111,38 @@ def hook_settings(
     names = _names(variables.get("GRAVELER_HOOKS_VARIABLES", ""))
     for name in names:
         value = variables.get(name, "")
-        if not name.startswith("LAKEFSACTION_") or not value or not value.isprintable():
+        if not name.startswith(_HOOKS_PREFIX) or not value or not value.isprintable():
             raise Invalid(
                 "variable for hooks must begin with LAKEFSACTION_ and have a printable value: "
                 f"name={name!r:.100}"
             )
     values = {name: variables[name] for name in names}
     return HookSettings(hosts, loopback, secret.encode(), values)
+
+
+def hooks_secret_name(variables: Mapping[str, str]) -> str:
+    """The secret that `with_hooks_secret` needs; empty: none, or hooks are off."""
+    allows = variables.get("GRAVELER_HOOKS_ALLOW", "")
+    return variables.get("GRAVELER_HOOKS_SECRET_NAME", "") if allows else ""
+
+
+def with_hooks_secret(variables: Mapping[str, str], text: str) -> Mapping[str, str]:
+    """`variables`, with the values of a secret that lie in no environment.
+
+    `text`: a JSON object with `GRAVELER_HOOKS_SECRET` and the variables that action files may use.
+    Raises `Invalid`, which says nothing of the values.
+    """
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
+        raise Invalid(
+            "secret of hooks must be a JSON object of texts: GRAVELER_HOOKS_SECRET, and variables "
+            f"that begin with {_HOOKS_PREFIX}"
+        )
+    names = sorted(set(values) - {"GRAVELER_HOOKS_SECRET"})
+    return {**variables, **values, "GRAVELER_HOOKS_VARIABLES": ",".join(names)}
 
 
 def endpoint_url() -> str:

@@ -14,7 +14,8 @@ from aws_lambda_powertools.logging.utils import copy_config_to_registered_logger
 from graveler import clock, limits, settings
 from graveler.assembly.aws import Aws, open_aws
 from graveler.assembly.fanout import ThreadFanout
-from graveler.settings import Deployment
+from graveler.assembly.secret import secret_text
+from graveler.settings import Deployment, HookSettings
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Afresh(Generic[T]):
 def open_store() -> Aws:
     """Open the store that the environment variables name, with hooks if they allow hosts."""
     aws = open_aws(deployment())
-    hooks = settings.hook_settings(settings.environment())
+    hooks = _hook_settings(aws)
     if hooks.hosts:
         from graveler.hooks.deployment import open_hooks
 
@@ -43,6 +44,15 @@ def open_store() -> Aws:
     _on_restore(clock.reseed)
     _on_restore(aws.thaw)
     return aws
+
+
+def _hook_settings(aws: Aws) -> HookSettings:
+    """What hooks may reach and use.  Their secrets are in Secrets Manager, because many may read
+    the environment of a function."""
+    variables = settings.environment()
+    if name := settings.hooks_secret_name(variables):
+        variables = settings.with_hooks_secret(variables, secret_text(aws.session, name))
+    return settings.hook_settings(variables)
 
 
 def deployment() -> Deployment:

@@ -11,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,6 +26,7 @@ from tests.functions.sandbox import Function, Sandbox, SandboxLost
 
 RUNTIME = f"python{sys.version_info.major}.{sys.version_info.minor}"
 LOST = "sandbox lost; outcome unknown"
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Lake(NamedTuple):
@@ -72,13 +75,19 @@ def build(name: str, folder: Path) -> Path:
 
 @contextmanager
 def sandboxes(
-    lake: Lake, code: Path, endpoint: str, count: int, seconds: float = 29.0
+    lake: Lake,
+    code: Path,
+    endpoint: str,
+    count: int,
+    seconds: float = 29.0,
+    more: Mapping[str, str] = NO_VARIABLES,
 ) -> Iterator[Sequence[Sandbox]]:
-    """Processes of the function in `code`, each with a cache of its own."""
+    """Processes of the function in `code`, each with a cache of its own; `more`: variables."""
     with ExitStack() as ended:
+        functions = [_function(lake, code, endpoint, number, seconds) for number in range(count)]
         yield [
-            ended.enter_context(Sandbox(_function(lake, code, endpoint, number, seconds)))
-            for number in range(count)
+            ended.enter_context(Sandbox(replace(each, variables={**each.variables, **more})))
+            for each in functions
         ]
 
 

@@ -331,6 +331,27 @@ def test_no_grant_is_for_everything(resources: dict[str, Any]) -> None:
     assert all(name == "UseCache" and action.startswith("ec2:") for name, action in wide), wide
 
 
+def test_no_secret_is_in_the_environment_of_a_function(parameters: dict[str, Any]) -> None:
+    """Many may read it.  A function knows the names of secrets, and what its role grants."""
+    assert not [name for name, each in parameters.items() if each.get("NoEcho")]
+    text = TEMPLATE.read_text()
+    assert "{{resolve:" not in text
+    variables = yaml.load(text, _Loader)["Globals"]["Function"]["Environment"]["Variables"]
+    secrets = {name: value for name, value in variables.items() if "SECRET" in name}
+    assert secrets.pop("GRAVELER_HOOKS_SECRET_NAME") == {"!Ref": "HooksSecretArn"}
+    assert set(secrets) == {"GRAVELER_SECRET", "GRAVELER_SECRET_GENERATION"}
+
+
+def test_functions_read_two_secrets_and_no_other(resources: dict[str, Any]) -> None:
+    readable = [
+        statement["Resource"]
+        for each in granting(resources).values()
+        for statement in statements(each)
+        if "secretsmanager:GetSecretValue" in json.dumps(statement["Action"])
+    ]
+    assert readable == [{"!GetAtt": "Secret.Id"}, {"!Ref": "HooksSecretArn"}]
+
+
 def test_every_partition_of_aws_is_served(resources: dict[str, Any]) -> None:
     """That of China is aws-cn, that of GovCloud aws-us-gov."""
     assert "arn:aws:" not in json.dumps(resources)
