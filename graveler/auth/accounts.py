@@ -19,7 +19,18 @@ from typing import Any, Final, Literal
 from graveler import limits, wire
 from graveler.auth import builtin, credentials, entities, links, secrets
 from graveler.auth.credentials import NewCredential
-from graveler.auth.entities import GROUPS, POLICIES, USERS, Group, Key, Link, Policy, Table, User
+from graveler.auth.entities import (
+    GROUPS,
+    POLICIES,
+    USERS,
+    E,
+    Group,
+    Key,
+    Link,
+    Policy,
+    Table,
+    User,
+)
 from graveler.auth.keeper import Keeper, begun
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
@@ -71,8 +82,11 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
 
 
 def reset(keeper: Keeper, credential: NewCredential) -> Account:
-    """Give the administrator this key and no other.  Its old keys and all its sessions end, and it
-    is in Admins again, with what is built in for that group.
+    """Give the administrator this key and no other.  Its old keys and all its sessions end.
+
+    It is then in Admins and in no other group, and has no policy of its own.  Admins has the
+    policies that are built in for it, as they were built in, and no others.  So no deny that
+    somebody attached is left.
 
     Raises `NotFound` before the set-up, `Invalid`, `OutcomeUnknown`.  Three requests, and those of
     `settle`.  A late duplicate of an earlier reset has no effect.
@@ -92,8 +106,8 @@ def settle(keeper: Keeper, account: Account) -> Account:
     """Make the built-in policies and groups that do not exist, and the administrator's user, as
     `account` says.  Does nothing for the user if it was made from this account before.
 
-    Idempotent.  Raises `OutcomeUnknown`, `Contended`.  18 requests at a set-up, 7 at a reset; none
-    for an account that is settled.
+    Idempotent.  Raises `OutcomeUnknown`, `Contended`.  18 requests at a set-up, 7 at a reset, and
+    2 for Admins and each of its policies that was changed; none for an account that is settled.
     """
     if account.settled:
         return account
@@ -144,8 +158,8 @@ def accepts(keeper: Keeper, credential: NewCredential) -> bool:
 
 
 def _settle_builtin(keeper: Keeper, rows: Mapping[Place, Row]) -> Group:
-    """Make the built-in policies and groups that do not exist, and attach what Admins lacks.  The
-    result is the group Admins."""
+    """Make the built-in policies and groups that do not exist, and Admins and its policies what
+    they were.  The result is the group Admins."""
     now = keeper.clock.now_ns()
 
     def uid() -> str:
@@ -165,8 +179,12 @@ def _settle_builtin(keeper: Keeper, rows: Mapping[Place, Row]) -> Group:
     for id, names in builtin.GROUPS.items():
         attached = tuple(sorted(Link(name, policies[name].uid) for name in names))
         groups[id] = _ensured(keeper, GROUPS, Group(id, uid(), now, policies=attached), rows)
-    needed = [Link(name, policies[name].uid) for name in builtin.GROUPS[builtin.ADMINS]]
-    return _attached(keeper, groups[builtin.ADMINS], needed)
+    needed = builtin.GROUPS[builtin.ADMINS]
+    for name in needed:
+        _restored(keeper, POLICIES, policies[name], statement=builtin.POLICIES[name])
+    attached = tuple(sorted(Link(name, policies[name].uid) for name in needed))
+    admins: Group = groups[builtin.ADMINS]
+    return _restored(keeper, GROUPS, admins, policies=attached)
 
 
 def _ensured(keeper: Keeper, table: Table[Any], record: Any, rows: Mapping[Place, Row]) -> Any:
@@ -181,28 +199,18 @@ def _ensured(keeper: Keeper, table: Table[Any], record: Any, rows: Mapping[Place
     return record
 
 
-def _attached(keeper: Keeper, group: Group, needed: list[Link]) -> Group:
-    lacking = [link for link in needed if link not in group.policies]
-    if not lacking:
-        return group
-
-    def change(known: Group) -> Group:
-        policies = known.policies
-        for link in lacking:
-            policies = entities.with_link(
-                "policies", policies, link, limits.attached_policies_count_max
-            )
-        return replace(known, policies=policies)
-
-    return entities.update(keeper, GROUPS, group.id, change)
+def _restored(keeper: Keeper, table: Table[E], record: E, **fields: Any) -> E:
+    """The record with these fields.  No request if it has them."""
+    if all(getattr(record, name) == value for name, value in fields.items()):
+        return record
+    return entities.update(keeper, table, record.id, lambda known: replace(known, **fields))
 
 
 def _user(known: User | Literal[Absent.ABSENT], account: Account, admins: Link) -> User:
     keys = (Key(account.access_key_id, account.epoch, account.created_ns),)
     if known is ABSENT:
         known = User(account.user, _uid(account), account.created_ns, account.email)
-    groups = entities.with_link("groups", known.groups, admins, limits.user_groups_count_max)
-    return replace(known, groups=groups, keys=keys, settled=account.epoch)
+    return replace(known, groups=(admins,), policies=(), keys=keys, settled=account.epoch)
 
 
 def _uid(account: Account) -> str:

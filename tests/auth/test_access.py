@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
 from graveler.requests import Counts
 from graveler.testing.faults import FaultyStore, nth
-from tests.auth.bench import FAULTS, READS, SECRET, Lake
+from tests.auth.bench import FAULTS, READS, SECRET, Lake, Verb
 from tests.auth.test_accounts import GIVEN, basic
 
 LAKE = "arn:lakefs:fs:::repository/lake"
@@ -323,6 +324,38 @@ def test_a_reset_gives_a_locked_out_administrator_its_rights_back() -> None:
     check_settled(lake, OTHER.access_key_id)
     process = Process(lake)
     assert process.accepts(OTHER) and not process.accepts(GIVEN) and not process.accepts(extra)
+
+
+DENY: list[Any] = [{"effect": "deny", "action": ["*"], "resource": "*"}]
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        lambda k: links.add(k, OF_USER, "root", "locks"),
+        lambda k: links.add(k, OF_GROUP, ADMINS, "locks"),
+        lambda k: links.add(k, OF_GROUP, "SuperUsers", "locks"),
+        lambda k: directory.update_policy(k, "AuthFullAccess", DENY),
+    ],
+)
+def test_a_reset_leaves_no_deny_wherever_it_was_attached(lock: Verb) -> None:
+    lake = old_store()
+    process = Process(lake)
+    assert process.accepts(GIVEN)
+    keeper = lake.keeper()
+    directory.create_policy(keeper, "locks", DENY)
+    links.add(keeper, MEMBER, "root", "SuperUsers")
+    lock(keeper)
+    create = Permission("auth:CreateUser", "arn:lakefs:auth:::user/x")
+    process.auth.access.forget()
+    assert not process.may(GIVEN, create)
+    accounts.reset(keeper, OTHER)
+    assert Process(lake).may(OTHER, create)
+    user, group = entities.get(lake.kv, USERS, "root"), entities.get(lake.kv, GROUPS, ADMINS)
+    assert [link.id for link in user.groups] == [ADMINS] and not user.policies
+    assert [link.id for link in group.policies] == sorted(builtin.GROUPS[ADMINS])
+    links.delete_policy(keeper, "locks")  # rows of the index that are too many do no harm
+    assert links.targets(lake.kv, MEMBER, user) == [group]
 
 
 def test_a_deleted_administrator_is_not_brought_back_by_a_late_settling() -> None:
