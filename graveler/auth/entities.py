@@ -161,7 +161,7 @@ def create(keeper: Keeper, table: Table[E], record: E) -> None:
     def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
         known = table.read(record.id, row)
         if known is ABSENT:
-            return table.encode(record)
+            return wire.encode_pairs({**wire.decode_pairs(table.encode(record)), **_kept(row)})
         if known.uid == record.uid:
             return ABSENT  # an earlier request of this call created it
         raise AlreadyExists(f"{table.kind} already exists: id={record.id!r}", Code.ENTITY_EXISTS)
@@ -200,10 +200,7 @@ def delete(keeper: Keeper, table: Table[E], record: E) -> None:
         known = table.read(record.id, row)
         if known is ABSENT or known.uid != record.uid:
             return ABSENT
-        pairs = {_DELETED: str(keeper.clock.now_ns())}
-        if settled := settled_of(row):
-            pairs[SETTLED] = settled
-        return wire.encode_pairs(pairs)
+        return wire.encode_pairs({_DELETED: str(keeper.clock.now_ns()), **_kept(row)})
 
     place = table.place(record.id)
     replace_seen(keeper.kv, place, keeper.ids, change, keeper.kv.get(*place))
@@ -261,6 +258,13 @@ def with_link(kind: str, links: tuple[Link, ...], link: Link, count_max: int) ->
 def without_link(links: tuple[Link, ...], link: Link) -> tuple[Link, ...]:
     """`links` without `link`."""
     return tuple(each for each in links if each != link)
+
+
+def _kept(row: Found) -> dict[str, str]:
+    """What outlives an entity, for whoever has its id next: a late settling must not take the next
+    user for the administrator."""
+    settled = settled_of(row)
+    return {SETTLED: settled} if settled else {}
 
 
 def settled_of(row: Found) -> str:

@@ -326,6 +326,22 @@ def test_a_reset_gives_a_locked_out_administrator_its_rights_back() -> None:
     assert process.accepts(OTHER) and not process.accepts(GIVEN) and not process.accepts(extra)
 
 
+def test_who_has_the_name_of_a_deleted_administrator_is_not_made_one_by_a_late_settling() -> None:
+    lake = old_store()
+    account = accounts.find(lake.kv)
+    assert account is not ABSENT
+    accounts.settle(lake.keeper(), account)
+    links.delete_user(lake.keeper(), "root")
+    directory.create_user(lake.keeper(), "root")
+    accounts.settle(lake.keeper(), account)  # late: as if another process had begun it long ago
+    user = entities.get(lake.kv, USERS, "root")
+    assert not user.keys and not user.groups and not user.policies
+    assert not Process(lake).accepts(GIVEN)
+    links.delete_user(lake.keeper(), "root")
+    accounts.settle(lake.keeper(), account)
+    assert USERS.read("root", lake.kv.get(*USERS.place("root"))) is ABSENT
+
+
 DENY: list[Any] = [{"effect": "deny", "action": ["*"], "resource": "*"}]
 
 
