@@ -26,7 +26,7 @@ from graveler.auth import accounts, arns, credentials, policies, revocations, se
 from graveler.auth.access import Access, View
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
-from graveler.auth.credentials import NewCredential
+from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.entities import User
 from graveler.auth.keeper import Keeper
 from graveler.auth.permissions import Permission
@@ -262,11 +262,13 @@ class Authenticator:
     def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
         self._attempts.check(access_key_id, address)
         stored = credentials.find(self.keeper.kv, access_key_id)
-        if stored is ABSENT and self.account() is not ABSENT:  # which may settle this very key
-            stored = credentials.find(self.keeper.kv, access_key_id)
-        checks = [secrets.check_value(key, secret) for key in self._check_keys]
-        expected = "" if stored is ABSENT else stored.check
-        if stored is ABSENT or not any([secrets.same(expected, each) for each in checks]):
+        if not self._is_secret_of(stored, secret):
+            # Whoever fails waits for the same requests, so time does not tell whether a key exists.
+            account = self.account()  # which may settle this very key
+            settled = account is not ABSENT and account.access_key_id == access_key_id
+            if stored is ABSENT and settled:
+                stored = credentials.find(self.keeper.kv, access_key_id)
+        if stored is ABSENT or not self._is_secret_of(stored, secret):
             self._attempts.failed(access_key_id, address)
             raise Unauthenticated("error authenticating request")
         accepted = _Acceptance(stored.user, stored.epoch, _FOREVER)
@@ -277,6 +279,11 @@ class Authenticator:
             raise
         self._attempts.succeeded(address)
         return accepted
+
+    def _is_secret_of(self, stored: Credential | Literal[Absent.ABSENT], secret: str) -> bool:
+        checks = [secrets.check_value(key, secret) for key in self._check_keys]
+        expected = "" if stored is ABSENT else stored.check
+        return any([secrets.same(expected, each) for each in checks])
 
     def _read_token(self, token: str) -> _Acceptance:
         if not token:

@@ -124,6 +124,23 @@ def test_a_user_may_have_several_keys_and_each_ends_alone() -> None:
         process.auth.identify(b"", session)
 
 
+def test_an_unknown_key_and_a_wrong_secret_cost_the_same_requests() -> None:
+    lake = Lake()
+    accounts.create(lake.keeper(), "root", "", GIVEN)
+    known, _ = credentials.create(lake.keeper(), "ann")
+    wrong = NewCredential(known.access_key_id, OTHER.secret_access_key)
+    costs = {}
+    for given in (wrong, OTHER):
+        process, spent = Process(lake), []
+        for _ in range(3):
+            before = process.counts.total()
+            assert not process.accepts(given)
+            spent.append(process.counts.total() - before)
+            lake.clock.sleep(10)
+        costs[given] = spent
+    assert costs[wrong] == costs[OTHER] == [2, 2, 2]
+
+
 def test_a_session_that_has_ended_costs_other_users_nothing() -> None:
     lake = Lake()
     process = Process(lake)
