@@ -186,7 +186,7 @@ class Authenticator:
 
     def log_out(self, token: str) -> None:
         """End the session of a token: in this process immediately, in others within two seconds.
-        Does nothing for an invalid token.  At most 3 KV requests."""
+        Does nothing for an invalid token.  At most 4 KV requests."""
         now = self.keeper.clock.now_ns() // SECOND_NS
         try:
             session = _session(self._session_keys, token, now)

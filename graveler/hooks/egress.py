@@ -39,6 +39,8 @@ _REFUSED_NETWORKS: Final = tuple(
         *("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48", "::/96"),
         # public in the judgement of some versions of Python
         *("192.0.0.0/24", "192.88.99.0/24", "100.64.0.0/10", "fec0::/10", "fc00::/7", "fe80::/10"),
+        # public, but inside the machines of Azure its platform: metadata, certificates, DNS
+        "168.63.129.16/32",
     )
 )
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

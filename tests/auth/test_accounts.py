@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from graveler import limits
+from graveler import limits, wire
 from graveler.auth import accounts, credentials, revocations, secrets, tokens
 from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
@@ -21,6 +21,7 @@ from graveler.errors import (
     Unauthenticated,
 )
 from graveler.kv.memory import MemoryStore
+from graveler.kv.store import Write
 from graveler.records import ABSENT, Absent
 
 SECRET = bytes(range(32))
@@ -226,6 +227,24 @@ def test_the_record_of_an_ended_session_goes_once_its_token_has_expired() -> Non
     bench.clock.sleep(tokens.LIFE_SECONDS + 1)
     bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
     assert len(bench.kv.scan(revocations.PARTITION, b"", b"", 10).rows) == 1
+
+
+def test_the_record_of_an_ended_session_goes_also_behind_many_that_last() -> None:
+    bench = Bench()
+    lasting = wire.encode_pairs({"expires": str(1 << 40)})
+    stamp = bytes(16)
+    writes = [
+        Write(revocations.PARTITION, b"%032x" % number, lasting, stamp) for number in range(10_001)
+    ]
+    late, early = b"f" * 32, b"0" * 31
+    over = wire.encode_pairs({"expires": "1"})
+    writes += [Write(revocations.PARTITION, key, over, stamp) for key in (late, early)]
+    bench.kv.set_many(writes)
+    for id, gone in (("9" * 32, early), ("e" * 32, late)):
+        session = tokens.Session("ann", "epoch", 1 << 40, id)
+        revocations.put(bench.kv, bench.keeper.ids, session, 2)
+        assert bench.kv.get(revocations.PARTITION, gone) is ABSENT
+        assert revocations.has(bench.kv, session)
 
 
 def test_a_header_is_never_mistaken_for_a_cookie() -> None:

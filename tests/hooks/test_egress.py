@@ -241,6 +241,8 @@ PRIVATE = [
     "0.0.0.0",
     "169.254.169.254",  # metadata of a machine
     "169.254.170.2",  # credentials of a container
+    "168.63.129.16",  # the platform of Azure, at a public address
+    "::ffff:168.63.129.16",
     "100.64.0.1",
     "100.127.255.255",
     "192.0.0.192",
