@@ -28,7 +28,7 @@ REPOSITORY: Final = "/repositories/lake"
 MAIN: Final = REPOSITORY + "/branches/main"
 PATHS: Final = 8
 GONE: Final = ""
-LATE: Final = 120.0  # seconds: a machine that is busy otherwise does little in the time given
+LATE: Final = 300.0  # seconds: a machine that is busy otherwise does little in the time given
 
 Contents = frozenset[str]  # checksums that may be there; GONE: nothing
 
