@@ -33,6 +33,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from graveler import limits
 from graveler.errors import Invalid
@@ -148,6 +150,15 @@ def with_hooks_secret(variables: Mapping[str, str], text: str) -> Mapping[str, s
 def endpoint_url() -> str:
     """The endpoint to use instead of AWS; empty: AWS."""
     return environment().get("AWS_ENDPOINT_URL", "")
+
+
+def is_local_engine(variables: Mapping[str, str]) -> bool:
+    """Whether an engine on this machine stands in for AWS: its endpoint is a loopback address."""
+    host = urlsplit(variables.get("AWS_ENDPOINT_URL", "")).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

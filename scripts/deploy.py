@@ -12,6 +12,7 @@ scripts/deploy.sh calls this script; the tests use its functions.
 
 import argparse
 import contextlib
+import json
 import os
 import platform
 import re
@@ -45,6 +46,7 @@ LOCAL_CREDENTIALS = {
 
 
 LOCAL_PARAMETERS = ("Concurrency=few",)
+HOOKS_KEY = "GRAVELER_HOOKS_SECRET"
 
 
 class Failed(Exception):
@@ -169,6 +171,26 @@ def prune(stack: str, url: str = "") -> int:
     return len(old)
 
 
+def with_hooks_secret(target: Target, url: str, variables: Mapping[str, str]) -> Target:
+    """The target with a secret of hooks, which is made in a local engine from the variables that
+    `graveler serve` would read.  Without `HooksAllow`, and with `HooksSecretArn`: the same target.
+    """
+    names = {parameter.partition("=")[0] for parameter in target.parameters}
+    if "HooksAllow" not in names or "HooksSecretArn" in names:
+        return target
+    if HOOKS_KEY not in variables:
+        raise Failed(f"HooksAllow needs a key that signs what hooks send; set {HOOKS_KEY}")
+    values = {
+        name: value
+        for name, value in variables.items()
+        if name == HOOKS_KEY or name.startswith("LAKEFSACTION_")
+    }
+    made = client("secretsmanager", url).create_secret(
+        Name=f"{target.stack}-hooks", SecretString=json.dumps(values)
+    )
+    return target._replace(parameters=(*target.parameters, f"HooksSecretArn={made['ARN']}"))
+
+
 def local_url(url: str, api_id: str) -> str:
     """The URL at which a local engine serves an HTTP API."""
     return f"{url}/_aws/execute-api/{api_id}/$default/api/v1"
@@ -291,6 +313,7 @@ def _local(options: argparse.Namespace) -> int:
         template = build(target, folder / "sam")
         with engine(folder / "engine.log") as url:
             _say("deploying into the local engine")
+            target = with_hooks_secret(target, url, os.environ)
             deploy(target, template, {**LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": url})
             values = outputs(target.stack, url)
             command = values["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)

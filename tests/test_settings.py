@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import Invalid
-from graveler.settings import deployment
+from graveler.settings import deployment, is_local_engine
 
 GIVEN = {"GRAVELER_TABLE": "lake", "GRAVELER_SECRET": "lake", "GRAVELER_BUCKETS": "one,,two"}
 
@@ -21,3 +21,21 @@ def test_what_a_template_must_say_is_asked_for_by_name() -> None:
     assert deployment({**GIVEN, "GRAVELER_READ_ONLY_BUCKETS": "two,"}).read_only_buckets == ("two",)
     with pytest.raises(Invalid, match="missing=GRAVELER_SECRET,GRAVELER_BUCKETS"):
         deployment({"GRAVELER_TABLE": "lake", "GRAVELER_SECRET": ""})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "local"),
+    [
+        ("http://127.0.0.1:4566", True),
+        ("http://localhost:4566", True),
+        ("http://[::1]:4566", True),
+        ("", False),
+        ("https://dynamodb.eu-central-1.amazonaws.com", False),
+        ("http://10.0.0.1:4566", False),
+        ("http://localhost.example:4566", False),
+        ("http://169.254.169.254", False),
+    ],
+)
+def test_an_engine_is_local_by_its_address(endpoint: str, local: bool) -> None:
+    assert is_local_engine({"AWS_ENDPOINT_URL": endpoint}) == local
+    assert not is_local_engine({})

@@ -48,11 +48,12 @@ def open_store() -> Aws:
 
 def _hook_settings(aws: Aws) -> HookSettings:
     """What hooks may reach and use.  Their secrets are in Secrets Manager, because many may read
-    the environment of a function."""
+    the environment of a function.  In an engine on one machine, hooks may reach that machine."""
     variables = settings.environment()
     if name := settings.hooks_secret_name(variables):
         variables = settings.with_hooks_secret(variables, secret_text(aws.session, name))
-    return settings.hook_settings(variables)
+    loopback = settings.is_local_engine(variables)
+    return settings.hook_settings(variables, loopback=loopback)
 
 
 def deployment() -> Deployment:

@@ -9,9 +9,10 @@ from lakefs.client import Client
 
 from scripts import deploy
 from scripts.deploy import Target
+from tests.docs.team import SIGNING_KEY
 
 LANDING, WATCHED = "landing", "watched"  # buckets that exist before the stack
-TARGET = Target.here("lake", f"ExistingBuckets={LANDING},{WATCHED}")
+TARGET = Target.here("lake", f"ExistingBuckets={LANDING},{WATCHED}", "HooksAllow=127.0.0.1:*")
 
 
 class Stack(NamedTuple):
@@ -35,7 +36,8 @@ class Stack(NamedTuple):
 def deployed(template: Path, engine: str) -> Stack:
     """The stack, after `sam deploy`."""
     variables = {**deploy.LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": engine}
-    deploy.deploy(TARGET, template, variables)
+    target = deploy.with_hooks_secret(TARGET, engine, {deploy.HOOKS_KEY: SIGNING_KEY})
+    deploy.deploy(target, template, variables)
     told = deploy.outputs(TARGET.stack, engine)
     key, secret = deploy.first_credentials(TARGET.stack, engine)
     return Stack(engine, told, deploy.local_url(engine, told["ApiId"]), key, secret)
