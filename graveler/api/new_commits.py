@@ -10,7 +10,17 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler.api import answers, permits, shapes
 from graveler.api.answers import Answer, Shape
 from graveler.api.field_types import Message, Pairs, Seconds
-from graveler.api.operation import BRANCH, BRANCH_ARN, REPO, REPO_ARN, Body, Query, Runs, operation
+from graveler.api.operation import (
+    BRANCH,
+    BRANCH_ARN,
+    REPO,
+    REPO_ARN,
+    Body,
+    Conditional,
+    Query,
+    Runs,
+    operation,
+)
 from graveler.api.service import Call
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
@@ -30,6 +40,9 @@ COMMITS: Final = BRANCH + "/commits"
 MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 MERGE_BRANCH_ARN: Final = REPO_ARN + "/branch/{destinationBranch}"
 TO_COMMIT: Final = (Permission("fs:CreateCommit", BRANCH_ARN),)
+COMMIT_SOMETIMES: Final = (
+    Conditional("`source_metarange` is given", Permission("fs:CreateMetaRange", REPO_ARN)),
+)
 TO_MERGE: Final = (
     Permission("fs:ReadCommit", REPO_ARN),
     Permission("fs:CreateCommit", MERGE_BRANCH_ARN),
@@ -82,6 +95,7 @@ class MergeResult(Shape, frozen=True):
     COMMITS,
     tag="commits",
     permissions=TO_COMMIT,
+    conditional=COMMIT_SOMETIMES,
     answers={201: Commit},
     errors=(Conflict, PreconditionFailed, Refused),
     runs=Runs.POOL,

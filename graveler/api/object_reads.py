@@ -17,6 +17,7 @@ from graveler.api.operation import (
     REF,
     REPO,
     REPO_ARN,
+    Conditional,
     Headers,
     Query,
     Runs,
@@ -320,6 +321,12 @@ class ObjectPaging(Paging, frozen=True):
     _OBJECTS + "/ls",
     tag="objects",
     permissions=(_LIST,),
+    conditional=(
+        Conditional(
+            "`presign` is given",
+            Permission("fs:ReadObject", REPO_ARN + "/object/<each object of the page>"),
+        ),
+    ),
     answers={200: ObjectStatsList},
 )
 def list_objects(call: Call, query: ObjectPaging) -> Answer:

@@ -12,7 +12,16 @@ from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
 from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.field_types import Integer, Pairs
-from graveler.api.operation import BRANCH, OBJECT_ARN, REPO_ARN, Body, Query, Runs, operation
+from graveler.api.operation import (
+    BRANCH,
+    OBJECT_ARN,
+    REPO_ARN,
+    Body,
+    Conditional,
+    Query,
+    Runs,
+    operation,
+)
 from graveler.api.queries import Force, PathQuery, WriteConditions
 from graveler.api.requests import TooLarge
 from graveler.api.service import Call
@@ -222,6 +231,9 @@ def delete_object(call: Call, query: DeletionQuery) -> Answer:
     _OBJECTS + "/delete",
     tag="objects",
     permissions=(Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[]}"),),
+    conditional=(
+        Conditional("some paths may not be deleted", Permission("fs:ReadRepository", REPO_ARN)),
+    ),
     answers={200: ObjectErrorList},
     errors=(Refused,),
     runs=Runs.POOL,

@@ -12,6 +12,7 @@ from graveler.api.errors import STATUS
 from graveler.api.json_schemas import Schema
 from graveler.api.operation import API_PREFIX, Operation
 from graveler.api.operations import OPERATIONS
+from graveler.auth.permissions import Permission
 from graveler.records import ABSENT
 
 _SCHEMES: Final = {
@@ -75,10 +76,16 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if not operation.authenticated:
         described["security"] = []
     if operation.permissions:
-        described["x-permissions"] = [
-            {"action": each.action, "resource": each.pattern} for each in operation.permissions
+        described["x-permissions"] = [_permission(each) for each in operation.permissions]
+    if operation.conditional:
+        described["x-conditional-permissions"] = [
+            {"when": when, **_permission(each)} for when, each in operation.conditional
         ]
     return described
+
+
+def _permission(permission: Permission) -> dict[str, str]:
+    return {"action": permission.action, "resource": permission.pattern}
 
 
 def _parameters(kind: Any, place: str) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import FunctionType
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -77,6 +77,14 @@ class Runs(Enum):
     STREAM = "stream"
 
 
+class Conditional(NamedTuple):
+    """A permission that only some requests need: those in which `when` holds.  The endpoint checks
+    it (permits.py)."""
+
+    when: str
+    permission: Permission
+
+
 class Body(msgspec.Struct, frozen=True):
     """The base of types of JSON bodies.  A body that is an array is a `tuple` of such a type."""
 
@@ -94,9 +102,10 @@ class Headers(msgspec.Struct, frozen=True):
 class Operation:
     """One operation of the API.
 
-    `path` is relative to `API_PREFIX`.  `answers` maps a status to the type of its body.
-    `errors`: the kinds of errors beside those that every operation has.  `reads_body`: the
-    endpoint itself receives the body, which is not JSON.
+    `permissions`: what every request needs; dispatch checks them.  `conditional`: what some
+    requests need beside them.  `path` is relative to `API_PREFIX`.  `answers` maps a status to the
+    type of its body.  `errors`: the kinds of errors beside those that every operation has.
+    `reads_body`: the endpoint itself receives the body, which is not JSON.
     """
 
     name: str
@@ -105,6 +114,7 @@ class Operation:
     tag: str
     summary: str
     permissions: tuple[Permission, ...]
+    conditional: tuple[Conditional, ...]
     templates: tuple[Template, ...]
     answers: Mapping[int, AnswerType]
     errors: tuple[type[GravelerError], ...]
@@ -134,6 +144,7 @@ def operation(
     tag: str,
     answers: Mapping[int, AnswerType],
     permissions: tuple[Permission, ...] = (),
+    conditional: tuple[Conditional, ...] = (),
     errors: tuple[type[GravelerError], ...] = (),
     runs: Runs = Runs.WALK,
     reads_body: bool = False,
@@ -163,6 +174,7 @@ def operation(
             tag=tag,
             summary=_summary(name, endpoint),
             permissions=permissions,
+            conditional=conditional,
             templates=tuple(template(each, names, query, body) for each in permissions),
             answers=answers,
             errors=errors,

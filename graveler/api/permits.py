@@ -1,7 +1,8 @@
 """Permissions that an endpoint itself checks, because only some requests of the operation need
 them, or because each item of a batch has its own answer.
 
-All others are declared with the operation, and dispatch checks them.  Used by the endpoints.
+The declaration names those of the first kind (`conditional`), for readers; all others are declared
+as `permissions`, and dispatch checks them.  Used by the endpoints.
 """
 
 from graveler.api.service import Call

@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.api import answers, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
 from graveler.api.field_types import Moment
-from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
+from graveler.api.operation import REPO, REPO_ARN, Body, Conditional, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
@@ -190,6 +190,12 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
     _PULL + "/merge",
     tag="pulls",
     permissions=(*_WRITE, Permission("fs:ReadCommit", REPO_ARN)),
+    conditional=(
+        Conditional(
+            "the request exists",
+            Permission("fs:CreateCommit", REPO_ARN + "/branch/<its destination>"),
+        ),
+    ),
     answers={200: PullMergeResult, 409: PullMergeResult},
     errors=(Contended, Refused),
     runs=Runs.POOL,

@@ -65,6 +65,9 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator
     yield _table(("status", "answer", "type"), answers)
     needed = operation.get("x-permissions", [])
     yield _table(("permission", "on"), [(each["action"], each["resource"]) for each in needed])
+    sometimes = operation.get("x-conditional-permissions", [])
+    more = [(each["when"], each["action"], each["resource"]) for each in sometimes]
+    yield _table(("also if", "permission", "on"), more)
     yield "</details>"
 
 

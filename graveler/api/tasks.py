@@ -13,6 +13,7 @@ from graveler.api.answers import Answer, Error, Shape
 from graveler.api.client_texts import text_for
 from graveler.api.field_types import Integer, Moment
 from graveler.api.new_commits import (
+    COMMIT_SOMETIMES,
     COMMITS,
     MERGE,
     MERGE_BRANCH_ARN,
@@ -71,6 +72,7 @@ class MergeStatus(TaskStatus, frozen=True, kw_only=True):
     COMMITS + "/async",
     tag="commits",
     permissions=TO_COMMIT,
+    conditional=COMMIT_SOMETIMES,
     answers={202: TaskCreation},
     errors=(Refused,),
     runs=Runs.POOL,

@@ -83,6 +83,54 @@ def test_an_operation_needs_each_of_its_permissions_and_nothing_else(
     assert reply.status not in (401, 500)
 
 
+def _conditional(live: Served, repository: str) -> dict[str, Sample]:
+    """Requests that need more than others of their operation do."""
+    client, repo = live.client, f"/repositories/{repository}"
+    assert client.upload(repository, "p", b"x").status == 201
+    branch = {"name": "work", "source": "main"}
+    assert client.send("POST", f"{repo}/branches", body=branch).status == 201
+    pull = {"title": "t", "source_branch": "work", "destination_branch": "main"}
+    opened = client.send("POST", f"{repo}/pulls", body=pull).json["id"]
+    commits, metarange = f"{repo}/branches/main/commits", {"source_metarange": "0" * 64}
+    return {
+        "commit": Sample("POST", commits, metarange, {"message": "m"}),
+        "commitAsync": Sample("POST", f"{commits}/async", metarange, {"message": "m"}),
+        "listObjects": Sample("GET", f"{repo}/refs/main/objects/ls", {"presign": "true"}, None),
+        "mergePullRequest": Sample("PUT", f"{repo}/pulls/{opened}/merge", {}, None),
+    }
+
+
+def test_some_requests_need_more_and_the_declarations_say_what(
+    live: Served, somebody: Somebody
+) -> None:
+    repository = live.fresh_repository()
+    requests = _conditional(live, repository)
+    declared = {each.name: each.conditional for each in OPERATIONS if each.conditional}
+    assert set(declared) == {*requests, *BY_ITEM}
+    for name, one in requests.items():
+        more = [permission for _, permission in declared[name]]
+        held, _ = needed(somebody, one)
+        assert {each.action for each in held} == NEEDED[name] | {each.action for each in more}
+        for permission in more:
+            (asked,) = [each for each in held if each.action == permission.action]
+            begin = permission.resource.partition("<")[0].replace("{repository}", repository)
+            assert asked.resource.startswith(begin)
+
+
+def test_a_bulk_deletion_that_denies_tells_only_those_who_may_see_the_repository(
+    live: Served, somebody: Somebody
+) -> None:
+    repository = live.fresh_repository()
+    path = f"/repositories/{repository}/branches/main/objects/delete"
+    ((_, see),) = next(each.conditional for each in OPERATIONS if each.name in BY_ITEM)
+    somebody.may(Permission("fs:DeleteObject", f"arn:lakefs:fs:::repository/{repository}/object/a"))
+    some, all_of_them = {"paths": ["a", "b"]}, {"paths": ["a"]}
+    assert somebody.client.send("POST", path, body=all_of_them).status == 200
+    assert somebody.client.send("POST", path, body=some).status == 404
+    somebody.may(Permission(see.action, see.resource.replace("{repository}", repository)))
+    assert somebody.client.send("POST", path, body=some).status == 200
+
+
 @pytest.mark.parametrize(("operation", "one"), CLOSED, ids=[name for name, _ in CLOSED])
 def test_the_rights_of_another_repository_are_no_rights(
     live: Served, somebody: Somebody, operation: str, one: Sample

@@ -75,6 +75,10 @@ def test_the_document_is_openapi_and_covers_every_operation(client: Client) -> N
         assert (shown.get("security") == []) == (not operation.authenticated)
         needed = [tuple(each.values()) for each in shown.get("x-permissions", [])]
         assert needed == [(each.action, each.pattern) for each in operation.permissions]
+        sometimes = [tuple(each.values()) for each in shown.get("x-conditional-permissions", [])]
+        assert sometimes == [
+            (when, each.action, each.pattern) for when, each in operation.conditional
+        ]
     count = sum(len(methods) for methods in served.json["paths"].values())
     assert count == len(described())
 
