@@ -50,6 +50,9 @@ class EventRule(Shape, frozen=True):
     objects: Objects
     seconds: Seconds
     marker: str
+    committer: Annotated[
+        str, Meta(description="Who created the rule. It works on when that user has no rights")
+    ]
     creation_date: Integer
 
 
@@ -148,5 +151,6 @@ def _shape(rule: RuleRecord) -> EventRule:
         rule.objects_max,
         rule.seconds_max,
         rule.marker,
+        rule.committer,
         shapes.seconds(rule.created_ns),
     )

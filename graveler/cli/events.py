@@ -172,7 +172,7 @@ def rules(options: RulesOptions) -> int:
 def _show(rule: "EventRule") -> None:
     fields = " ".join(
         f"{name}={getattr(rule, name)}"
-        for name in ("suffix", "objects", "seconds", "marker")
+        for name in ("suffix", "objects", "seconds", "marker", "committer")
         if getattr(rule, name)
     )
     source = f"s3://{rule.bucket}/{rule.prefix}"

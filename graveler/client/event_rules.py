@@ -5,7 +5,7 @@
 Each call is one request and raises the errors of `Session.ask`.  Part of the public Python client.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from graveler.client.session import Session, below
@@ -33,7 +33,8 @@ class NewRule:
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """An existing rule.  `creation_date` is in seconds since 1970."""
+    """An existing rule.  `creation_date` is in seconds since 1970; `committer` created the rule,
+    and is empty if the server does not say."""
 
     id: str
     creation_date: int
@@ -45,6 +46,7 @@ class EventRule:
     objects: int
     seconds: int
     marker: str
+    committer: str = ""
 
 
 def list_all(session: Session, repository: str) -> tuple[EventRule, ...]:
@@ -83,7 +85,8 @@ def _rules(repository: str, *rule: str) -> str:
 
 
 def _rule(answer: Any) -> EventRule:
-    names = [each.name for each in fields(EventRule)]
-    if not isinstance(answer, dict) or not answer.keys() >= set(names):
+    needed = {each.name for each in fields(EventRule) if each.default is MISSING}
+    if not isinstance(answer, dict) or not answer.keys() >= needed:
         raise Internal("the server's answer has no rule: it is not Graveler, or is another version")
+    names = [each.name for each in fields(EventRule) if each.name in answer]
     return EventRule(**{name: answer[name] for name in names})
