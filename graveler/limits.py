@@ -143,6 +143,7 @@ merge_resolutions_length_bytes_max = 32 * 1024  # of all prefixes: the commit's 
 # access control
 policy_length_bytes_max = 10 * 1024  # of its statements as JSON
 policy_statements_count_max = 100
+policy_resources_count_max = 100  # of one statement
 entity_id_length_max = 100  # of users, groups, policies
 entity_text_length_max = 1_000  # email, name, description
 user_groups_count_max = 200

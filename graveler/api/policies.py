@@ -150,7 +150,7 @@ def delete_policy(call: Call) -> Answer:
     "/auth/may-i",
     tag="graveler",
     answers={200: RightList},
-    runs=Runs.LOOP,
+    runs=Runs.POOL,
 )
 def may_i(call: Call, body: Questions) -> Answer:
     """Which of up to 50 actions the caller may do."""

@@ -59,12 +59,14 @@ class Rights:
     """What the policies of one user say together.
 
     `unreadable`: ids of policies that could not be read; with one of them everything is denied.
-    `conditional`: the address of the caller matters.
+    `conditional`: the address of the caller matters.  `weight`: how long a decision takes at most,
+    in matches of simple patterns.
     """
 
     statements: tuple[Statement, ...] = ()
     unreadable: tuple[str, ...] = ()
     conditional: bool = False
+    weight: int = 0
     _by_action: dict[str, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
 
     def allow(self, permission: Permission, address: str) -> bool:
@@ -100,7 +102,8 @@ def rights(user: str, documents: Mapping[str, Sequence[Any]]) -> Rights:
         except Invalid:
             unreadable.append(policy)
     conditional = any(statement.condition.parts for statement in statements)
-    return Rights(tuple(statements), tuple(unreadable), conditional)
+    weight = sum(each.resource.weight for one in statements for each in one.resources)
+    return Rights(tuple(statements), tuple(unreadable), conditional, weight)
 
 
 def missing(held: Rights, needed: Iterable[Permission], address: str) -> tuple[Permission, ...]:
@@ -137,11 +140,15 @@ def _statement(text: Any, user: str, stored: bool) -> Statement:
         raise Invalid(f"statement invalid: no such field: {min(map(str, others))[:100]!r}")
     if text["effect"] not in _EFFECTS:
         raise Invalid("statement invalid: its effect must be allow or deny")
-    condition = text.get(_CONDITION)
+    condition, named = text.get(_CONDITION), resources(text["resource"])
+    if len(named) > limits.policy_resources_count_max and not stored:
+        raise Invalid(
+            f"statement invalid: it must have at most {limits.policy_resources_count_max} resources"
+        )
     return Statement(
         text["effect"] == "deny",
         _actions(text["action"], stored),
-        tuple(arns.pattern(each, user) for each in resources(text["resource"])),
+        tuple(arns.pattern(each, user) for each in named),
         conditions.ALWAYS if condition is None else conditions.parse(condition, stored=stored),
     )
 

@@ -1,6 +1,7 @@
 """Where endpoints run: the event loop answers only what waits for nothing."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,9 @@ from graveler.api.operation import API_PREFIX, Runs
 from graveler.api.operations import OPERATIONS
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.service import Call, Service, ServiceSettings
-from graveler.auth import accounts
+from graveler.auth import accounts, directory, links
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.links import OF_USER
 from graveler.block.signature import Signer
 from graveler.clock import Clock
 from graveler.engine.commits import diff
@@ -64,6 +66,16 @@ class Recorder:
         return Answer(204)
 
 
+class Watched(Authenticator):
+    """Notes on which thread it decides."""
+
+    decided: tuple[str, ...] = ()
+
+    def authorize(self, *arguments: Any) -> None:
+        self.decided += (threading.current_thread().name.partition("_")[0],)
+        super().authorize(*arguments)
+
+
 class Worlds:
     """All operations over endpoints of one's own."""
 
@@ -73,12 +85,13 @@ class Worlds:
         ports = world.lake.ports
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, SECRET)
         accounts.create(keeper, USER, "", ADMINISTRATOR)
+        self.auth = Watched(keeper, SECRET)
         short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
         self.pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
         signer = Signer(SECRET, "", ports.clock)
         service = Service(
             ports,
-            Authenticator(keeper, SECRET),
+            self.auth,
             signer,
             ServiceSettings("mem"),
             self.pools,
@@ -129,7 +142,6 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "createBranchProtectionRulePreflight",
         "getGarbageCollectionConfig",
         "setGarbageCollectionRulesPreflight",
-        "mayI",
     }
     assert by[Runs.POINT] == {
         "getSetupState",
@@ -175,6 +187,19 @@ def test_a_look_up_that_would_wait_goes_to_a_thread(worlds: Worlds) -> None:
     for route in described():
         if RUNS[route.operation] is Runs.POINT:
             assert worlds.send(route) == [HERE, "write"], route.operation
+
+
+def test_a_decision_that_takes_long_is_made_in_a_thread(worlds: Worlds) -> None:
+    route, auth = by_name()["getRepository"], worlds.auth
+    worlds.send(route)
+    assert auth.decided == (HERE,)
+    slow = json.dumps([f"arn:lakefs:fs:::*{number}?a*b?c*" for number in range(20)])
+    statement = {"effect": "deny", "action": ["fs:*"], "resource": slow}
+    directory.create_policy(auth.keeper, "slow", [statement])
+    links.add(auth.keeper, OF_USER, USER, "slow")
+    auth.access.forget()
+    worlds.send(route)
+    assert auth.decided == (HERE, "write")
 
 
 @pytest.mark.parametrize("ref", ["main~1", "main^", "main~", "main%5E2", "0000~3"])

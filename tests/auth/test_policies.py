@@ -142,6 +142,18 @@ def test_the_user_is_inserted_as_it_is() -> None:
     assert not may(held(own, user="ann"), REPO + "/object/${user}/x")
 
 
+def test_a_stored_list_of_resources_may_be_longer_than_a_new_one() -> None:
+    listed = [f"{REPO}/object/{number}" for number in range(101)]
+    assert may(held(statement(resource=json.dumps(listed))), listed[-1])
+
+
+def test_the_weight_of_rights_counts_their_patterns_and_their_searches() -> None:
+    assert held(statement()).weight == 1
+    assert held(statement(resource=REPO + "/object/a?c*")).weight == 1
+    slow = json.dumps([REPO + "/*a?b*c?d*"] * 10)
+    assert held(statement(resource=slow), statement()).weight == 10 * 601 + 1
+
+
 def test_several_resources_are_a_list_as_text() -> None:
     rights = held(statement(resource=json.dumps([REPO + "/object/a", REPO + "/object/b"])))
     assert [may(rights, f"{REPO}/object/{name}") for name in "abc"] == [True, True, False]
@@ -229,6 +241,7 @@ def test_what_decides_alone_is_enough() -> None:
         ([statement(resource="[]")], "at least one"),
         ([statement(resource="[7]")], "at least one"),
         ([statement(resource="[")], "JSON list"),
+        ([statement(resource=json.dumps(["*"] * 101))], "at most 100 resources"),
         ([statement(resource="[" * 5_000)], "JSON list"),
         ([statement(condition=7)], "operator: {field"),
         ([statement(condition={"IpAddress": ["10.0.0.0/8"]})], "operator: {field"),
