@@ -262,13 +262,13 @@ class Authenticator:
     def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
         self._attempts.check(access_key_id, address)
         stored = credentials.find(self.keeper.kv, access_key_id)
-        if not self._is_secret_of(stored, secret):
+        if not _is_secret_of(stored, secret, self._check_keys):
             # Whoever fails waits for the same requests, so time does not tell whether a key exists.
             account = self.account()  # which may settle this very key
             settled = account is not ABSENT and account.access_key_id == access_key_id
             if stored is ABSENT and settled:
                 stored = credentials.find(self.keeper.kv, access_key_id)
-        if stored is ABSENT or not self._is_secret_of(stored, secret):
+        if stored is ABSENT or not _is_secret_of(stored, secret, self._check_keys):
             self._attempts.failed(access_key_id, address)
             raise Unauthenticated("error authenticating request")
         accepted = _Acceptance(stored.user, stored.epoch, _FOREVER)
@@ -279,11 +279,6 @@ class Authenticator:
             raise
         self._attempts.succeeded(address)
         return accepted
-
-    def _is_secret_of(self, stored: Credential | Literal[Absent.ABSENT], secret: str) -> bool:
-        checks = [secrets.check_value(key, secret) for key in self._check_keys]
-        expected = "" if stored is ABSENT else stored.check
-        return any([secrets.same(expected, each) for each in checks])
 
     def _read_token(self, token: str) -> _Acceptance:
         if not token:
@@ -311,6 +306,15 @@ def _account_of(
         return accounts.create(keeper, accounts.USER_DEFAULT, "", first)
     except AlreadyExists:
         return accounts.find(keeper.kv)  # another process was first
+
+
+def _is_secret_of(
+    stored: Credential | Literal[Absent.ABSENT], secret: str, keys: Sequence[bytes]
+) -> bool:
+    """Whether a key is known and has this secret.  It takes the same time for an unknown key."""
+    checks = [secrets.check_value(key, secret) for key in keys]
+    expected = "" if stored is ABSENT else stored.check
+    return any([secrets.same(expected, each) for each in checks])
 
 
 def _session(keys: Sequence[bytes], token: str, now: int) -> tokens.Session:
