@@ -152,6 +152,7 @@ user_keys_count_max = 100
 user_principals_count_max = 100
 principal_id_length_max = 512  # of an external principal
 principal_settings_length_bytes_max = 4 * 1024  # as JSON
+ring_keys_count_max = 16  # on one keyring
 access_pairs_count_max = 50  # that one call asks about
 access_seconds_max = 4  # age of what a process knows about a caller's rights
 

@@ -122,11 +122,13 @@ class Pages:
 
     async def _end_session(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
-        token = cookies.session(self._service.settings.front, scope, headers, "GET")
+        front = self._service.settings.front
+        token = cookies.session(front, scope, headers, "GET")
         scheme, _, rest = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         for credential in (token, rest.strip() if scheme.lower() == "bearer" else ""):
             if credential:
-                await self._service.pools.writers.start(self._service.auth.log_out, credential)
+                log_out, client = self._service.auth.log_out, front.client(scope)
+                await self._service.pools.writers.start(log_out, credential, client)
 
     async def _described(self, path: str) -> Answer:
         """The OpenAPI document or its page.  A thread makes it, because that takes longer than a

@@ -25,6 +25,7 @@ from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
+from graveler.auth.keyrings import Wrapper
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent
@@ -41,6 +42,7 @@ def open_service(
     first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
     *,
     before: bytes = b"",
+    wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT,
     queue: QueueOf,
 ) -> Service:
     """The service over `ports`.
@@ -48,12 +50,13 @@ def open_service(
     - `secret`: the secret of the store, at least 32 bytes.
     - `first`: credentials that the deployment created for the administrator.
     - `before`: the secret before its last rotation; empty if it was never rotated.
+    - `wrapper`: wraps the keys of the store (auth/keyrings.py); by default the secret does.
     - `queue`: makes the queue that jobs go to, from the ports and the pools.
 
     Threads start when they are first needed.
     """
     auth = Authenticator(
-        keeper(ports.kv, ports.clock, ports.ids, secret),
+        keeper(ports.kv, ports.clock, ports.ids, secret, before=before, wrapper=wrapper),
         secret,
         first,
         settings.failed_logins,

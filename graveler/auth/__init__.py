@@ -2,9 +2,13 @@
 
 authenticator  checks each request; start here
 accounts       the administrator's record
-tokens         login sessions as signed tokens
+sessions       login sessions: begin, read, end
+tokens         their signed tokens
 principals     identities of other systems that stand for users
 revocations    sessions that were ended early
 attempts       limits on failed attempts
 secrets        keys derived from the store's secret
+keyrings       keys that are replaced while the service runs, wrapped under a key outside the store
+ciphers        authenticated encryption
+rotation       replaces the keys of keyrings
 """

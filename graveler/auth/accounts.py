@@ -13,11 +13,12 @@ For auth, assembly and the commands.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from graveler import limits, wire
-from graveler.auth import builtin, credentials, entities, links, secrets
+from graveler.auth import builtin, credentials, entities, links, secrets, tokens
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import (
     GROUPS,
@@ -32,8 +33,9 @@ from graveler.auth.entities import (
     User,
 )
 from graveler.auth.keeper import Keeper, begun
+from graveler.auth.keyrings import Keyring, SecretWrapper, Wrapper
 from graveler.clock import Clock, Ids
-from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
+from graveler.errors import AlreadyExists, Code, Corrupt, GravelerError, Invalid, NotFound
 from graveler.kv.replace import Found, replace_row, replace_seen
 from graveler.kv.store import Place, Row, Store, Write, landed
 from graveler.records import ABSENT, Absent
@@ -43,6 +45,8 @@ ADMINISTRATOR: Final = b"administrator"
 PURPOSE: Final = credentials.PURPOSE
 USER_DEFAULT: Final = "admin"
 _SETTLED: Final = "1"
+_SEAL_RETIRED_SECONDS: Final = 24 * 3600  # by then each process encrypts under a newer key
+_SESSION_MARGIN_SECONDS: Final = 3600  # for clocks that differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,34 @@ class Account:
     settled: bool = False
 
 
-def keeper(kv: Store, clock: Clock, ids: Ids, secret: bytes) -> Keeper:
-    """A keeper whose key is derived from the store's secret."""
-    return Keeper(kv, clock, ids, secrets.derive(secret, PURPOSE))
+def keeper(
+    kv: Store,
+    clock: Clock,
+    ids: Ids,
+    secret: bytes,
+    *,
+    before: bytes = b"",
+    wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT,
+    opens_keys: bool = True,
+) -> Keeper:
+    """A keeper whose keys are derived from the store's secret, or wrapped under it.
+
+    - `before`: the secret before its rotation; it unwraps what was wrapped under it.
+    - `wrapper`: wraps keys instead of the secret; the secrets then only unwrap.
+    - `opens_keys`: false for a caller that may lack the rights to unwrap; it encrypts nothing.
+    """
+    own = [] if wrapper is ABSENT else [wrapper]
+    derived = [SecretWrapper(each, ids) for each in (secret, before) if each]
+    wrappers = [*own, *derived] if opens_keys else []
+    ports = (kv, clock, ids)
+    return Keeper(
+        kv,
+        clock,
+        ids,
+        secrets.derive(secret, PURPOSE),
+        Keyring(ports, "secrets", wrappers, _SEAL_RETIRED_SECONDS),
+        Keyring(ports, "sessions", wrappers, tokens.LIFE_SECONDS + _SESSION_MARGIN_SECONDS),
+    )
 
 
 def find(kv: Store) -> Account | Literal[Absent.ABSENT]:
@@ -78,7 +107,7 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
     if not landed(outcome, stamp):
         raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
     with begun("set-up"):
-        return settle(keeper, account)
+        return settle(keeper, account, credential)
 
 
 def reset(keeper: Keeper, credential: NewCredential) -> Account:
@@ -99,15 +128,19 @@ def reset(keeper: Keeper, credential: NewCredential) -> Account:
     raw = _encode(account)
     replace_row(keeper.kv, (PARTITION, ADMINISTRATOR), keeper.ids, lambda row, lost: raw)
     with begun("reset"):
-        return settle(keeper, account)
+        return settle(keeper, account, credential)
 
 
-def settle(keeper: Keeper, account: Account) -> Account:
+def settle(
+    keeper: Keeper, account: Account, credential: NewCredential | Literal[Absent.ABSENT] = ABSENT
+) -> Account:
     """Make the built-in policies and groups that do not exist, and the administrator's user, as
     `account` says.  Does nothing for the user if it was made from this account before.
 
-    Idempotent.  Raises `OutcomeUnknown`, `Contended`.  18 requests at a set-up, 7 at a reset, and
-    2 for Admins and each of its policies that was changed; none for an account that is settled.
+    `credential`: its key, if its secret is known; it is stored encrypted then.  Idempotent.  Raises
+    `OutcomeUnknown`, `Contended`.  18 requests at a set-up, 7 at a reset, 2 for Admins and each of
+    its policies that was changed, and those of `Keyring.current` with a credential; none for an
+    account that is settled.
     """
     if account.settled:
         return account
@@ -124,6 +157,9 @@ def settle(keeper: Keeper, account: Account) -> Account:
     if known is not ABSENT:
         stored = replace(stored, uid=known.uid)
     if entities.settled_of(row) != account.epoch:
+        if credential is not ABSENT:
+            with suppress(GravelerError):  # the first use of the key encrypts it
+                stored = replace(stored, sealed=credentials.seal(keeper, stored.uid, credential))
         credentials.put(keeper, account.access_key_id, stored)
     member = links.MEMBER.place(group, account.user)
     keeper.kv.set(*member, b"\x01", keeper.ids.stamp())

@@ -1,9 +1,13 @@
-"""Limits how often a secret may be guessed, by the sender's address and by access key.
+"""Limits how often a secret may be guessed, by the sender's address and by access key, and how
+often tokens may be forged.
 
     address    `by_address` failures at once, then as many per minute; IPv6 by its /64
+    token      `by_token` forged tokens at once from an address, then as many per minute
     key        `by_key` failures at once from all addresses together, then as many per minute
 
-A request above either limit is refused before its secret is checked.
+A request above the limit of its address or its key is refused before its secret is checked.  A
+valid token is accepted above the limit of tokens: behind one address, nobody ends the sessions of
+others.
 
 If an address gave the right secret to this process within the last hour, the limit by key does not
 apply to it, so failures of other senders do not block it.  Any other address may have to wait while
@@ -41,6 +45,7 @@ class Rates:
 
     by_address: int = 10
     by_key: int = 30
+    by_token: int = 60
 
 
 DEFAULT_RATES: Final = Rates()
@@ -54,6 +59,7 @@ class Attempts:
         self._lock = threading.Lock()
         self._addresses = _Failures(rates.by_address)
         self._keys = _Failures(rates.by_key)
+        self._tokens = _Failures(rates.by_token)
         self._trusted: OrderedDict[str, float] = OrderedDict()
 
     def check(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
@@ -63,8 +69,7 @@ class Attempts:
             wait = self._addresses.wait(address, now)
             if key is not ABSENT and now >= self._trusted.get(address, float("-inf")):
                 wait = max(wait, self._keys.wait(_digest(key), now))
-        if wait > 0:
-            raise Throttled("too many failed logins; wait and try again", math.ceil(wait))
+        _refuse(wait)
 
     def failed(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
         """Count a wrong secret."""
@@ -74,6 +79,19 @@ class Attempts:
             if key is not ABSENT:
                 self._keys.add(_digest(key), now)
 
+    def check_token(self, address: str) -> None:
+        """Raises `Throttled` if the address has sent too many forged tokens."""
+        now = self._clock.steady_seconds()
+        with self._lock:
+            wait = self._tokens.wait(_network(address), now)
+        _refuse(wait)
+
+    def forged(self, address: str) -> None:
+        """Count a token that this service did not sign."""
+        now = self._clock.steady_seconds()
+        with self._lock:
+            self._tokens.add(_network(address), now)
+
     def succeeded(self, address: str) -> None:
         """Trust an address that gave the right secret.  Cheap if it is trusted already, because
         every request calls this."""
@@ -82,6 +100,12 @@ class Attempts:
             return
         with self._lock:
             _remember(self._trusted, address, now + _TRUSTED_SECONDS)
+
+
+def _refuse(wait: float) -> None:
+    """Raises `Throttled` if there is anything to wait for."""
+    if wait > 0:
+        raise Throttled("too many failed logins; wait and try again", math.ceil(wait))
 
 
 class _Failures:

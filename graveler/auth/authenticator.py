@@ -7,6 +7,8 @@ A caller sends Basic credentials, a bearer token, or the session cookie.  These 
 - A key is accepted while its user's record lists it, and a session while it lists the key or the
   external principal that the session was made with.
 - A wrong secret and an unknown key take the same time.
+- The first use of a key whose secret an earlier release stored, or that was stored under the secret
+  before its rotation, stores it anew (credentials.py).
 - After a success, the next request with the same header costs one hash and two look-ups in memory,
   and failures of other senders do not block it (attempts.py).
 - What a process knows about a user is at most `limits.access_seconds_max` old (access.py).
@@ -22,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from graveler.auth import accounts, arns, credentials, policies, revocations, secrets, tokens
+from graveler.auth import accounts, arns, credentials, policies, secrets
 from graveler.auth.access import Access, View
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
@@ -31,12 +33,19 @@ from graveler.auth.entities import User
 from graveler.auth.keeper import Keeper
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
+from graveler.auth.sessions import Sessions
 from graveler.auth.tokens import IssuedToken
-from graveler.errors import AlreadyExists, Code, NotFound, Refused, Unauthenticated
+from graveler.errors import (
+    AlreadyExists,
+    Code,
+    GravelerError,
+    NotFound,
+    Refused,
+    Unauthenticated,
+)
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
-PURPOSE = "sessions"  # the purpose of the key that signs tokens
 _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 4_096
 _HEADER_LENGTH_MAX = 4_096
@@ -113,8 +122,8 @@ class Authenticator:
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self._attempts = Attempts(keeper.clock, rates)
         self._first = first
-        self._session_key = secrets.derive(secret, PURPOSE)
-        self._session_keys = [secrets.derive(each, PURPOSE) for each in (secret, before) if each]
+        known = [each for each in (secret, before) if each]
+        self._sessions = Sessions(keeper, self._attempts, known)
         earlier = [secrets.derive(before, accounts.PURPOSE)] if before else []
         self._check_keys = [keeper.key, *earlier]
         self._known = _AccountView(ABSENT, float("-inf"))
@@ -141,10 +150,9 @@ class Authenticator:
         """The caller that sent a request.
 
         If there is an `authorization` header, the cookie is ignored.  `address` returns the
-        sender's address; it is called only if the request contains a secret.  Raises
-        `Unauthenticated`, `Throttled`.  No KV request if the header was accepted before and the
-        view of its user is fresh; otherwise those of the view (access.py), and for a new header at
-        most 2.
+        sender's address.  Raises `Unauthenticated`, `Throttled`.  No KV request if the header was
+        accepted before and the view of its user is fresh; otherwise those of the view (access.py),
+        and for a new header at most 2.
         """
         if len(authorization) > _HEADER_LENGTH_MAX:
             raise Unauthenticated("error authenticating request")
@@ -180,19 +188,16 @@ class Authenticator:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
         `Throttled`."""
         known = self._compare(access_key_id, secret_access_key, address)
-        now = self.keeper.clock.now_ns() // SECOND_NS
-        token_id = self.keeper.ids.stamp().hex()
-        return tokens.issue(self._session_key, known.user, known.epoch, now, token_id)
+        return self._sessions.begin(known.user, known.epoch)
 
-    def log_out(self, token: str) -> None:
+    def log_out(self, token: str, address: str = "") -> None:
         """End the session of a token: in this process immediately, in others within two seconds.
-        Does nothing for an invalid token.  At most 4 KV requests."""
-        now = self.keeper.clock.now_ns() // SECOND_NS
+        Does nothing for an invalid token.  At most 5 KV requests.  Raises `Throttled`."""
         try:
-            session = _session(self._session_keys, token, now)
+            session = self._sessions.read(token, address)
         except Unauthenticated:
             return
-        revocations.put(self.keeper.kv, self.keeper.ids, session, now)
+        self._sessions.end(session)
         self._accepted = {}
 
     def set_up(
@@ -224,10 +229,10 @@ class Authenticator:
     def _verify(self, authorization: bytes, cookie: str, address: Callable[[], str]) -> _Acceptance:
         """Whose header or cookie it is.  Raises `Unauthenticated`, `Throttled`."""
         if not authorization:
-            return self._read_token(cookie)
+            return self._read_token(cookie, address())
         scheme, _, rest = authorization.decode("latin-1").partition(" ")
         if scheme.lower() == "bearer":
-            return self._read_token(rest.strip())
+            return self._read_token(rest.strip(), address())
         if scheme.lower() == "basic":
             return self._compare(*_basic(rest.strip()), address())
         raise Unauthenticated("error authenticating request")
@@ -278,17 +283,19 @@ class Authenticator:
             self._attempts.failed(access_key_id, address)
             raise
         self._attempts.succeeded(address)
+        if not credentials.is_current(self.keeper, stored, secret):
+            with suppress(GravelerError):  # the next use of the key tries again
+                credentials.renew(self.keeper, stored, NewCredential(access_key_id, secret))
         return accepted
 
-    def _read_token(self, token: str) -> _Acceptance:
+    def _read_token(self, token: str, address: str) -> _Acceptance:
         if not token:
             raise Unauthenticated("error authenticating request")
-        now = self.keeper.clock.now_ns() // SECOND_NS
-        session = _session(self._session_keys, token, now)
-        if revocations.has(self.keeper.kv, session):
+        session = self._sessions.read(token, address)
+        if self._sessions.has_ended(session):
             raise Unauthenticated("session ended")
         # Checked again often, because another process may end the session.
-        expires = min(float(session.expires), now + _REFRESH_SECONDS)
+        expires = min(float(session.expires), self._sessions.now() + _REFRESH_SECONDS)
         accepted = _Acceptance(session.user, session.epoch, expires)
         self._newest_holder(accepted)
         return accepted
@@ -315,14 +322,6 @@ def _is_secret_of(
     checks = [secrets.check_value(key, secret) for key in keys]
     expected = "" if stored is ABSENT else stored.check
     return any([secrets.same(expected, each) for each in checks])
-
-
-def _session(keys: Sequence[bytes], token: str, now: int) -> tokens.Session:
-    """The session in a token, signed under the present or the previous key."""
-    for key in keys[:-1]:
-        with suppress(Unauthenticated):
-            return tokens.read(key, token, now)
-    return tokens.read(keys[-1], token, now)
 
 
 def _denial(caller: Caller, missing: Permission, repository: str) -> NotFound | Refused:

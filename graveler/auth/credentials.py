@@ -1,28 +1,35 @@
 """Access keys: their secrets, by key id, and the keys of a user.
 
-    auth/credentials    <key id> -> Pairs: user, uid, check, epoch, created_ns
+    auth/credentials    <key id> -> Pairs: user, uid, check, epoch, created_ns, sealed
 
 A key is valid while the record of its user, with that uid, lists it with that epoch (entities.py).
 That list is the truth, and one swap of one record begins or ends a key.  A row here without it, for
-example after a crash, is nothing.  `check` is the keyed hash of the secret (secrets.py), which is
-shown once and never stored.  For this folder and api/.
+example after a crash, is nothing.
+
+The secret is shown once.  `check` is its keyed hash (secrets.py), which recognises it.  `sealed` is
+the secret, encrypted under a key of the keyring `secrets` in the context of the user's uid and the
+key id: signatures of requests are verified with the secret itself.  Rows of earlier releases have
+no `sealed`; the first use of the key adds it (`renew`).  For this folder and api/.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from graveler import limits, wire
-from graveler.auth import entities, secrets
+from graveler.auth import ciphers, entities, secrets
 from graveler.auth.entities import USERS, Key, User
 from graveler.auth.keeper import Keeper, begun
 from graveler.clock import Ids
 from graveler.errors import Code, Corrupt, Internal, Invalid, NotFound
-from graveler.kv.store import Store, Write, landed
+from graveler.kv.replace import Found, replace_row
+from graveler.kv.store import Row, Store, Write, landed
 from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth/credentials"
 PURPOSE: Final = "credentials"  # the purpose of the key that hashes secrets
+_DOT: Final = "."
 SECRET_LENGTH_MIN: Final = 32
 
 
@@ -31,7 +38,7 @@ class NewCredential:
     """A credential in clear text, for its owner.  The secret is not stored."""
 
     access_key_id: str
-    secret_access_key: str
+    secret_access_key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class Credential:
     check: str
     epoch: str
     created_ns: int
+    sealed: str = ""
 
 
 def check(credential: NewCredential) -> None:
@@ -71,12 +79,20 @@ def find(kv: Store, key_id: str) -> Credential | Literal[Absent.ABSENT]:
     if not key_id.isascii() or not 3 <= len(key_id) <= 128:
         return ABSENT
     row = kv.get(PARTITION, key_id.encode())
-    if row is ABSENT:
-        return ABSENT
+    return ABSENT if row is ABSENT else decode(row)
+
+
+def decode(row: Row) -> Credential:
+    """What a row says.  Raises `Corrupt`.  Pure."""
     pairs = wire.decode_pairs(row.value)
     try:
         return Credential(
-            pairs["user"], pairs["uid"], pairs["check"], pairs["epoch"], int(pairs["created_ns"])
+            pairs["user"],
+            pairs["uid"],
+            pairs["check"],
+            pairs["epoch"],
+            int(pairs["created_ns"]),
+            pairs.get("sealed", ""),
         )
     except (KeyError, ValueError) as error:
         raise Corrupt("credential record lacks fields") from error
@@ -92,7 +108,8 @@ def create(keeper: Keeper, user: str) -> tuple[NewCredential, Key]:
     """Give a user a fresh key.  Its secret cannot be read again.  A retry after an unknown outcome
     gives another key.
 
-    Raises `NotFound`, `Invalid` if the user has too many, `OutcomeUnknown`.  3 requests.
+    Raises `NotFound`, `Invalid` if the user has too many, `OutcomeUnknown`.  4 requests, and those
+    of `Keyring.current`.
     """
     owner = entities.get(keeper.kv, USERS, user)
     _check_room(owner)
@@ -104,6 +121,7 @@ def create(keeper: Keeper, user: str) -> tuple[NewCredential, Key]:
         secrets.check_value(keeper.key, credential.secret_access_key),
         key.epoch,
         key.created_ns,
+        seal(keeper, owner.uid, credential),
     )
     stamp = keeper.ids.stamp()
     outcome = keeper.kv.set_if(PARTITION, key.id.encode(), _encode(stored), stamp, ABSENT)
@@ -120,6 +138,59 @@ def create(keeper: Keeper, user: str) -> tuple[NewCredential, Key]:
 
     entities.update(keeper, USERS, user, added)
     return credential, key
+
+
+def seal(keeper: Keeper, uid: str, credential: NewCredential) -> str:
+    """The secret of a user's key, encrypted; empty if this process opens no keys.  The requests and
+    errors of `Keyring.current`."""
+    if not keeper.seals.is_usable:
+        return ""
+    key, secret = keeper.seals.current(), credential.secret_access_key.encode()
+    context = _context(uid, credential.access_key_id)
+    sealed = ciphers.encrypt(key.secret, secret, context, keeper.ids)
+    return f"{key.id}{_DOT}{b64encode(sealed).decode()}"
+
+
+def sealing_key(credential: Credential) -> str:
+    """The id of the key that the secret is encrypted under; empty if it is not.  Pure."""
+    return credential.sealed.partition(_DOT)[0]
+
+
+def unseal(keeper: Keeper, key_id: str, credential: Credential) -> NewCredential:
+    """The key with its secret.  Raises `NotFound` if the secret is not encrypted, or its key is
+    gone, and `Corrupt` if it does not decrypt.  The requests of `Keyring.find`."""
+    ring_key = keeper.seals.find(sealing_key(credential)) if credential.sealed else ABSENT
+    if ring_key is ABSENT:
+        raise NotFound("secret is not known")
+    try:
+        sealed = b64decode(credential.sealed.partition(_DOT)[2], validate=True)
+    except ValueError as error:
+        raise Corrupt("sealed secret does not decode") from error
+    secret = ciphers.decrypt(ring_key, sealed, _context(credential.uid, key_id))
+    return NewCredential(key_id, secret.decode())
+
+
+def is_current(keeper: Keeper, credential: Credential, secret: str) -> bool:
+    """Whether the row of a valid key is as `create` would make it now.  Pure."""
+    check = secrets.check_value(keeper.key, secret)
+    sealed = bool(credential.sealed) or not keeper.seals.is_usable
+    return sealed and secrets.same(credential.check, check)
+
+
+def renew(keeper: Keeper, known: Credential, credential: NewCredential) -> None:
+    """Check and encrypt the secret of a key under the present keys.  Does nothing if the row is no
+    longer `known`.  Raises `Unavailable`, `OutcomeUnknown`, `Contended`.  Two requests, and those
+    of `Keyring.current`."""
+    fresh = replace(
+        known,
+        check=secrets.check_value(keeper.key, credential.secret_access_key),
+        sealed=seal(keeper, known.uid, credential),
+    )
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        return _encode(fresh) if row is not ABSENT and decode(row) == known else ABSENT
+
+    replace_row(keeper.kv, (PARTITION, credential.access_key_id.encode()), keeper.ids, change)
 
 
 def put(keeper: Keeper, key_id: str, credential: Credential) -> None:
@@ -163,13 +234,16 @@ def _check_room(user: User) -> None:
         raise Invalid(f"too many keys: a user has at most {limits.user_keys_count_max}")
 
 
+def _context(uid: str, key_id: str) -> tuple[str, ...]:
+    return (PURPOSE, uid, key_id)
+
+
 def _encode(credential: Credential) -> bytes:
-    return wire.encode_pairs(
-        {
-            "user": credential.user,
-            "uid": credential.uid,
-            "check": credential.check,
-            "epoch": credential.epoch,
-            "created_ns": str(credential.created_ns),
-        }
-    )
+    pairs = {
+        "user": credential.user,
+        "uid": credential.uid,
+        "check": credential.check,
+        "epoch": credential.epoch,
+        "created_ns": str(credential.created_ns),
+    }
+    return wire.encode_pairs({**pairs, "sealed": credential.sealed} if credential.sealed else pairs)

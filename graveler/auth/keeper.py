@@ -1,9 +1,10 @@
-"""What reading and writing users, groups, policies and credentials needs.  For auth."""
+"""What reading and writing users, groups, policies, credentials and sessions needs.  For auth."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from graveler.auth.keyrings import Keyring
 from graveler.clock import Clock, Ids
 from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import Store
@@ -11,12 +12,18 @@ from graveler.kv.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Ports, and the key that hashes secrets: derived for the purpose `credentials`."""
+    """Ports, and keys.
+
+    `key` hashes secrets: derived for the purpose `credentials`.  `seals` encrypts them, and
+    `sessions` signs the tokens of logins.
+    """
 
     kv: Store
     clock: Clock
     ids: Ids
     key: bytes
+    seals: Keyring
+    sessions: Keyring
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Derives one key per purpose from the store's secret, and computes check values of credentials.
 
     credentials         hashes the secrets of accounts (accounts.py)
-    sessions            signs the tokens of logins (authenticator.py)
+    key wrapping        wraps the keys of keyrings (keyrings.py)
+    sessions            verifies the tokens of logins of earlier releases (authenticator.py)
     upload addresses    signs addresses that clients upload to (engine/objects/addresses.py)
     presigned requests  signs URLs that the service itself serves (block/signature.py)
 

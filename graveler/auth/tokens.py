@@ -1,12 +1,20 @@
 """Login sessions as signed tokens: JWT with HS256 only, issuer `auth`, audience `login`, 12 hours.
 
+    header     alg HS256, kid: the key of the keyring `sessions` that signed it
+    claims     iss, aud, sub: the user, epoch: of its access key, jti, iat, nbf, exp
+
+A token of an earlier release has neither `kid` nor `nbf`; a key derived from the store's secret
+verifies it.
+
 The caller passes the time, so one clock decides about expiry.  The library is imported at the first
 token: with `cryptography` beside it, the import takes longer than a cold start may lose to requests
 that bring a key.  For auth only.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from graveler.auth.keyrings import RingKey
 from graveler.errors import Unauthenticated
 
 ALGORITHM = "HS256"
@@ -15,6 +23,7 @@ AUDIENCE = "login"
 LIFE_SECONDS = 12 * 3600
 _CLOCK_SKEW_SECONDS = 60
 _REQUIRED = ("iss", "aud", "sub", "iat", "exp", "jti", "epoch")
+_ID_LENGTH_MAX = 64
 
 
 class Session(NamedTuple):
@@ -34,7 +43,7 @@ class IssuedToken(NamedTuple):
     expires: int
 
 
-def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> IssuedToken:
+def issue(key: RingKey, user: str, epoch: str, now: int, token_id: str) -> IssuedToken:
     """A token for `user`; `now` is in seconds since 1970."""
     import jwt
 
@@ -44,27 +53,40 @@ def issue(key: bytes, user: str, epoch: str, now: int, token_id: str) -> IssuedT
         "aud": AUDIENCE,
         "sub": user,
         "iat": now,
+        "nbf": now,
         "exp": expires,
         "jti": token_id,
         "epoch": epoch,
     }
-    return IssuedToken(jwt.encode(claims, key, ALGORITHM), expires)
+    token = jwt.encode(claims, key.secret, ALGORITHM, headers={"kid": key.id})
+    return IssuedToken(token, expires)
 
 
-def read(key: bytes, token: str, now: int) -> Session:
-    """The session in a token.  Raises `Unauthenticated` for a token that this service did not
-    issue, or that has expired."""
+def key_id(token: str) -> str:
+    """The id of the key that a token names; empty for a token of an earlier release, and for what
+    is no token.  Nothing is verified."""
     import jwt
 
     try:
-        claims = jwt.decode(
+        id = jwt.get_unverified_header(token).get("kid", "")
+    except jwt.PyJWTError:
+        return ""
+    return id if isinstance(id, str) and len(id) <= _ID_LENGTH_MAX else ""
+
+
+def verified(key: bytes, token: str) -> Mapping[str, Any]:
+    """The claims of a token that `key` signed.  Raises `Unauthenticated` for any other."""
+    import jwt
+
+    try:
+        claims: Mapping[str, Any] = jwt.decode(
             token,
             key,
             algorithms=[ALGORITHM],
             audience=AUDIENCE,
             issuer=ISSUER,
             options={
-                "require": list(_REQUIRED),
+                "require": [*_REQUIRED, "nbf"] if key_id(token) else list(_REQUIRED),
                 "verify_exp": False,
                 "verify_iat": False,
                 "verify_nbf": False,
@@ -72,9 +94,16 @@ def read(key: bytes, token: str, now: int) -> Session:
         )
     except jwt.PyJWTError as error:
         raise Unauthenticated("session token invalid") from error
-    issued, expires = claims["iat"], claims["exp"]
-    if not isinstance(issued, int) or not isinstance(expires, int):
+    return claims
+
+
+def session(claims: Mapping[str, Any], now: int) -> Session:
+    """The session that verified claims describe.  Raises `Unauthenticated` if it has expired or has
+    not begun."""
+    issued, expires, begins = claims["iat"], claims["exp"], claims.get("nbf", claims["iat"])
+    if not all(isinstance(time, int) for time in (issued, expires, begins)):
         raise Unauthenticated("session token invalid: times must be whole seconds")
-    if not issued - _CLOCK_SKEW_SECONDS <= now < expires <= issued + LIFE_SECONDS:
+    latest = max(issued, begins) - _CLOCK_SKEW_SECONDS
+    if not latest <= now < expires <= issued + LIFE_SECONDS:
         raise Unauthenticated("session token expired")
     return Session(str(claims["sub"]), str(claims["epoch"]), expires, str(claims["jti"]))

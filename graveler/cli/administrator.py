@@ -44,14 +44,13 @@ def ensure(store: Embedded, credential: NewCredential) -> bool:
     Raises `Invalid` for a credential that is not allowed, even if an earlier version stored it.
     """
     credentials.check(credential)
-    keeper = _keeper(store)
     known = accounts.find(store.ports.kv)
     if known is ABSENT:
-        accounts.create(keeper, accounts.USER_DEFAULT, "", credential)
+        accounts.create(keeper(store), accounts.USER_DEFAULT, "", credential)
         return False
     if matches(store, credential):
         return False
-    accounts.reset(keeper, credential)
+    accounts.reset(keeper(store), credential)
     return True
 
 
@@ -62,13 +61,13 @@ def account(store: Embedded) -> Account | Literal[Absent.ABSENT]:
 
 def matches(store: Embedded, credential: NewCredential) -> bool:
     """Whether this is a key of the administrator."""
-    return accounts.accepts(_keeper(store), credential)
+    return accounts.accepts(keeper(store), credential)
 
 
 def renew(store: Embedded) -> NewCredential:
     """Give the administrator a fresh credential.  Raises `NotFound` before the set-up."""
     fresh = credentials.fresh(store.ports.ids)
-    accounts.reset(_keeper(store), fresh)
+    accounts.reset(keeper(store), fresh)
     return fresh
 
 
@@ -145,6 +144,7 @@ _LOST = (
 )
 
 
-def _keeper(store: Embedded) -> Keeper:
+def keeper(store: Embedded) -> Keeper:
+    """What changes credentials and keys of the store."""
     ports = store.ports
     return accounts.keeper(ports.kv, ports.clock, ports.ids, store.secret)

@@ -1,7 +1,11 @@
-"""`graveler credentials reset`: new credentials for the administrator of a store or a stack."""
+"""`graveler credentials`: new credentials for the administrator of a store or a stack, and new keys
+for its sessions and secrets."""
 
-from graveler.auth import accounts, credentials
+from pathlib import Path
+
+from graveler.auth import accounts, credentials, rotation
 from graveler.auth.credentials import NewCredential
+from graveler.auth.rotation import Rotation
 from graveler.cli import administrator
 from graveler.cli.administrator import SavedCredential
 from graveler.cli.options import CredentialsOptions
@@ -37,13 +41,44 @@ def reset_stack(name: str) -> int:
     session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))
     store, ids = DynamoStore(session, name), SystemIds()
     try:
-        keeper = accounts.keeper(store, SystemClock(), ids, read_secret(session, name).key)
+        key = read_secret(session, name).key
+        keeper = accounts.keeper(store, SystemClock(), ids, key, opens_keys=False)
         credential = credentials.fresh(ids)
         accounts.reset(keeper, credential)
     finally:
         store.close()
     _print(credential)
     return 0
+
+
+def rotate(folder: Path) -> int:
+    """Replace the keys that sign sessions and encrypt secrets."""
+    with opened(folder) as store:
+        _report(rotation.rotate(administrator.keeper(store)))
+    return 0
+
+
+def rotate_stack(name: str) -> int:
+    """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds."""
+    from graveler.assembly.secret import read_secret
+    from graveler.aws import AwsSession, AwsSettings
+    from graveler.kv.dynamodb import DynamoStore
+
+    session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))
+    store, ids = DynamoStore(session, name), SystemIds()
+    try:
+        secret = read_secret(session, name)
+        keeper = accounts.keeper(store, SystemClock(), ids, secret.key, before=secret.before)
+        _report(rotation.rotate(keeper))
+    finally:
+        store.close()
+    return 0
+
+
+def _report(done: Rotation) -> None:
+    print(f"access keys encrypted anew: {done.renewed}")
+    if done.waiting:
+        print(f"access keys that wait for their next use: {done.waiting}")
 
 
 def _print(credential: NewCredential) -> None:

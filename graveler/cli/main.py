@@ -193,7 +193,25 @@ def _add_credentials(commands: Commands) -> None:
         description="Create new credentials for the administrator of a store that is not being "
         "served, or of a stack on AWS, and print them once.  The old ones and all sessions end.",
     )
-    whose = reset.add_mutually_exclusive_group(required=True)
+    _add_whose(reset)
+    reset.add_argument(
+        "--save",
+        action="store_true",
+        help="also write them to the file `credentials` in the store (mode 0600)",
+    )
+    reset.set_defaults(run=_credentials_reset)
+    rotate = actions.add_parser(
+        "rotate",
+        help="replace the keys that sign sessions and encrypt secrets; nobody is logged out",
+        description="Replace the keys that sign sessions and encrypt the secrets of access keys, "
+        "and encrypt all secrets anew.  Sessions and access keys go on.",
+    )
+    _add_whose(rotate)
+    rotate.set_defaults(run=_credentials_rotate)
+
+
+def _add_whose(parser: argparse.ArgumentParser) -> None:
+    whose = parser.add_mutually_exclusive_group(required=True)
     whose.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
     whose.add_argument(
         "--stack",
@@ -201,12 +219,6 @@ def _add_credentials(commands: Commands) -> None:
         metavar="NAME",
         help="a deployment on AWS; credentials and region come from the AWS configuration",
     )
-    reset.add_argument(
-        "--save",
-        action="store_true",
-        help="also write them to the file `credentials` in the store (mode 0600)",
-    )
-    reset.set_defaults(run=_credentials_reset)
 
 
 def _add_listen(parser: argparse.ArgumentParser) -> None:
@@ -270,3 +282,9 @@ def _credentials_reset(arguments: argparse.Namespace) -> int:
             )
         return reset_stack(arguments.stack)
     return reset(CredentialsOptions(arguments.store, arguments.save))
+
+
+def _credentials_rotate(arguments: argparse.Namespace) -> int:
+    from graveler.cli.credentials import rotate, rotate_stack
+
+    return rotate_stack(arguments.stack) if arguments.stack else rotate(arguments.store)

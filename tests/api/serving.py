@@ -30,7 +30,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 USER = "administrator"
-ANY_NUMBER = Rates(10**9, 10**9)  # of failed logins: tests of this are elsewhere
+ANY_NUMBER = Rates(10**9, 10**9, 10**9)  # of failed logins: tests of this are elsewhere
 API = "/api/v1"
 
 

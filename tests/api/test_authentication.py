@@ -3,13 +3,15 @@
 import base64
 import json
 import re
+from typing import Any
 
 import jwt
 import pytest
 
 from graveler.api.operation import OPEN
 from graveler.auth import secrets, tokens
-from graveler.auth.authenticator import PURPOSE
+from graveler.auth.keyrings import RingKey
+from graveler.auth.sessions import PURPOSE
 from graveler.errors import Internal
 from graveler.records import ABSENT
 from tests.api.samples import ALL, Sample
@@ -18,8 +20,8 @@ from tests.api.serving import ADMINISTRATOR, API, USER, Client, Reply, Served, b
 CLOSED = [(operation, one) for operation, one in ALL if operation not in OPEN]
 
 
-def _key(live: Served) -> bytes:
-    return secrets.derive(live.embedded.secret, PURPOSE)
+def _key(live: Served) -> RingKey:
+    return live.service.auth.keeper.sessions.current()
 
 
 def _account_epoch(live: Served) -> str:
@@ -33,33 +35,42 @@ def _now(live: Served) -> int:
     return live.embedded.ports.clock.now_ns() // 10**9
 
 
-def _token(live: Served, *, now: int = 0, key: bytes = b"", epoch: str = "") -> str:
-    made = tokens.issue(
-        key or _key(live), USER, epoch or _account_epoch(live), now or _now(live), "id"
-    )
-    return made.token
+def _token(
+    live: Served, *, now: int = 0, secret: bytes = b"", key_id: str = "", epoch: str = ""
+) -> str:
+    key = _key(live)
+    key = RingKey(key_id or key.id, secret or key.secret)
+    epoch = epoch or _account_epoch(live)
+    return tokens.issue(key, USER, epoch, now or _now(live), "id").token
+
+
+def _claims(live: Served) -> dict[str, Any]:
+    claims: dict[str, Any] = jwt.decode(_token(live), options={"verify_signature": False})
+    return claims
+
+
+def _signed(live: Served, claims: dict[str, Any]) -> str:
+    """A token with any claims, signed by the right key."""
+    key = _key(live)
+    return jwt.encode(claims, key.secret, "HS256", headers={"kid": key.id})
+
+
+def _of_an_earlier_release(live: Served) -> str:
+    """Without the id of a key, signed by the derived key."""
+    claims = {name: value for name, value in _claims(live).items() if name != "nbf"}
+    return jwt.encode(claims, secrets.derive(live.embedded.secret, PURPOSE), "HS256")
 
 
 def _unsigned(live: Served) -> str:
-    claims = jwt.decode(_token(live), options={"verify_signature": False})
+    claims = _claims(live)
     head = base64.urlsafe_b64encode(json.dumps({"alg": "none", "typ": "JWT"}).encode())
     body = base64.urlsafe_b64encode(json.dumps(claims).encode())
     return f"{head.decode().rstrip('=')}.{body.decode().rstrip('=')}."
 
 
 def _hs512(live: Served) -> str:
-    claims = jwt.decode(_token(live), options={"verify_signature": False})
-    return jwt.encode(claims, _key(live) * 2, "HS512")
-
-
-def _other_audience(live: Served) -> str:
-    claims = jwt.decode(_token(live), options={"verify_signature": False})
-    return jwt.encode({**claims, "aud": "other"}, _key(live), "HS256")
-
-
-def _everlasting(live: Served) -> str:
-    claims = jwt.decode(_token(live), options={"verify_signature": False})
-    return jwt.encode({**claims, "exp": claims["iat"] + 10**9}, _key(live), "HS256")
+    key = _key(live)
+    return jwt.encode(_claims(live), key.secret * 2, "HS512", headers={"kid": key.id})
 
 
 def hostile_headers(live: Served) -> dict[str, dict[str, str]]:
@@ -68,12 +79,17 @@ def hostile_headers(live: Served) -> dict[str, dict[str, str]]:
     bearer = {
         "expired": _token(live, now=_now(live) - tokens.LIFE_SECONDS - 1),
         "from the future": _token(live, now=_now(live) + 3600),
-        "other key": _token(live, key=b"x" * 32),
+        "other key": _token(live, secret=b"x" * 32),
+        "unknown key": _token(live, key_id="0" * 16),
+        "endless key": _token(live, key_id="0" * 1000),
+        "no key": jwt.encode(_claims(live), _key(live).secret, "HS256"),
         "ended by a reset": _token(live, epoch="0" * 32),
         "unsigned": _unsigned(live),
         "other algorithm": _hs512(live),
-        "other audience": _other_audience(live),
-        "everlasting": _everlasting(live),
+        "other audience": _signed(live, {**_claims(live), "aud": "other"}),
+        "everlasting": _signed(live, {**_claims(live), "exp": _now(live) + 10**9}),
+        "not yet": _signed(live, {**_claims(live), "nbf": _now(live) + 3600}),
+        "without nbf": _signed(live, {n: v for n, v in _claims(live).items() if n != "nbf"}),
         "garbage": "x.y.z",
         "nothing": "",
     }
@@ -131,6 +147,7 @@ def test_right_credentials_are_accepted_in_every_form(
     for headers in (
         {"Authorization": live.client.authorization},
         {"Authorization": f"Bearer {token}"},
+        {"Authorization": f"Bearer {_of_an_earlier_release(live)}"},
         {"Cookie": f"a=b; internal_auth_session={token}; c=d", "Sec-Fetch-Site": "same-origin"},
     ):
         reply = _send(live, one, headers)

@@ -55,6 +55,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "boto3": ("graveler/block/s3.py", "graveler/aws.py"),
     "botocore": ("graveler/block/s3.py", "graveler/aws.py"),
     "cramjam": ("graveler/committed",),
+    "cryptography": ("graveler/auth",),
     "fastapi": ("graveler/api",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),

@@ -10,7 +10,7 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE
-from graveler.auth import accounts, authenticator, secrets
+from graveler.auth import accounts, secrets, sessions
 from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
 from graveler.engine.objects import write
@@ -60,7 +60,7 @@ def test_a_folder_that_exists_before_the_store_is_closed_too(tmp_path: Path) -> 
 
 def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
     store = open_embedded(tmp_path / "store")
-    purposes = (accounts.PURPOSE, authenticator.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
+    purposes = (accounts.PURPOSE, sessions.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
     keys = {store.secret, *(secrets.derive(store.secret, purpose) for purpose in purposes)}
     assert len(keys) == 5
     assert store.ports.settings.signing_key == secrets.derive(store.secret, UPLOADS_PURPOSE)

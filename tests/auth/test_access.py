@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import jwt
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import accounts, builtin, credentials, directory, entities, links
+from graveler.auth import accounts, builtin, credentials, directory, entities, links, secrets
 from graveler.auth.access import Access, effective
 from graveler.auth.authenticator import Authenticator, Caller
 from graveler.auth.builtin import ADMINS
@@ -15,6 +16,7 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import GROUPS, POLICIES, USERS
 from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.permissions import Permission
+from graveler.auth.sessions import PURPOSE
 from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
 from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Row
@@ -286,7 +288,10 @@ def test_the_administrator_of_an_earlier_release_becomes_a_user_at_its_first_req
 
 def test_a_session_of_an_earlier_release_goes_on() -> None:
     lake = old_store()
-    token = Process(lake).auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token
+    issued = Process(lake).auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token
+    claims = jwt.decode(issued, options={"verify_signature": False})
+    earlier = {name: value for name, value in claims.items() if name != "nbf"}
+    token = jwt.encode(earlier, secrets.derive(SECRET, PURPOSE), "HS256")
     raw = lake.kv._partitions.pop(accounts.PARTITION)
     lake.kv._partitions.clear()
     lake.kv._partitions[accounts.PARTITION] = raw

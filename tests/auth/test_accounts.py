@@ -147,15 +147,18 @@ def test_a_rotated_secret_locks_nobody_out() -> None:
     bench.set_up("ann", "", GIVEN)
     token = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
     rotated = b"x" * 32
-    other = accounts.keeper(bench.kv, bench.clock, SystemIds(), rotated)
+    other = accounts.keeper(bench.kv, bench.clock, SystemIds(), rotated, before=SECRET)
     bench.auth = Authenticator(other, rotated, before=SECRET)
     assert bench.accepts(GIVEN) and bench.accepts_header(b"Bearer " + token)
     fresh = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
     assert bench.accepts_header(b"Bearer " + fresh)
     wrong = NewCredential(GIVEN.access_key_id, "another secret of some length, 32 and more")
     assert not bench.accepts(wrong) and not bench.accepts_header(b"Bearer " + token[:-2])
-    bench.auth = Authenticator(bench.keeper, SECRET)  # the fresh one was signed by the new key
-    assert not bench.accepts_header(b"Bearer " + fresh)
+    bench.auth = Authenticator(bench.keeper, SECRET)  # a process that started before the rotation
+    assert bench.accepts_header(b"Bearer " + fresh)
+    third = accounts.keeper(bench.kv, bench.clock, SystemIds(), b"y" * 32, before=rotated)
+    bench.auth = Authenticator(third, b"y" * 32, before=rotated)  # and after the next one
+    assert bench.accepts_header(b"Bearer " + fresh) and bench.accepts_header(b"Bearer " + token)
 
 
 def test_a_reset_ends_the_old_credential_and_every_session() -> None:

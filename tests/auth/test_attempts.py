@@ -2,11 +2,16 @@
 
 import pytest
 
-from graveler.auth import attempts
+from graveler.auth import accounts, attempts, tokens
 from graveler.auth.attempts import DEFAULT_RATES, Attempts
+from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
+from graveler.auth.keyrings import RingKey
+from graveler.clock import SystemIds
 from graveler.errors import Throttled, Unauthenticated
-from tests.auth.test_accounts import GIVEN, Bench, SteppedClock, basic
+from graveler.kv.counter import ObservedStore
+from graveler.requests import Counts
+from tests.auth.test_accounts import GIVEN, SECRET, Bench, SteppedClock, basic
 
 KEY = GIVEN.access_key_id
 ADDRESS, OTHER = "10.0.0.1", "10.0.0.2"
@@ -93,11 +98,39 @@ def test_a_right_header_goes_on_from_an_address_that_failed(bench: Bench) -> Non
     assert bench.auth.identify(basic(GIVEN), "", lambda: ADDRESS).user == "ann"
 
 
-def test_broken_tokens_are_no_guesses(bench: Bench) -> None:
-    """A browser with an old session sends it on and on."""
-    for _ in range(100):
+def test_forged_tokens_are_limited_and_hinder_nobody_with_a_right_one(bench: Bench) -> None:
+    session = b"Bearer " + bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token.encode()
+    for _ in range(DEFAULT_RATES.by_token):
         assert not bench.accepts_header(b"Bearer x.y.z", ADDRESS)
-    assert bench.accepts(GIVEN, ADDRESS)
+    with pytest.raises(Throttled):
+        bench.auth.identify(b"Bearer x.y.z", "", lambda: ADDRESS)
+    with pytest.raises(Throttled):
+        bench.auth.log_out("x.y.z", ADDRESS)
+    assert not bench.accepts_header(b"Bearer x.y.z", "10.0.0.77")  # of another sender
+    assert bench.accepts_header(session, ADDRESS) and bench.accepts(GIVEN, ADDRESS)
+    bench.clock.sleep(2)  # so that the session is verified again
+    assert bench.accepts_header(session, ADDRESS)
+
+
+def test_an_expired_session_is_no_forgery(bench: Bench) -> None:
+    """A browser with an old session sends it on and on."""
+    session = b"Bearer " + bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token.encode()
+    bench.clock.sleep(tokens.LIFE_SECONDS)
+    for _ in range(2 * DEFAULT_RATES.by_token):
+        assert not bench.accepts_header(session, ADDRESS)
+
+
+def test_a_forged_key_id_costs_no_request_once_the_limit_is_reached(bench: Bench) -> None:
+    counts = Counts()
+    keeper = accounts.keeper(ObservedStore(bench.kv, counts), bench.clock, SystemIds(), SECRET)
+    bench.auth = Authenticator(keeper, SECRET)
+    for number in range(DEFAULT_RATES.by_token):
+        token = tokens.issue(RingKey(f"{number:016}", SECRET), "ann", "e", bench.clock.seconds, "i")
+        assert not bench.accepts_header(b"Bearer " + token.token.encode(), ADDRESS)
+    assert counts.total() == DEFAULT_RATES.by_token
+    with pytest.raises(Throttled):
+        bench.auth.identify(b"Bearer " + token.token.encode(), "", lambda: ADDRESS)
+    assert counts.total() == DEFAULT_RATES.by_token
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import credentials, directory, entities, links
+from graveler.auth import credentials, directory, entities, keyrings, links
 from graveler.auth.entities import GROUPS, POLICIES, USERS
 from graveler.auth.keeper import Keeper
 from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
@@ -101,6 +101,7 @@ def test_a_deletion_leaves_no_row_but_the_place_of_the_name() -> None:
     for policy in ("reads", "own", "spare"):
         links.delete_policy(keeper, policy)
     left = {partition: list(p.rows) for partition, p in lake.kv._partitions.items() if p.rows}
+    assert left.pop(keyrings.PARTITION) == [b"secrets"]  # of the whole store
     assert set(left) == {USERS.partition, GROUPS.partition, POLICIES.partition}
     for table, id in ((USERS, "ann"), (GROUPS, "team"), (POLICIES, "own")):
         row = lake.kv.get(*table.place(id))
@@ -176,7 +177,7 @@ VERBS: dict[str, tuple[Verb, int]] = {
     "attach to group": (lambda k: links.add(k, OF_GROUP, "team", "spare"), 4),
     "detach from user": (lambda k: links.remove(k, OF_USER, "ann", "own"), 5),
     "detach from group": (lambda k: links.remove(k, OF_GROUP, "team", "reads"), 5),
-    "create key": (lambda k: credentials.create(k, "ann"), 4),
+    "create key": (lambda k: credentials.create(k, "ann"), 6),  # 2 of them make the first ring key
     "delete user": (lambda k: links.delete_user(k, "ann"), 8),
     "delete group": (lambda k: links.delete_group(k, "team"), 10),
     "delete policy": (lambda k: links.delete_policy(k, "own"), 8),

@@ -53,7 +53,7 @@ class Made(NamedTuple):
         aws = open_aws(self.deployment)
         kv, clock, ids = aws.ports.kv, aws.ports.clock, aws.ids
         secret = aws.secret
-        keeper = accounts.keeper(kv, clock, ids, secret.key)
+        keeper = accounts.keeper(kv, clock, ids, secret.key, before=secret.before)
         return Authenticator(keeper, secret.key, secret.first, before=secret.before)
 
     def first(self) -> NewCredential:
@@ -109,12 +109,17 @@ def test_the_credentials_of_a_stack_are_reset(
 
 def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     first, ids = made.first(), SystemIds()
-    assert accepts(made.authenticator(), first)
+    early = made.authenticator()
+    token = early.login(first.access_key_id, first.secret_access_key).token
     before = open_aws(made.deployment).ports
     repo = repository.create(before, NewRepository("lake", f"s3://{made.name}/lake"))
     address = addresses.hand_out(open_repository(before, repo), "main", "path")
     made.rotate(ids.unique(120))
-    assert accepts(made.authenticator(), first)
+    late = made.authenticator()
+    fresh_token = late.login(first.access_key_id, first.secret_access_key).token
+    for process in (early, late):  # functions of both secrets run side by side
+        for each in (token, fresh_token):
+            assert process.identify(b"Bearer " + each.encode(), "").user
     after = open_aws(made.deployment).ports
     assert addresses.checked(open_repository(after, repo), "main", "path", address)
     assert main(("credentials", "reset", "--stack", made.name)) == 0
@@ -133,6 +138,19 @@ def test_a_rotation_without_a_reset_is_mended_by_one(
     assert not accepts(made.authenticator(), first)
     assert main(("credentials", "reset", "--stack", made.name)) == 0
     assert accepts(made.authenticator(), printed(capsys.readouterr().out))
+
+
+def test_after_new_keys_nothing_needs_a_reset(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, ids = made.first(), SystemIds()
+    token = made.authenticator().login(first.access_key_id, first.secret_access_key).token.encode()
+    for _ in range(3):
+        made.rotate(ids.unique(120))
+        assert main(("credentials", "rotate", "--stack", made.name)) == 0
+        assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
+    assert accepts(made.authenticator(), first)
+    assert made.authenticator().identify(b"Bearer " + token, "").user
 
 
 def test_a_secret_that_is_none_is_told(made: Made) -> None:

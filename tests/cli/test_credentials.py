@@ -97,3 +97,11 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / administrator.FILE).write_text("hello\n")
     with pytest.raises(Invalid, match="delete it"):
         administrator.read(tmp_path)
+
+
+def test_new_keys_end_no_credentials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _with_administrator(tmp_path)
+    for _ in range(2):
+        assert main(("credentials", "rotate", "--store", str(tmp_path))) == 0
+        assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
+    assert _accepted(tmp_path, OLD)

@@ -1,0 +1,274 @@
+"""Keyrings: keys that are replaced while the service runs.
+
+    auth/rings    secrets     -> Pairs: keys     encrypt the secrets of access keys (credentials.py)
+                  sessions    -> Pairs: keys     sign the tokens of logins (tokens.py)
+
+    keys: JSON, oldest first: [[id, created_ns, {id of a wrapper: the wrapped key, Base64}], …]
+
+A key is 32 random bytes.  It is stored only wrapped, that is, encrypted under a key that is not in
+the store: one derived from the store's secret, or a key of KMS.  What a key encrypts or signs names
+its id.  The newest key encrypts and signs; the older ones still decrypt and verify, until nothing
+can name them any more.
+
+    the store's secret is rotated     a process that knows both wraps the keys again, under the new
+                                      one; the old wrapping stays, for processes that know only that
+    a key can be unwrapped by nobody  it stays on the ring, and a fresh one becomes the newest
+
+The row is only ever swapped.  A process reads it again after `limits.access_seconds_max`, and at
+once if it meets an id that it does not know.  Thread-safe: threads only replace whole values.  For
+this folder and assembly.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final, Literal, NamedTuple, Protocol
+
+from graveler import limits, wire
+from graveler.auth import ciphers, secrets
+from graveler.clock import Clock, Ids
+from graveler.errors import Corrupt
+from graveler.kv.replace import Found, replace_seen
+from graveler.kv.store import Store
+from graveler.limits import SECOND_NS
+from graveler.records import ABSENT, Absent
+
+PARTITION: Final = b"auth/rings"
+WRAPPING_PURPOSE: Final = "key wrapping"  # the purpose of the key that wraps keys
+_FIELD: Final = "keys"
+_ID_LENGTH: Final = 16
+
+
+class Wrapper(Protocol):
+    """Encrypts keys under a key that is not in the store."""
+
+    @property
+    def id(self) -> str:
+        """Names the key that encrypts.  No request."""
+        ...
+
+    def wrap(self, key: bytes, ring: str, id: str) -> bytes:
+        """The wrapped key.  `ring` and `id` are authenticated.  Raises `Unavailable`."""
+        ...
+
+    def unwrap(self, wrapped: bytes, ring: str, id: str) -> bytes:
+        """The key.  Raises `Corrupt`, `Unavailable`."""
+        ...
+
+
+class SecretWrapper:
+    """Wraps under a key that is derived from a secret of the store."""
+
+    def __init__(self, secret: bytes, ids: Ids) -> None:
+        self._key = secrets.derive(secret, WRAPPING_PURPOSE)
+        self._ids = ids
+        self.id = secrets.check_value(self._key, WRAPPING_PURPOSE)[:_ID_LENGTH]
+
+    def wrap(self, key: bytes, ring: str, id: str) -> bytes:
+        return ciphers.encrypt(self._key, key, (WRAPPING_PURPOSE, ring, id), self._ids)
+
+    def unwrap(self, wrapped: bytes, ring: str, id: str) -> bytes:
+        return ciphers.decrypt(self._key, wrapped, (WRAPPING_PURPOSE, ring, id))
+
+
+class RingKey(NamedTuple):
+    """A key that can be used."""
+
+    id: str
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    id: str
+    created_ns: int
+    wrapped: Mapping[str, bytes]  # by the id of the wrapper
+
+
+_Entries = tuple[_Entry, ...]
+
+
+class Keyring:
+    """The keys of one purpose.  Without wrappers there are none, and `is_usable` is false.
+
+    `wrappers`: the first one wraps; all of them unwrap.
+    `retired_seconds`: how long something may still name a key after a newer one was made.
+    """
+
+    def __init__(
+        self,
+        ports: tuple[Store, Clock, Ids],
+        name: str,
+        wrappers: Sequence[Wrapper],
+        retired_seconds: int,
+    ) -> None:
+        self._kv, self._clock, self._ids = ports
+        self._name = name
+        self._wrappers = tuple(wrappers)
+        self._retired_ns = retired_seconds * SECOND_NS
+        self._place = (PARTITION, name.encode())
+        self._entries: _Entries = ()
+        self._row: Found = ABSENT
+        self._read_at = -inf
+        self._secrets: dict[str, bytes] = {}  # unwrapped keys by id
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process can unwrap keys."""
+        return bool(self._wrappers)
+
+    def current(self, seconds_max: float = inf) -> RingKey:
+        """The newest key; a fresh one if there is none, or if it is older than `seconds_max`.
+
+        Raises `Unavailable`, `OutcomeUnknown`.  No request if the row was read lately, else one;
+        one more to make a key, or to wrap the keys again after a rotation of the store's secret.
+        """
+        if self._clock.steady_seconds() - self._read_at >= limits.access_seconds_max:
+            self._read()
+        since = self._clock.now_ns() - seconds_max * SECOND_NS
+        newest = self._newest(self._entries)
+        if newest is ABSENT or newest.created_ns < since:
+            self._swap(self._with_fresh(since, frozenset()))
+        elif self._wrappers[0].id not in newest.wrapped:
+            self._swap(self._wrapped_again)
+        newest = self._newest(self._entries)
+        assert newest is not ABSENT, "a swap leaves a key that this process can unwrap"
+        return RingKey(newest.id, self._opened(newest))
+
+    def knows(self, id: str) -> bool:
+        """Whether the key was on the ring when the row was last read.  No request."""
+        return any(entry.id == id for entry in self._entries)
+
+    def find(self, id: str) -> bytes | Literal[Absent.ABSENT]:
+        """The key with this id; `ABSENT` if it is not on the ring, or cannot be unwrapped.  Raises
+        `Unavailable`.  At most one request; none if the row was read lately and has the key."""
+        fresh = self._clock.steady_seconds() - self._read_at < limits.access_seconds_max
+        if not fresh or not self.knows(id):
+            self._read()
+        for entry in self._entries:
+            if entry.id == id and self._opens(entry):
+                return self._opened(entry)
+        return ABSENT
+
+    def rotate(self, used: Iterable[str] = ()) -> RingKey:
+        """Make a fresh key the newest, and drop those that are retired and not in `used`, and the
+        oldest beyond `limits.ring_keys_count_max`.  Raises `Unavailable`, `OutcomeUnknown`.  Two
+        requests."""
+        self._read()
+        self._swap(self._with_fresh(inf, frozenset(used)))
+        return self.current()
+
+    # ---- the row ---------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        now = self._clock.steady_seconds()
+        row = self._kv.get(*self._place)
+        self._row, self._entries, self._read_at = row, _entries(row), now
+
+    def _swap(self, change: Callable[[_Entries], _Entries]) -> None:
+        """Replace the keys by `change` of them, and keep the result in memory."""
+        results: list[_Entries] = []
+
+        def swap(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+            known = _entries(row)
+            results.append(change(known))
+            return ABSENT if results[-1] == known else _encoded(results[-1])
+
+        try:
+            replace_seen(self._kv, self._place, self._ids, swap, self._row)
+        except BaseException:
+            self._read_at = -inf
+            raise
+        self._entries, self._read_at = results[-1], self._clock.steady_seconds()
+
+    def _with_fresh(self, since: float, used: frozenset[str]) -> Callable[[_Entries], _Entries]:
+        """Add a fresh key, unless another process has added one since `since` (nanoseconds)."""
+        id, now = self._ids.stamp().hex()[:_ID_LENGTH], self._clock.now_ns()
+        secret = self._ids.stamp() + self._ids.stamp()
+        self._secrets[id] = secret
+        entry = self._wrapped(_Entry(id, now, {}), secret)
+
+        def change(entries: _Entries) -> _Entries:
+            newest = self._newest(entries)
+            if newest is not ABSENT and (newest.id == id or newest.created_ns >= since):
+                return entries
+            live = [each for each in entries if each.id in used or not self._retired(each, entries)]
+            return (*self._wrapped_again(tuple(live)), entry)[-limits.ring_keys_count_max :]
+
+        return change
+
+    def _retired(self, entry: _Entry, entries: _Entries) -> bool:
+        """Whether a newer key was made so long ago that nothing names this one."""
+        later = [each.created_ns for each in entries[entries.index(entry) + 1 :]]
+        return bool(later) and later[0] + self._retired_ns < self._clock.now_ns()
+
+    # ---- wrapping --------------------------------------------------------------------------------
+
+    def _newest(self, entries: _Entries) -> _Entry | Literal[Absent.ABSENT]:
+        for entry in reversed(entries):
+            if self._opens(entry):
+                return entry
+        return ABSENT
+
+    def _opens(self, entry: _Entry) -> bool:
+        try:
+            self._opened(entry)
+        except Corrupt:
+            return False
+        return True
+
+    def _opened(self, entry: _Entry) -> bytes:
+        """The key of an entry.  Raises `Corrupt` if this process cannot unwrap it."""
+        known = self._secrets.get(entry.id)
+        if known is not None:
+            return known
+        for wrapper in self._wrappers:
+            if wrapper.id in entry.wrapped:
+                secret = wrapper.unwrap(entry.wrapped[wrapper.id], self._name, entry.id)
+                self._secrets[entry.id] = secret
+                return secret
+        raise Corrupt(f"key cannot be unwrapped: ring={self._name} id={entry.id}")
+
+    def _wrapped(self, entry: _Entry, secret: bytes) -> _Entry:
+        wrapper = self._wrappers[0]
+        wrapped = wrapper.wrap(secret, self._name, entry.id)
+        return replace(entry, wrapped={**entry.wrapped, wrapper.id: wrapped})
+
+    def _wrapped_again(self, entries: _Entries) -> _Entries:
+        """All keys that this process can unwrap, wrapped by the first wrapper too.  Wrappings that
+        this process does not know go."""
+        ids = {wrapper.id for wrapper in self._wrappers}
+        renewed = []
+        for entry in entries:
+            if self._wrappers[0].id not in entry.wrapped and self._opens(entry):
+                usable = {id: raw for id, raw in entry.wrapped.items() if id in ids}
+                entry = self._wrapped(replace(entry, wrapped=usable), self._opened(entry))
+            renewed.append(entry)
+        return tuple(renewed)
+
+
+def _entries(row: Found) -> _Entries:
+    if row is ABSENT:
+        return ()
+    try:
+        return tuple(
+            _Entry(
+                str(id),
+                int(ns),
+                {str(name): b64decode(raw, validate=True) for name, raw in wrapped.items()},
+            )
+            for id, ns, wrapped in json.loads(wire.decode_pairs(row.value)[_FIELD])
+        )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise Corrupt("keyring does not decode") from error
+
+
+def _encoded(entries: _Entries) -> bytes:
+    keys = [[each.id, each.created_ns, _texts(each.wrapped)] for each in entries]
+    return wire.encode_pairs({_FIELD: json.dumps(keys, separators=(",", ":"))})
+
+
+def _texts(wrapped: Mapping[str, bytes]) -> dict[str, str]:
+    return {id: b64encode(raw).decode() for id, raw in wrapped.items()}

@@ -1,0 +1,59 @@
+"""Replaces the keys of a store, and stores anew what was encrypted under older ones.
+
+    sessions    a new key signs; the old ones verify until their tokens have expired
+    secrets     a new key encrypts; each secret is stored anew, encrypted under it and checked under
+                the present secret of the store
+
+Nobody is logged out, and no access key ends.  It may be repeated, also after a crash.  For the
+commands.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from graveler import limits
+from graveler.auth import credentials
+from graveler.auth.credentials import PARTITION, Credential
+from graveler.auth.keeper import Keeper
+from graveler.errors import Corrupt, NotFound
+from graveler.kv.store import Store
+
+
+class Rotation(NamedTuple):
+    """How many access keys were stored anew, and how many wait for their next use, because their
+    secrets are stored only as hashes."""
+
+    renewed: int
+    waiting: int
+
+
+def rotate(keeper: Keeper) -> Rotation:
+    """Replace the keys that sign sessions and encrypt secrets.
+
+    Raises `Unavailable`, `OutcomeUnknown`, `Contended`.  4 requests for the keyrings; for each
+    1,000 access keys 2, and for each key 2 more.
+    """
+    keeper.sessions.rotate()
+    used = {credentials.sealing_key(stored) for _id, stored in _all(keeper.kv)}
+    newest = keeper.seals.rotate(used)
+    renewed = waiting = 0
+    for key_id, stored in _all(keeper.kv):
+        if credentials.sealing_key(stored) == newest.id:
+            continue
+        with suppress(NotFound, Corrupt):
+            credentials.renew(keeper, stored, credentials.unseal(keeper, key_id, stored))
+            renewed += 1
+            continue
+        waiting += 1
+    return Rotation(renewed, waiting)
+
+
+def _all(kv: Store) -> Iterator[tuple[str, Credential]]:
+    start, more = b"", True
+    while more:
+        page, more = kv.scan(PARTITION, start, b"", limits.page_count_max)
+        for key, row in page:
+            yield key.decode(), credentials.decode(row)
+        start = page[-1][0] + b"\0" if page else start
+        more = more and bool(page)

@@ -1,0 +1,249 @@
+"""Keys are replaced while processes use them; only a key outside the store makes them readable."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from graveler import limits, wire
+from graveler.auth import ciphers
+from graveler.auth.keyrings import PARTITION, Keyring, SecretWrapper, Wrapper
+from graveler.clock import SystemIds
+from graveler.errors import Corrupt, OutcomeUnknown, Unavailable
+from graveler.kv.counter import ObservedStore
+from graveler.kv.memory import MemoryStore
+from graveler.kv.store import Store
+from graveler.records import ABSENT
+from graveler.requests import Counts
+from graveler.testing.clockwork import SeededIds, TickingClock
+from graveler.testing.faults import FaultyStore, nth
+from graveler.testing.interposer import InterposedStore, Script
+from tests.auth.bench import FAULTS
+
+OLD, NEW = b"o" * 32, b"n" * 32
+RETIRED = 3_600
+MONTH = 30 * 24 * 3_600
+
+
+class World:
+    """A store and a clock, and processes that know one or two secrets of the store."""
+
+    def __init__(self) -> None:
+        self.kv = MemoryStore()
+        self.clock = TickingClock()
+        self.ids = SeededIds(3)
+
+    def process(self, *known: bytes, kv: Store | None = None) -> Keyring:
+        wrappers = [SecretWrapper(secret, self.ids) for secret in known]
+        return self.ring(wrappers, kv)
+
+    def ring(self, wrappers: Sequence[Wrapper], kv: Store | None = None) -> Keyring:
+        return Keyring((kv or self.kv, self.clock, self.ids), "sessions", wrappers, RETIRED)
+
+    @property
+    def stored(self) -> list[str]:
+        """The ids on the ring, oldest first."""
+        row = self.kv.get(PARTITION, b"sessions")
+        return (
+            []
+            if row is ABSENT
+            else [k[0] for k in json.loads(wire.decode_pairs(row.value)["keys"])]
+        )
+
+
+def test_a_text_decrypts_only_with_its_key_and_in_its_context() -> None:
+    ids = SystemIds()
+    text = ciphers.encrypt(OLD, b"plain", ("a", "b"), ids)
+    assert ciphers.decrypt(OLD, text, ("a", "b")) == b"plain"
+    assert text != ciphers.encrypt(OLD, b"plain", ("a", "b"), ids)  # a fresh nonce
+    for context in (("a",), ("a", "c"), ("ab", ""), ("a,b",), ("b", "a")):
+        with pytest.raises(Corrupt):
+            ciphers.decrypt(OLD, text, context)
+    with pytest.raises(Corrupt):
+        ciphers.decrypt(NEW, text, ("a", "b"))
+    for spoiled in (b"", text[:11], text[:12], text[:-1], text[:-1] + b"\0", b"\0" + text[1:]):
+        with pytest.raises(Corrupt):
+            ciphers.decrypt(OLD, spoiled, ("a", "b"))
+
+
+def test_processes_share_one_key() -> None:
+    world = World()
+    key = world.process(OLD).current()
+    assert len(key.secret) == 32 and world.stored == [key.id]
+    assert world.process(OLD).current() == key
+    assert world.process(OLD).find(key.id) == key.secret
+    assert world.process(OLD).find("nothing") is ABSENT
+
+
+def test_a_key_is_not_in_the_store_and_opens_only_on_its_ring() -> None:
+    world = World()
+    key = world.process(OLD).current()
+    row = world.kv.get(PARTITION, b"sessions")
+    assert row is not ABSENT and key.secret not in row.value
+    assert key.secret.hex().encode() not in row.value
+    assert world.process(NEW).find(key.id) is ABSENT
+    world.kv.set(PARTITION, b"secrets", row.value, b"v" * 16)
+    other = Keyring(
+        (world.kv, world.clock, world.ids), "secrets", [SecretWrapper(OLD, world.ids)], 0
+    )
+    assert other.find(key.id) is ABSENT  # moved to another ring
+
+
+def test_old_keys_verify_until_nothing_can_name_them() -> None:
+    world = World()
+    process, other = world.process(OLD), world.process(OLD)
+    first = process.current()
+    assert other.find(first.id) == first.secret
+    second = process.rotate()
+    assert process.current() == second != first
+    assert other.find(second.id) == second.secret  # at once: it does not know the id
+    assert other.find(first.id) == first.secret
+    world.clock.sleep(RETIRED + 1)
+    third = process.rotate()
+    assert world.stored == [second.id, third.id]
+    world.clock.sleep(limits.access_seconds_max + 1)
+    assert other.find(first.id) is ABSENT and other.find(second.id) == second.secret
+
+
+def test_a_key_that_is_still_used_stays() -> None:
+    world = World()
+    process = world.process(OLD)
+    first, second = process.current(), process.rotate()
+    world.clock.sleep(RETIRED + 1)
+    third = process.rotate(used=[first.id])
+    assert world.stored == [first.id, second.id, third.id]
+    world.clock.sleep(RETIRED + 1)
+    fourth = process.rotate(used=[first.id])
+    assert world.stored == [first.id, third.id, fourth.id]
+
+
+def test_a_key_that_is_too_old_is_replaced_once_by_many_processes() -> None:
+    world, script = World(), Script()
+    first = world.process(OLD).current(MONTH)
+    world.clock.sleep(MONTH - 10)
+    assert world.process(OLD).current(MONTH) == first
+    world.clock.sleep(20)
+    other = world.process(OLD)
+    script.before("set_if", lambda: other.current(MONTH), 1)
+    key = world.process(OLD, kv=InterposedStore(world.kv, script)).current(MONTH)
+    assert key != first and key == other.current(MONTH)
+    assert world.stored == [first.id, key.id]
+
+
+def test_a_ring_has_a_greatest_number_of_keys() -> None:
+    world = World()
+    process = world.process(OLD)
+    keys = [process.rotate() for _ in range(limits.ring_keys_count_max + 3)]
+    assert world.stored == [key.id for key in keys[3:]]
+
+
+def test_requests_are_counted() -> None:
+    world, counts = World(), Counts()
+    process = world.process(OLD, kv=ObservedStore(world.kv, counts))
+
+    def cost(verb: object) -> int:
+        before = counts.total()
+        verb()  # type: ignore[operator]
+        return counts.total() - before
+
+    assert cost(process.current) == 2  # read, and make the first one
+    key = process.current()
+    assert cost(process.current) == 0 and cost(lambda: process.find(key.id)) == 0
+    assert cost(lambda: process.find("nothing")) == 1
+    world.clock.sleep(limits.access_seconds_max + 1)
+    assert cost(lambda: process.find(key.id)) == 1 and cost(process.current) == 0
+    assert cost(process.rotate) == 2
+
+
+# ---- the store's secret is rotated ---------------------------------------------------------------
+
+
+def test_a_rotation_of_the_secret_keeps_every_key_for_old_and_new_processes() -> None:
+    world = World()
+    old = world.process(OLD)
+    first = old.current()
+    new = world.process(NEW, OLD)
+    assert new.current() == first  # which wraps it again
+    assert world.process(NEW).find(first.id) == first.secret  # after the next rotation, too
+    assert world.process(OLD).find(first.id) == first.secret  # a process that started before
+    latest = new.rotate()
+    assert world.process(OLD).current() == first  # which it can unwrap: it goes on
+    assert world.process(NEW, OLD).find(first.id) == first.secret
+    assert new.current() == latest
+
+
+def test_a_fresh_key_after_a_rotation_of_the_secret_leaves_no_older_key_behind() -> None:
+    world = World()
+    first = world.process(OLD).current()
+    world.process(NEW, OLD).rotate()
+    assert world.process(b"3" * 32, NEW).find(first.id) == first.secret
+
+
+def test_keys_of_a_lost_secret_are_replaced_and_stay() -> None:
+    world = World()
+    first = world.process(OLD).current()
+    fresh = world.process(NEW).current()
+    assert world.stored == [first.id, fresh.id]
+    assert world.process(NEW).find(first.id) is ABSENT
+    assert world.process(OLD).find(first.id) == first.secret  # the secret came back
+
+
+def test_wrappings_that_no_process_knows_go() -> None:
+    world = World()
+    world.process(OLD).current()
+    for secret, before in ((b"1" * 32, OLD), (b"2" * 32, b"1" * 32), (b"3" * 32, b"2" * 32)):
+        world.process(secret, before).current()
+    row = world.kv.get(PARTITION, b"sessions")
+    assert row is not ABSENT
+    assert [len(key[2]) for key in json.loads(wire.decode_pairs(row.value)["keys"])] == [2]
+
+
+class Unreachable:
+    """A service of keys that does not answer."""
+
+    id = "remote"
+
+    def wrap(self, key: bytes, ring: str, id: str) -> bytes:
+        raise Unavailable("no answer")
+
+    def unwrap(self, wrapped: bytes, ring: str, id: str) -> bytes:
+        raise Unavailable("no answer")
+
+
+def test_a_wrapper_that_does_not_answer_makes_no_key() -> None:
+    world = World()
+    with pytest.raises(Unavailable):
+        world.ring([Unreachable()]).current()
+    assert world.stored == []
+    first = world.process(OLD).current()
+    with pytest.raises(Unavailable):  # to wrap it again
+        world.ring([Unreachable(), SecretWrapper(OLD, world.ids)]).current()
+    assert world.stored == [first.id]
+
+
+# ---- faults --------------------------------------------------------------------------------------
+
+
+def test_a_ring_whose_request_goes_wrong_is_whole_after_a_retry() -> None:
+    for number in (1, 2):
+        for fault in FAULTS:
+            world = World()
+            store = FaultyStore(world.kv, nth({number: fault}))
+            process = world.process(OLD, kv=store)
+            with suppress(Unavailable, OutcomeUnknown):
+                process.current()
+            key = process.current()
+            store.land()
+            assert world.process(OLD).current() == key == process.current()
+            assert world.stored == [key.id]
+
+
+@pytest.mark.parametrize(
+    "value", ["", "[", "7", '[["a"]]', '[["a", 1, {"w": "!"}]]', '[["a", 1, 2]]']
+)
+def test_a_damaged_ring_is_reported(value: str) -> None:
+    world = World()
+    world.kv.set(PARTITION, b"sessions", wire.encode_pairs({"keys": value}), b"v" * 16)
+    with pytest.raises(Corrupt):
+        world.process(OLD).current()
