@@ -2,8 +2,8 @@
 
 A name is split at its first five colons, so a colon in a resource, such as an object's path, means
 nothing.  All parts but the last are compared exactly.  In a pattern, the last part is a glob
-(globs.py).  `*` alone, as a pattern, is every resource; as a name, it is the resource of operations
-that concern no single one, and only the pattern `*` matches it.
+(graveler/globs.py).  `*` alone, as a pattern, is every resource; as a name, it is the resource of
+operations that concern no single one, and only the pattern `*` matches it.
 
 `${user}` in the last part of a pattern stands for the caller's id.  Ids contain none of `*?${}:/`
 (names.py), so an id is never read as a pattern.  Pure.
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from graveler.auth.globs import Glob, glob
 from graveler.errors import Invalid
+from graveler.globs import Glob, glob
 
 EVERYTHING: Final = "*"
 USER: Final = "${user}"

@@ -28,7 +28,6 @@ LAYERS = {
             "break_json",
             "globs",
             "streams",
-            "globs",
         ),
         0,
     ),
