@@ -5,6 +5,7 @@ verbs/                                   the calls that simulated clients make
 histories, legality, registers, arrivals, invariants   what must hold in every run
 families, exhaustive                     which programs run: drawn from a seed, or all of them
 gc/                                      simulated garbage collection
+access                                   users, groups and policies that change while they are used
 programs/, model/                        random programs against a dictionary model
 service/                                 a served store as a process: requests, fuzzing
 soak/                                    everything at once, for hours

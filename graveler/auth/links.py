@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from graveler import limits
 from graveler.auth import credentials, entities, principals
-from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Link, Table, User
+from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Table, User
 from graveler.auth.keeper import Keeper, begun
 from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT
@@ -159,22 +159,32 @@ def delete_user(keeper: Keeper, id: str) -> None:
 
 
 def delete_group(keeper: Keeper, id: str) -> None:
-    """Delete a group: the links of its members, its rows in the indexes, then its record.
+    """Delete a group: its policies, the links of its members, its rows in the indexes, then its
+    record.
 
-    A retry continues.  Raises `NotFound`, `OutcomeUnknown`.  4 requests; 2 more for each member
-    and each 200 of them; with policies one, and one for each.
+    One swap ends all rights that it gives.  A retry continues.  Raises `NotFound`,
+    `OutcomeUnknown`.  5 requests; 3 more for each member, and one for each 200 of them; with
+    policies 2, and one for each.
     """
     group = entities.get(keeper.kv, GROUPS, id)
+    rows = _index_rows(keeper, group, OF_GROUP)
+
+    def ended(record: Group) -> Group:
+        if record.uid != group.uid:
+            raise GROUPS.not_found(id)
+        return replace(record, policies=())
+
+    entities.update(keeper, GROUPS, id, ended)
     with begun("deletion of a group"):
         _prune(keeper, (MEMBER,), group)
-        _remove_rows(keeper, _index_rows(keeper, group, OF_GROUP))
+        _remove_rows(keeper, rows)
         entities.delete(keeper, GROUPS, group)
 
 
 def delete_policy(keeper: Keeper, id: str) -> None:
     """Delete a policy: the links of its holders, then its record.
 
-    A retry continues.  Raises `NotFound`, `OutcomeUnknown`.  4 requests; 2 more for each holder,
+    A retry continues.  Raises `NotFound`, `OutcomeUnknown`.  4 requests; 3 more for each holder,
     and one for each 200 of them.
     """
     policy = entities.get(keeper.kv, POLICIES, id)
@@ -185,7 +195,8 @@ def delete_policy(keeper: Keeper, id: str) -> None:
 
 def _prune(keeper: Keeper, relations: tuple[Relation, ...], target: Entity) -> None:
     """Remove all links to a target, and its index.  Each round reads the index from its start, and
-    removes what it read, so it ends."""
+    removes what it read, so it ends.  A row that an addition has written meanwhile stays for the
+    next round: its link may be there again."""
     partition = relations[0].partition(target)
     while rows := keeper.kv.scan(partition, b"", b"", _PRUNED_AT_ONCE).rows:
         for key, _row in rows:
@@ -193,7 +204,8 @@ def _prune(keeper: Keeper, relations: tuple[Relation, ...], target: Entity) -> N
                 name = key.decode()
                 if name.startswith(relation.prefix):
                     _unlink(keeper, relation, name.removeprefix(relation.prefix), target)
-        keeper.kv.delete(partition, [key for key, _row in rows])
+        seen = [row.version for _key, row in rows]
+        keeper.kv.delete(partition, [key for key, _row in rows], seen)
 
 
 def _rows_of(keeper: Keeper, user: User) -> Mapping[Place, Row]:

@@ -179,7 +179,7 @@ VERBS: dict[str, tuple[Verb, int]] = {
     "detach from group": (lambda k: links.remove(k, OF_GROUP, "team", "reads"), 5),
     "create key": (lambda k: credentials.create(k, "ann"), 6),  # 2 of them make the first ring key
     "delete user": (lambda k: links.delete_user(k, "ann"), 8),
-    "delete group": (lambda k: links.delete_group(k, "team"), 10),
+    "delete group": (lambda k: links.delete_group(k, "team"), 12),
     "delete policy": (lambda k: links.delete_policy(k, "own"), 8),
 }
 _CREATES = ("create user", "create group", "create policy")

@@ -57,7 +57,7 @@ class Turn:
         return StorageFull("full") if self._kind is Kind.FULL else OutcomeUnknown("no answer")
 
 
-class _Port:
+class Port:
     """Passes each call through a turn."""
 
     def __init__(self, port: Any, turn: Turn) -> None:
@@ -73,7 +73,7 @@ class _Port:
 
 def failing(ports: Ports, turn: Turn) -> Ports:
     """The same ports, of which one call goes wrong."""
-    kv: Any = _Port(ports.kv, turn)
-    blocks: Any = _Port(ports.blocks, turn)
-    ranges: Any = _Port(ports.ranges, turn)
+    kv: Any = Port(ports.kv, turn)
+    blocks: Any = Port(ports.blocks, turn)
+    ranges: Any = Port(ports.ranges, turn)
     return replace(ports, kv=kv, blocks=blocks, ranges=ranges)
