@@ -22,6 +22,8 @@ On AWS the template sets, for each function:
                                         none
     GRAVELER_SHARED_MIB                 size of the shared cache
     GRAVELER_JOBS_QUEUE                 the URL of the worker's queue
+    GRAVELER_KEYS_KMS_KEY               the ARN of the KMS key that wraps the keys of sessions and
+                                        secrets; empty: the secret does
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 
@@ -177,6 +179,7 @@ class Deployment:
     endpoint_url: str = ""
     commit_rows_max: int = limits.commit_rows_max
     read_only_buckets: tuple[str, ...] = ()
+    keys_kms_key: str = ""
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
@@ -202,6 +205,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         endpoint_url=variables.get("AWS_ENDPOINT_URL", ""),
         commit_rows_max=_whole(variables, "GRAVELER_COMMIT_ROWS_MAX", limits.commit_rows_max),
         read_only_buckets=_names(variables.get("GRAVELER_READ_ONLY_BUCKETS", "")),
+        keys_kms_key=variables.get("GRAVELER_KEYS_KMS_KEY", ""),
     )
 
 

@@ -37,6 +37,7 @@ def _adapter() -> Mangum:
         SETTINGS,
         secret.first,
         before=secret.before,
+        wrapper=aws.wrapper,
         queue=lambda *_: queue,
     )
     return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])

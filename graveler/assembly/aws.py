@@ -6,26 +6,34 @@ tests.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from graveler.assembly.aws_drivers import aws_drivers
 from graveler.assembly.drivers import ports_of
+from graveler.assembly.kms import KmsWrapper
 from graveler.assembly.secret import Secret, read_secret
+from graveler.auth.keyrings import Wrapper
 from graveler.aws import AwsSession, AwsSettings
 from graveler.block.signature import Grant
 from graveler.clock import SystemIds
 from graveler.engine.ports import Ports
 from graveler.errors import Unauthenticated
+from graveler.records import ABSENT, Absent
 from graveler.settings import Deployment
 
 
 @dataclass(frozen=True, slots=True)
 class Aws:
-    """An open store on AWS.  All keys are derived from `secret.key`."""
+    """An open store on AWS.  All keys are derived from `secret.key`, or wrapped under it.
+
+    `wrapper`: wraps the keys instead, if the deployment has a key of KMS for that.
+    """
 
     ports: Ports
     session: AwsSession
     secret: Secret
     ids: SystemIds
+    wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT
 
     def thaw(self) -> None:
         """Discard random bytes that were fetched before.  Each process that starts as a copy of
@@ -47,4 +55,6 @@ def open_aws(deployment: Deployment) -> Aws:
     session, ids = AwsSession(AwsSettings(endpoint_url=deployment.endpoint_url)), SystemIds()
     secret = read_secret(session, deployment.secret)
     ports = ports_of(aws_drivers(session, deployment, ids), secret.key, secret.before)
-    return Aws(ports, session, secret, ids)
+    key = deployment.keys_kms_key
+    wrapper = KmsWrapper(session, key, deployment.table) if key else ABSENT
+    return Aws(ports, session, secret, ids, wrapper)

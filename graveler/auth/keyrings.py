@@ -29,7 +29,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from graveler import limits, wire
 from graveler.auth import ciphers, secrets
 from graveler.clock import Clock, Ids
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, Invalid
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Store
 from graveler.limits import SECOND_NS
@@ -154,9 +154,17 @@ class Keyring:
 
     def rotate(self, used: Iterable[str] = ()) -> RingKey:
         """Make a fresh key the newest, and drop those that are retired and not in `used`, and the
-        oldest beyond `limits.ring_keys_count_max`.  Raises `Unavailable`, `OutcomeUnknown`.  Two
-        requests."""
+        oldest beyond `limits.ring_keys_count_max`.
+
+        Raises `Invalid` if this process cannot unwrap the newest key, because then it would wrap
+        the next one where others cannot unwrap it; `Unavailable`, `OutcomeUnknown`.  Two requests.
+        """
         self._read()
+        if self._entries and not self._opens(self._entries[-1]):
+            raise Invalid(
+                "keys are wrapped by a key that is not known here: name the KMS key of the "
+                "deployment with --kms-key"
+            )
         self._swap(self._with_fresh(inf, frozenset(used)))
         return self.current()
 

@@ -58,8 +58,12 @@ def rotate(folder: Path) -> int:
     return 0
 
 
-def rotate_stack(name: str) -> int:
-    """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds."""
+def rotate_stack(name: str, kms_key: str) -> int:
+    """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds.
+
+    `kms_key`: the ARN of the KMS key of the deployment; empty if it has none.
+    """
+    from graveler.assembly.kms import KmsWrapper
     from graveler.assembly.secret import read_secret
     from graveler.aws import AwsSession, AwsSettings
     from graveler.kv.dynamodb import DynamoStore
@@ -68,7 +72,9 @@ def rotate_stack(name: str) -> int:
     store, ids = DynamoStore(session, name), SystemIds()
     try:
         secret = read_secret(session, name)
-        keeper = accounts.keeper(store, SystemClock(), ids, secret.key, before=secret.before)
+        wrapper = KmsWrapper(session, kms_key, name) if kms_key else ABSENT
+        clock, before = SystemClock(), secret.before
+        keeper = accounts.keeper(store, clock, ids, secret.key, before=before, wrapper=wrapper)
         _report(rotation.rotate(keeper))
     finally:
         store.close()

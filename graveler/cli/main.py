@@ -207,6 +207,12 @@ def _add_credentials(commands: Commands) -> None:
         "and encrypt all secrets anew.  Sessions and access keys go on.",
     )
     _add_whose(rotate)
+    rotate.add_argument(
+        "--kms-key",
+        default="",
+        metavar="ARN",
+        help="the parameter KeysKmsKeyArn of the stack, if it is set",
+    )
     rotate.set_defaults(run=_credentials_rotate)
 
 
@@ -287,4 +293,8 @@ def _credentials_reset(arguments: argparse.Namespace) -> int:
 def _credentials_rotate(arguments: argparse.Namespace) -> int:
     from graveler.cli.credentials import rotate, rotate_stack
 
-    return rotate_stack(arguments.stack) if arguments.stack else rotate(arguments.store)
+    if arguments.stack:
+        return rotate_stack(arguments.stack, arguments.kms_key)
+    if arguments.kms_key:
+        raise Invalid("--kms-key needs a stack: leave it out")
+    return rotate(arguments.store)

@@ -352,6 +352,22 @@ def test_functions_read_two_secrets_and_no_other(resources: dict[str, Any]) -> N
     assert readable == [{"!GetAtt": "Secret.Id"}, {"!Ref": "HooksSecretArn"}]
 
 
+def test_only_the_api_uses_the_key_of_keys_and_only_in_the_context_of_its_stack(
+    resources: dict[str, Any],
+) -> None:
+    users = [
+        (name, statement)
+        for name, each in granting(resources).items()
+        for statement in statements(each)
+        if statement["Resource"] == {"!Ref": "KeysKmsKeyArn"}
+    ]
+    [(name, statement)] = users
+    assert name == "ApiRole"
+    assert statement["Action"] == ["kms:Encrypt", "kms:Decrypt"]
+    context = {"kms:EncryptionContext:graveler": {"!Ref": "AWS::StackName"}}
+    assert statement["Condition"] == {"StringEquals": context}
+
+
 def test_every_partition_of_aws_is_served(resources: dict[str, Any]) -> None:
     """That of China is aws-cn, that of GovCloud aws-us-gov."""
     assert "arn:aws:" not in json.dumps(resources)
