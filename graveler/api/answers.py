@@ -16,11 +16,12 @@ from graveler.api.field_types import Integer
 Headers = tuple[tuple[bytes, bytes], ...]
 _ENCODE = msgspec.json.Encoder().encode
 
-JSON: Headers = ((b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff"))
-PLAIN: Headers = ((b"content-type", b"text/plain; charset=utf-8"),)
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+JSON: Headers = ((b"content-type", b"application/json"), NOSNIFF)
+PLAIN: Headers = ((b"content-type", b"text/plain; charset=utf-8"), NOSNIFF)
 HTML: Headers = (
     (b"content-type", b"text/html; charset=utf-8"),
-    (b"x-content-type-options", b"nosniff"),
+    NOSNIFF,
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),

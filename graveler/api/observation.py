@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from graveler.api import metrics
-from graveler.api.answers import PLAIN, Answer
+from graveler.api.answers import NOSNIFF, PLAIN, Answer
 from graveler.api.service import Service
 from graveler.auth.permissions import Permission
 from graveler.committed.cache import CacheFigures
@@ -25,7 +25,7 @@ from graveler.refs.jobs import record
 METRICS_PATH: Final = "/metrics"
 READY_PATH: Final = "/_health/ready"
 _PERMISSIONS: Final = (Permission("fs:ReadConfig", "*"),)
-_CONTENT: Final = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"),)
+_CONTENT: Final = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"), NOSNIFF)
 _JOBS_SECONDS: Final = 60.0
 _COUNT_SECONDS: Final = 1.0
 _READY_SECONDS: Final = 1.0

@@ -38,8 +38,7 @@ OPEN_PATHS: Final = (
 )
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
-_NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
-_NOT_IMPLEMENTED: Final = Answer(501, (*PLAIN, _NOSNIFF), b"Not Implemented\n")
+_NOT_IMPLEMENTED: Final = Answer(501, PLAIN, b"Not Implemented\n")
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;"
