@@ -126,10 +126,23 @@ def test_a_bulk_deletion_that_denies_tells_only_those_who_may_see_the_repository
     ((_, see),) = next(each.conditional for each in OPERATIONS if each.name in BY_ITEM)
     somebody.may(Permission("fs:DeleteObject", f"arn:lakefs:fs:::repository/{repository}/object/a"))
     some, all_of_them = {"paths": ["a", "b"]}, {"paths": ["a"]}
-    assert somebody.client.send("POST", path, body=all_of_them).status == 200
+    for name in ("a", "b"):
+        assert live.client.upload(repository, name, b"x").status == 201
     assert somebody.client.send("POST", path, body=some).status == 404
-    somebody.may(Permission(see.action, see.resource.replace("{repository}", repository)))
-    assert somebody.client.send("POST", path, body=some).status == 200
+    assert _listed(live, repository) == ["a", "b"]
+    assert somebody.client.send("POST", path, body=all_of_them).json == {"errors": []}
+    assert _listed(live, repository) == ["b"]
+    may_see = Permission(see.action, see.resource.replace("{repository}", repository))
+    somebody.may(may_see, Permission("fs:DeleteObject", f"{may_see.resource}/object/a"))
+    assert live.client.upload(repository, "a", b"x").status == 201
+    (denied,) = somebody.client.send("POST", path, body=some).json["errors"]
+    assert (denied["path"], denied["status_code"]) == ("b", 403)
+    assert _listed(live, repository) == ["b"]
+
+
+def _listed(live: Served, repository: str) -> list[str]:
+    reply = live.client.send("GET", f"/repositories/{repository}/refs/main/objects/ls")
+    return [each["path"] for each in reply.json["results"]]
 
 
 @pytest.mark.parametrize(("operation", "one"), CLOSED, ids=[name for name, _ in CLOSED])

@@ -1,0 +1,54 @@
+"""What may reach the deployment from outside, and what it writes into its log, by the template."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.aws.deployment.test_template import TEMPLATE, _Loader, of_type
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Resources"]
+    return found
+
+
+def test_functions_are_reached_through_the_gateway_alone(resources: dict[str, Any]) -> None:
+    functions = of_type(resources, "AWS::Serverless::Function")
+    assert len(functions) == 4
+    assert not of_type(resources, "AWS::Lambda::Url")
+    assert not any("FunctionUrlConfig" in each for each in functions.values())
+    events = [event for each in functions.values() for event in each.get("Events", {}).values()]
+    assert not {event["Type"] for event in events} & {"Api", "HttpApi"}
+    (integration,) = of_type(resources, "AWS::ApiGatewayV2::Integration").values()
+    assert integration["IntegrationUri"] == {"!Ref": "ApiFunction.Alias"}
+    (route,) = of_type(resources, "AWS::ApiGatewayV2::Route").values()
+    assert (route["RouteKey"], route["AuthorizationType"]) == ("$default", "NONE")
+
+
+def test_only_buckets_of_the_account_send_notifications(resources: dict[str, Any]) -> None:
+    for policy in of_type(resources, "AWS::SQS::QueuePolicy").values():
+        for each in policy["PolicyDocument"]["Statement"]:
+            source = each["Condition"]["StringEquals"]["aws:SourceAccount"]
+            assert source == {"!Ref": "AWS::AccountId"}
+
+
+def test_the_shared_cache_is_open_to_the_functions_alone(resources: dict[str, Any]) -> None:
+    (access,) = of_type(resources, "AWS::EFS::AccessPoint").values()
+    assert access["RootDirectory"]["CreationInfo"]["Permissions"] == "0700"
+    assert access["PosixUser"] == {"Uid": "1000", "Gid": "1000"}
+
+
+def test_no_function_logs_its_event_or_traces_bodies() -> None:
+    """An event has the headers and the body of a request."""
+    template = TEMPLATE.read_text()
+    assert "POWERTOOLS_LOGGER_LOG_EVENT" not in template and "Tracing" not in template
+    handlers = [*ROOT.glob("functions/*/handler.py"), *ROOT.glob("functions/shared/*.py")]
+    assert len(handlers) > 4
+    for handler in handlers:
+        text = handler.read_text(encoding="utf-8")
+        assert "log_event" not in text and "Tracer" not in text, handler
