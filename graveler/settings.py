@@ -10,6 +10,11 @@
     GRAVELER_HOOKS_SECRET_NAME  on AWS, instead of the last two: a secret in Secrets Manager that
                                 has their values
 
+    GRAVELER_AWS_LOGIN_ACCOUNTS numbers of AWS accounts whose IAM identities may log in, with commas
+                                between; empty: none
+    GRAVELER_LOGIN_HOSTS        names by which clients reach the service, with commas between; the
+                                host of the public URL is one without being named
+
 On AWS the template sets, for each function:
 
     GRAVELER_TABLE, GRAVELER_SECRET     names of the table and of the secret
@@ -44,6 +49,7 @@ from graveler.errors import Invalid
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(?::(?:[0-9]{1,5}|\*))?", re.ASCII)
+_ACCOUNT = re.compile(r"[0-9]{12}", re.ASCII)
 _HOOKS_SECRET_LENGTH_MIN = 32
 _HOOKS_PREFIX = "LAKEFSACTION_"
 _DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
@@ -147,6 +153,46 @@ def with_hooks_secret(variables: Mapping[str, str], text: str) -> Mapping[str, s
         )
     names = sorted(set(values) - {"GRAVELER_HOOKS_SECRET"})
     return {**variables, **values, "GRAVELER_HOOKS_VARIABLES": ",".join(names)}
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """What proves an identity beside an access key.
+
+    `hosts`: the names of the service, in lower case.  `aws_accounts`: whose IAM identities may log
+    in; none: this login is off.
+    """
+
+    hosts: tuple[str, ...] = ()
+    aws_accounts: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is on."""
+        return bool(self.aws_accounts)
+
+
+NO_IDENTITY_SETTINGS = IdentitySettings()
+
+
+def identity_settings(variables: Mapping[str, str], public_host: str = "") -> IdentitySettings:
+    """The settings of external identities in `variables`.
+
+    Raises `Invalid` for what is no account, and for accounts without a name of the service."""
+    accounts = _names(variables.get("GRAVELER_AWS_LOGIN_ACCOUNTS", ""))
+    if not accounts:
+        return IdentitySettings()
+    for account in accounts:
+        if not _ACCOUNT.fullmatch(account):
+            raise Invalid(f"account of AWS must be 12 digits: {account!r:.100}")
+    named = (*_names(variables.get("GRAVELER_LOGIN_HOSTS", "")), public_host)
+    hosts = tuple(host.lower() for host in named if host)
+    if not hosts:
+        raise Invalid(
+            "GRAVELER_AWS_LOGIN_ACCOUNTS needs a public URL or GRAVELER_LOGIN_HOSTS: callers sign "
+            "the name of the service"
+        )
+    return IdentitySettings(hosts, accounts)
 
 
 def endpoint_url() -> str:

@@ -12,8 +12,10 @@ from graveler.api.front import Front
 from graveler.api.service import ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly.aws import StorageSigns
+from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.jobs.handover import Patience
 from graveler.jobs.sqs import SqsQueue
+from graveler.settings import environment, identity_settings
 
 INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and Base64 makes binary bodies a third larger
 SETTINGS = ServiceSettings(
@@ -27,6 +29,16 @@ SETTINGS = ServiceSettings(
 )
 
 
+def _identities() -> Identities:
+    """What proves an identity beside a key, as the template says."""
+    chosen = identity_settings(environment())
+    if not chosen.given:
+        return NO_IDENTITIES
+    from graveler.api.identities import open_identities
+
+    return open_identities(chosen, aws.ports.clock)
+
+
 def _adapter() -> Mangum:
     secret = aws.secret
     queue = SqsQueue(aws.session, deployment().jobs_queue)
@@ -38,6 +50,7 @@ def _adapter() -> Mangum:
         secret.first,
         before=secret.before,
         wrapper=aws.wrapper,
+        identities=_identities(),
         queue=lambda *_: queue,
     )
     return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])

@@ -1,6 +1,7 @@
-"""Operations on external principals: identities of other systems that stand for users."""
+"""Operations on external principals: identities of other systems that stand for users, and their
+login."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -8,13 +9,17 @@ from graveler.api import answers, directory
 from graveler.api.answers import NO_CONTENT, Answer, Content
 from graveler.api.directory import PrincipalList, PrincipalShape, changing
 from graveler.api.field_types import Pairs
+from graveler.api.front import host_of
 from graveler.api.operation import Body, Query, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
-from graveler.auth import arns, entities, principals
+from graveler.api.session import AuthenticationToken
+from graveler.auth import arns, entities, logins, principals, signatures
 from graveler.auth.entities import USERS
 from graveler.auth.permissions import Permission
-from graveler.errors import AlreadyExists, NotFound
+from graveler.auth.tokens import LIFE_SECONDS
+from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Throttled, Unsupported
+from graveler.records import ABSENT
 
 _OF_USER: Final = "/auth/users/{userId}/external/principals"
 _USER_ARN: Final = arns.resource("auth", "user/{userId}")
@@ -106,3 +111,46 @@ def get_external_principal(call: Call, query: PrincipalQuery) -> Answer:
     """Get an external principal, with the user for whom it stands."""
     mapped = principals.get(call.ports.kv, query.principal_id)
     return answers.json(directory.principal_shape(mapped))
+
+
+# ---- login ---------------------------------------------------------------------------------------
+
+
+class ExternalLoginInformation(Body, frozen=True):
+    """The proof of an identity.  Of an IAM identity: `identity_token`, the Base64 of a signed
+    request to STS."""
+
+    identity_request: dict[str, Any] = field(name="identityRequest")
+    token_expiration_duration: Annotated[
+        int, Meta(ge=1, le=LIFE_SECONDS, description="seconds")
+    ] = LIFE_SECONDS
+
+
+@operation(
+    "externalPrincipalLogin",
+    "POST",
+    "/auth/external/principal/login",
+    tag="auth",
+    answers={200: AuthenticationToken},
+    errors=(Throttled, Refused, Unsupported),
+    runs=Runs.POOL,
+)
+def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answer:
+    """Begin a session with an IAM identity of AWS."""
+    auth = call.service.auth
+    aws = auth.identities.aws
+    if aws is ABSENT:
+        raise Unsupported("Not Implemented")
+    token = body.identity_request.get("identity_token")
+    if not isinstance(token, str):
+        raise Invalid('identityRequest invalid: it must have the text "identity_token"')
+    host = host_of(call.origin.host)
+
+    def identify(now: int) -> tuple[str, ...]:
+        caller = aws.caller(token, host, now)
+        signatures.spend(auth.keeper, caller.signature, caller.expires, now)
+        return caller.principals
+
+    issued = logins.login(auth, identify, body.token_expiration_duration, call.origin.client)
+    shape = AuthenticationToken(issued.token, issued.expires)
+    return answers.json(shape, 200, directory.NO_STORE)

@@ -120,6 +120,13 @@ def public_url(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual)}"
 
 
+def host_of(authority: str) -> str:
+    """The host in `HOST[:PORT]`, in lower case and without brackets.  Pure."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    return authority.partition(":")[0].lower()
+
+
 def network(text: str) -> Network:
     """A network from CIDR notation or from one address.  Raises `Invalid`."""
     try:

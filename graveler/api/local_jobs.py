@@ -7,6 +7,7 @@ service.
 from graveler.api import start
 from graveler.api.pools import Pools
 from graveler.api.service import GrantCheck, Service, ServiceSettings
+from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run
@@ -19,7 +20,14 @@ def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
 
 
 def open_service(
-    ports: Ports, grants: GrantCheck, secret: bytes, settings: ServiceSettings
+    ports: Ports,
+    grants: GrantCheck,
+    secret: bytes,
+    settings: ServiceSettings,
+    *,
+    identities: Identities = NO_IDENTITIES,
 ) -> Service:
     """As `start.open_service`, with the queue of this process."""
-    return start.open_service(ports, grants, secret, settings, queue=local_queue)
+    return start.open_service(
+        ports, grants, secret, settings, identities=identities, queue=local_queue
+    )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
-from graveler.api.front import Front
+from graveler.api.front import Front, host_of
 from graveler.errors import Invalid, Refused
 
 _EXEMPT: Final = "healthCheck"
@@ -42,15 +42,9 @@ def knows(front: Front, host: str) -> bool:
     known = {name.lower() for name in front.hosts}
     if ANY_HOST in known or not host:  # every browser sends a host
         return True
-    name = _without_port(host).removesuffix(".")
-    public = _without_port(front.public_url.partition("://")[2].lower())
+    name = host_of(host).removesuffix(".")
+    public = host_of(front.public_url.partition("://")[2])
     return name in known | {"localhost", public} or name.endswith(".localhost") or _is_address(name)
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _is_address(name: str) -> bool:

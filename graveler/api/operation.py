@@ -49,7 +49,16 @@ BRANCH_ARN: Final = REPO_ARN + "/branch/{branch}"
 OBJECT_ARN: Final = REPO_ARN + "/object/{path}"
 
 # Operations that need no credentials.  A test fixes the list.
-OPEN: Final = frozenset(("healthCheck", "getSetupState", "setup", "login", "getAuthCapabilities"))
+OPEN: Final = frozenset(
+    (
+        "healthCheck",
+        "getSetupState",
+        "setup",
+        "login",
+        "externalPrincipalLogin",
+        "getAuthCapabilities",
+    )
+)
 # Operations for every caller with credentials, whatever its permissions.  A test fixes the list.
 FOR_EVERY_CALLER: Final = frozenset(("getCurrentUser", "mayI", "postStatsEvents"))
 # Operations on many items: the endpoint authorizes each item, and the answer reports each.

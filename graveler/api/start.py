@@ -25,6 +25,7 @@ from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
+from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keyrings import Wrapper
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
@@ -43,6 +44,7 @@ def open_service(
     *,
     before: bytes = b"",
     wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT,
+    identities: Identities = NO_IDENTITIES,
     queue: QueueOf,
 ) -> Service:
     """The service over `ports`.
@@ -51,6 +53,7 @@ def open_service(
     - `first`: credentials that the deployment created for the administrator.
     - `before`: the secret before its last rotation; empty if it was never rotated.
     - `wrapper`: wraps the keys of the store (auth/keyrings.py); by default the secret does.
+    - `identities`: what proves an identity beside a key.
     - `queue`: makes the queue that jobs go to, from the ports and the pools.
 
     Threads start when they are first needed.
@@ -62,6 +65,7 @@ def open_service(
         settings.failed_logins,
         settings.setup_token,
         before,
+        identities,
     )
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),

@@ -30,6 +30,7 @@ from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
 from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.entities import User
+from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keeper import Keeper
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
@@ -113,23 +114,25 @@ class Authenticator:
         rates: Rates = DEFAULT_RATES,
         setup_token: str = "",
         before: bytes = b"",
+        identities: Identities = NO_IDENTITIES,
     ) -> None:
         """`first`: the administrator's credential that the deployment made; with it the
         administrator exists from the start.
         `setup_token`: the token that the set-up call must send; empty: a fresh one.
-        `before`: the secret before its rotation; credentials and sessions made under it are
-        accepted."""
+        `before`: the secret before its rotation; credentials and sessions of it are accepted.
+        `identities`: what proves an identity beside a key."""
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
-        self._attempts = Attempts(keeper.clock, rates)
+        self.attempts = Attempts(keeper.clock, rates)
         self._first = first
         known = [each for each in (secret, before) if each]
-        self._sessions = Sessions(keeper, self._attempts, known)
+        self.sessions = Sessions(keeper, self.attempts, known)
         earlier = [secrets.derive(before, accounts.PURPOSE)] if before else []
         self._check_keys = [keeper.key, *earlier]
         self._known = _AccountView(ABSENT, float("-inf"))
         self._accepted: dict[bytes, _Acceptance] = {}
         self.access = Access(keeper.kv, keeper.clock)
         self.keeper = keeper
+        self.identities = identities
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
         """The administrator's record, from a cache of at most two seconds.  A record that is not
@@ -167,7 +170,7 @@ class Authenticator:
                 self._accepted = {}
             self._accepted[seen] = known
         elif known.expires == _FOREVER:
-            self._attempts.succeeded(address())
+            self.attempts.succeeded(address())
         user, rights = self._holder(known)
         return Caller(user, rights, address)
 
@@ -188,16 +191,16 @@ class Authenticator:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
         `Throttled`."""
         known = self._compare(access_key_id, secret_access_key, address)
-        return self._sessions.begin(known.user, known.epoch)
+        return self.sessions.begin(known.user, known.epoch)
 
     def log_out(self, token: str, address: str = "") -> None:
         """End the session of a token: in this process immediately, in others within two seconds.
         Does nothing for an invalid token.  At most 5 KV requests.  Raises `Throttled`."""
         try:
-            session = self._sessions.read(token, address)
+            session = self.sessions.read(token, address)
         except Unauthenticated:
             return
-        self._sessions.end(session)
+        self.sessions.end(session)
         self._accepted = {}
 
     def set_up(
@@ -213,13 +216,7 @@ class Authenticator:
         if _account_of(self.keeper, self._first) is not ABSENT:
             raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
         if not secrets.same(self.setup_token, token):
-            # After the comparison, so that wrong guesses never block a caller with the right token.
-            self._attempts.check(ABSENT, address)
-            self._attempts.failed(ABSENT, address)
-            raise Refused(
-                "set-up token missing or wrong: send the token that the service printed at its "
-                "start in the header X-Graveler-Setup-Token"
-            )
+            raise _wrong_setup_token(self.attempts, address)
         chosen = credentials.fresh(self.keeper.ids) if credential is ABSENT else credential
         account = accounts.create(self.keeper, user, email, chosen)
         self._known = _AccountView(account, self.keeper.clock.steady_seconds())
@@ -265,7 +262,7 @@ class Authenticator:
         return self.access.view(user) if account is not ABSENT and account.user == user else view
 
     def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
-        self._attempts.check(access_key_id, address)
+        self.attempts.check(access_key_id, address)
         stored = credentials.find(self.keeper.kv, access_key_id)
         if not _is_secret_of(stored, secret, self._check_keys):
             # Whoever fails waits for the same requests, so time does not tell whether a key exists.
@@ -274,15 +271,15 @@ class Authenticator:
             if stored is ABSENT and settled:
                 stored = credentials.find(self.keeper.kv, access_key_id)
         if stored is ABSENT or not _is_secret_of(stored, secret, self._check_keys):
-            self._attempts.failed(access_key_id, address)
+            self.attempts.failed(access_key_id, address)
             raise Unauthenticated("error authenticating request")
         accepted = _Acceptance(stored.user, stored.epoch, _FOREVER)
         try:
             self._newest_holder(accepted, stored.uid)
         except Unauthenticated:
-            self._attempts.failed(access_key_id, address)
+            self.attempts.failed(access_key_id, address)
             raise
-        self._attempts.succeeded(address)
+        self.attempts.succeeded(address)
         if not credentials.is_current(self.keeper, stored, secret):
             with suppress(GravelerError):  # the next use of the key tries again
                 credentials.renew(self.keeper, stored, NewCredential(access_key_id, secret))
@@ -291,14 +288,25 @@ class Authenticator:
     def _read_token(self, token: str, address: str) -> _Acceptance:
         if not token:
             raise Unauthenticated("error authenticating request")
-        session = self._sessions.read(token, address)
-        if self._sessions.has_ended(session):
+        session = self.sessions.read(token, address)
+        if self.sessions.has_ended(session):
             raise Unauthenticated("session ended")
         # Checked again often, because another process may end the session.
-        expires = min(float(session.expires), self._sessions.now() + _REFRESH_SECONDS)
+        expires = min(float(session.expires), self.sessions.now() + _REFRESH_SECONDS)
         accepted = _Acceptance(session.user, session.epoch, expires)
         self._newest_holder(accepted)
         return accepted
+
+
+def _wrong_setup_token(attempts: Attempts, address: str) -> Refused:
+    """Count the failure.  Raises `Throttled`."""
+    # After the comparison, so that wrong guesses never block a caller with the right token.
+    attempts.check(ABSENT, address)
+    attempts.failed(ABSENT, address)
+    return Refused(
+        "set-up token missing or wrong: send the token that the service printed at its start in "
+        "the header X-Graveler-Setup-Token"
+    )
 
 
 def _account_of(

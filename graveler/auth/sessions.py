@@ -28,11 +28,12 @@ class Sessions:
         self._attempts = attempts
         self._earlier_keys = [secrets.derive(secret, PURPOSE) for secret in known]
 
-    def begin(self, user: str, epoch: str) -> IssuedToken:
-        """A token for a new session.  Raises `Unavailable`, `OutcomeUnknown`.  The requests of
-        `Keyring.current`."""
+    def begin(self, user: str, epoch: str, seconds: int = tokens.LIFE_SECONDS) -> IssuedToken:
+        """A token for a new session of `seconds`.  Raises `Unavailable`, `OutcomeUnknown`.  The
+        requests of `Keyring.current`."""
         key = self._keeper.sessions.current(_KEY_SECONDS)
-        return tokens.issue(key, user, epoch, self.now(), self._keeper.ids.stamp().hex())
+        token_id = self._keeper.ids.stamp().hex()
+        return tokens.issue(key, user, epoch, self.now(), token_id, seconds)
 
     def read(self, token: str, address: str) -> Session:
         """The session of a token, which may have been ended.  Raises `Unauthenticated`,

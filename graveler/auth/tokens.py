@@ -43,11 +43,14 @@ class IssuedToken(NamedTuple):
     expires: int
 
 
-def issue(key: RingKey, user: str, epoch: str, now: int, token_id: str) -> IssuedToken:
-    """A token for `user`; `now` is in seconds since 1970."""
+def issue(
+    key: RingKey, user: str, epoch: str, now: int, token_id: str, seconds: int = LIFE_SECONDS
+) -> IssuedToken:
+    """A token for `user`, valid for `seconds`; `now` is in seconds since 1970."""
     import jwt
 
-    expires = now + LIFE_SECONDS
+    assert 0 < seconds <= LIFE_SECONDS, "no session is longer"
+    expires = now + seconds
     claims = {
         "iss": ISSUER,
         "aud": AUDIENCE,

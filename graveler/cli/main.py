@@ -24,7 +24,7 @@ from graveler.cli.options import (
     parse_listen,
 )
 from graveler.errors import GravelerError, Invalid
-from graveler.settings import environment, hook_settings
+from graveler.settings import environment, hook_settings, identity_settings
 
 T = TypeVar("T")
 LISTEN_DEFAULT = "127.0.0.1:8000"
@@ -260,8 +260,20 @@ def _serve(arguments: argparse.Namespace) -> int:
     hooks = hook_settings(
         environment(), tuple(arguments.hooks_allow), loopback=arguments.hooks_allow_loopback
     )
+    identities = identity_settings(
+        environment(), front.host_of(before.public_url.partition("://")[2])
+    )
     return serve(
-        ServeOptions(arguments.store, arguments.listen, roots, hours, rows, before, hooks=hooks)
+        ServeOptions(
+            arguments.store,
+            arguments.listen,
+            roots,
+            hours,
+            rows,
+            before,
+            hooks=hooks,
+            identities=identities,
+        )
     )
 
 

@@ -10,7 +10,12 @@ from typing import NamedTuple, TypeAlias
 
 from graveler.api.front import DIRECT, Front
 from graveler.errors import Invalid
-from graveler.settings import NO_HOOK_SETTINGS, HookSettings
+from graveler.settings import (
+    NO_HOOK_SETTINGS,
+    NO_IDENTITY_SETTINGS,
+    HookSettings,
+    IdentitySettings,
+)
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # has no public name
 PORT_MAX = 65_535
@@ -46,6 +51,7 @@ class ServeOptions:
     front: Front = DIRECT  # the proxy between clients and the service
     setup_token: str = ""  # empty: a fresh one
     hooks: HookSettings = NO_HOOK_SETTINGS
+    identities: IdentitySettings = NO_IDENTITY_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
+from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
 from graveler.cli.options import Listen, ServeOptions
@@ -76,7 +77,13 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             listen = bound(taken, options.listen)
             prepare(store, listen)
             with _hooked(store, options) as ports:
-                service = open_service(ports, store.signer, store.secret, _settings(options))
+                service = open_service(
+                    ports,
+                    store.signer,
+                    store.secret,
+                    _settings(options),
+                    identities=_identities(options, ports),
+                )
                 _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
         finally:
             store.close()
@@ -99,6 +106,15 @@ def _hooked(store: Embedded, options: ServeOptions) -> Iterator[Ports]:
         yield replace(store.ports, hooks=open_hooks(options.hooks, store.ports.clock, together))
     finally:
         together.close()
+
+
+def _identities(options: ServeOptions, ports: Ports) -> Identities:
+    """What proves an identity beside a key, as the options say."""
+    if not options.identities.given:
+        return NO_IDENTITIES
+    from graveler.api.identities import open_identities
+
+    return open_identities(options.identities, ports.clock)
 
 
 class Signals:

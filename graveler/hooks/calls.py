@@ -19,8 +19,8 @@ from graveler.clock import Clock
 from graveler.errors import GravelerError, Unavailable, Unsupported
 from graveler.hooks import payloads
 from graveler.hooks.actions import Airflow, Hook, Webhook
-from graveler.hooks.egress import Outgoing, Reply, Sender
 from graveler.hooks.payloads import Variables
+from graveler.web import Outgoing, Reply, Sender
 
 SIGNATURE_HEADER: Final = "X-Graveler-Signature"
 TIME_HEADER: Final = "X-Graveler-Timestamp"

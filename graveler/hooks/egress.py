@@ -19,15 +19,16 @@ import queue
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from graveler import limits
 from graveler.clock import Clock
 from graveler.errors import Refused, Unavailable
+from graveler.web import Outgoing, Reply
 
 _PORTS: Final = {"https": 443, "http": 80}
 _ANY_PORT: Final = "*"
@@ -44,34 +45,6 @@ _REFUSED_NETWORKS: Final = tuple(
     )
 )
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-class Outgoing(NamedTuple):
-    """A request."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Reply(NamedTuple):
-    """The answer: status and at most `limits.hook_answer_length_bytes_max` bytes of body."""
-
-    status: int
-    body: bytes
-
-
-class Sender(Protocol):
-    """Sends requests to hosts outside the service."""
-
-    def send(self, request: Outgoing, seconds: float) -> Reply:
-        """Send one request and return its answer, whatever its status.
-
-        Errors: `Refused` if the request may not leave the service, `Unavailable` if no whole answer
-        arrives within `seconds`, or one that is too large.
-        """
-        ...
 
 
 Resolve = Callable[[str, int, float], Sequence[str]]

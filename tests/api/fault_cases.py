@@ -11,6 +11,7 @@ from graveler import limits
 from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, READS, SETUP, record
 from tests.api.fault_world import World
 from tests.asgi import Ask
+from tests.auth.fake_sts import unsigned_token
 
 DEV = LAKE + "/branches/dev"
 REF = LAKE + "/refs/main"
@@ -364,7 +365,16 @@ _GATES = (
 )
 _ANN, _BOB, _TEAM = "/auth/users/ann", "/auth/users/bob", "/auth/groups/team"
 _MAY_I = {"pairs": [{"action": "fs:ReadObject", "resource": "*"}]}
+
+
+def _external_login(world: World) -> Ask:
+    token = unsigned_token(world.clock.now_ns() // limits.SECOND_NS)
+    body = {"identityRequest": {"identity_token": token}}
+    return Ask.json("POST", "/auth/external/principal/login", body)
+
+
 _ACCESS = (
+    Case("externalPrincipalLogin", _external_login),
     _get("listUsers", "/auth/users"),
     _json("createUser", "POST", "/auth/users", {"id": "new"}, (201, 409)),
     _get("getUser", _ANN),

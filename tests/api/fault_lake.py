@@ -25,6 +25,7 @@ from graveler.refs.hooks.runs import ActionRun, HookRun
 from graveler.refs.names import repositories
 from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
 from tests.asgi import Ask, Door
+from tests.auth.fake_sts import ROLE
 
 LAKE = "/repositories/lake"
 MAIN, CLEAN = LAKE + "/branches/main", LAKE + "/branches/clean"
@@ -119,6 +120,7 @@ def _team(door: Door, world: World) -> None:
     key = _done(door, Ask("POST", "/auth/users/ann/credentials"))
     world.names["key"] = key["access_key_id"]
     _done(door, Ask("POST", "/auth/users/ann/external/principals?principalId=arn:known"))
+    _done(door, Ask("POST", f"/auth/users/ann/external/principals?principalId={ROLE}"))
 
 
 def _dump_to_restore(door: Door, world: World) -> None:

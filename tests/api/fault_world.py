@@ -28,6 +28,8 @@ from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.identities import Identities
+from graveler.auth.sts import AwsLogin
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
@@ -45,11 +47,13 @@ from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from simulator.service.http_client import basic
 from tests.asgi import Ask, Door, Heard
+from tests.auth.fake_sts import ACCOUNT, accepting
 
 T = TypeVar("T")
 
 SECRET = bytes(range(32))
 SETUP_TOKEN = "the token of tests"
+AWS = AwsLogin(accepting(), frozenset(("lake",)), frozenset((ACCOUNT,)))
 KEY, SECRET_KEY = "AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
 POLICY = RetryPolicy(attempts=3, deadline_seconds=5.0, backoff_seconds=0.01)
@@ -208,7 +212,12 @@ class World:
         ports = replace(ports, settings=changed)
         service = Service(
             ports,
-            Authenticator(keeper(kv, self.clock, ids, SECRET), SECRET, setup_token=SETUP_TOKEN),
+            Authenticator(
+                keeper(kv, self.clock, ids, SECRET),
+                SECRET,
+                setup_token=SETUP_TOKEN,
+                identities=Identities(AWS),
+            ),
             Signer(SECRET, "", self.clock),
             ServiceSettings(
                 blockstore_type="mem", presigns_parts=True, front=Front(hosts=("lake",))

@@ -22,6 +22,7 @@ from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.auth.attempts import Rates
 from graveler.auth.credentials import NewCredential
+from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.listener import bind
 from graveler.cli.options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks
@@ -149,6 +150,7 @@ def served(
     public: bool = False,
     bounds: ConnectionLimits = BOUNDS,
     hooks: Hooks = NO_HOOKS,
+    identities: Identities = NO_IDENTITIES,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL."""
@@ -162,7 +164,9 @@ def served(
     )
     try:
         ports = replace(embedded.ports, hooks=hooks)
-        service = open_service(ports, embedded.signer, embedded.secret, settings)
+        service = open_service(
+            ports, embedded.signer, embedded.secret, settings, identities=identities
+        )
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)

@@ -23,6 +23,7 @@ def test_exactly_these_operations_need_no_credentials() -> None:
         "getSetupState",
         "setup",
         "login",
+        "externalPrincipalLogin",
         "getAuthCapabilities",
     } == OPEN
     assert {each.operation for each in described() if not each.authenticated} == OPEN

@@ -28,6 +28,7 @@ LAYERS = {
             "break_json",
             "globs",
             "streams",
+            "web",
         ),
         0,
     ),

@@ -12,9 +12,9 @@ from graveler.errors import Refused, Unavailable
 from graveler.hooks import calls
 from graveler.hooks.actions import Hook, parse
 from graveler.hooks.calls import Caller, Outcome
-from graveler.hooks.egress import Outgoing, Reply
 from graveler.hooks.payloads import Variables
 from graveler.testing.clockwork import TickingClock
+from graveler.web import Outgoing, Reply
 
 SECRET = 'p"ss/word&more'
 AIRFLOW = """

@@ -14,8 +14,9 @@ import pytest
 from graveler import limits
 from graveler.clock import SystemClock
 from graveler.errors import Refused, Unavailable
-from graveler.hooks.egress import EgressRules, Outgoing, Reply, WebSender, system_resolve
+from graveler.hooks.egress import EgressRules, WebSender, system_resolve
 from graveler.testing.clockwork import TickingClock
+from graveler.web import Outgoing, Reply
 from tests.hooks.web import Reaction, answering, sending, served
 
 LOCAL = EgressRules(("127.0.0.1:*", "localhost:*", "hooks.test:*"), loopback=True)

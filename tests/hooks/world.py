@@ -9,13 +9,13 @@ from graveler.engine.hooks import Hooks
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
 from graveler.hooks.calls import Caller
-from graveler.hooks.egress import Outgoing, Reply
 from graveler.hooks.gate import Gate
 from graveler.hooks.payloads import Variables
 from graveler.jobs import worker
 from graveler.jobs.queue import JobMessage, Message, announcing
 from graveler.refs.hooks import runs
 from graveler.refs.hooks.runs import ActionRun
+from graveler.web import Outgoing, Reply
 from tests.engine.lake import Lake, new_lake
 
 KEY = b"k" * 32

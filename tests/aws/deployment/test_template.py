@@ -173,6 +173,15 @@ def test_functions_know_what_is_only_read() -> None:
     assert names == {"!Join": [",", {"!Ref": "ReadOnlyBuckets"}]}
 
 
+def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) -> None:
+    variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
+    own = {"!Sub": "${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}"}
+    names = {"!Join": [",", [own, {"!Ref": "DomainName"}]]}
+    assert variables["GRAVELER_LOGIN_HOSTS"] == names
+    accounts = {"!Join": [",", {"!Ref": "AwsLoginAccounts"}]}
+    assert variables["GRAVELER_AWS_LOGIN_ACCOUNTS"] == accounts
+
+
 def test_what_is_only_read_is_never_written(resources: dict[str, Any]) -> None:
     for name, each in granting(resources).items():
         for statement in statements(each):

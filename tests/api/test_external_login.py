@@ -1,0 +1,149 @@
+"""Logins with an IAM identity, by the unmodified client, against real servers."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import jwt
+import pytest
+from lakefs.client import from_aws_role
+from lakefs.exceptions import ForbiddenException
+from lakefs_sdk.exceptions import ApiException
+
+from graveler.api.identities import open_identities
+from graveler.auth.identities import Identities
+from graveler.auth.sts import AwsLogin
+from graveler.clock import SystemClock
+from graveler.errors import Invalid
+from graveler.hooks.egress import EgressRules, WebSender
+from graveler.records import ABSENT
+from graveler.settings import IdentitySettings, identity_settings
+from graveler.web import Outgoing, Reply
+from tests.api.serving import Client, Served, served
+from tests.auth.fake_sts import (
+    ACCOUNT,
+    KEY,
+    ROLE,
+    SECRET,
+    SESSION,
+    TOKEN,
+    US,
+    FakeSts,
+    identity_token,
+    signed_token,
+)
+from tests.hooks.web import served as web_served
+
+PATH = "/auth/external/principal/login"
+
+
+@dataclass(frozen=True)
+class Rerouted:
+    """Requests to STS go to a server on this machine, by the driver of production."""
+
+    port: int
+    sender: WebSender
+
+    def send(self, request: Outgoing, seconds: float) -> Reply:
+        parts = urlsplit(request.url)
+        assert parts.scheme == "https"
+        url = parts._replace(scheme="http", netloc=f"127.0.0.1:{self.port}").geturl()
+        headers = {"Host": parts.netloc, **request.headers}
+        return self.sender.send(request._replace(url=url, headers=headers), seconds)
+
+
+def _react(connection: socket.socket, raw: bytes) -> None:
+    head, _, body = raw.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    method, target, _ = first.split(" ")
+    headers = {name: value for name, _, value in (line.partition(": ") for line in lines)}
+    url = f"https://{headers.pop('Host')}{target}"
+    reply = FakeSts().answer(Outgoing(method, url, headers, body))
+    answer = f"HTTP/1.1 {reply.status} X\r\nContent-Length: {len(reply.body)}\r\n\r\n"
+    connection.sendall(answer.encode() + reply.body)
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that lets the identities of one account in."""
+    with web_served(_react) as sts:
+        rules = EgressRules((f"127.0.0.1:{sts.port}",), loopback=True)
+        sender = Rerouted(sts.port, WebSender(rules, SystemClock()))
+        login = AwsLogin(sender, frozenset(("127.0.0.1",)), frozenset((ACCOUNT,)))
+        store = tmp_path_factory.mktemp("store")
+        with served(store, identities=Identities(login)) as live:
+            assert live.client.send("POST", "/auth/users", body={"id": "ann"}).status == 201
+            path, query = "/auth/users/ann/external/principals", {"principalId": ROLE}
+            assert live.client.send("POST", path, query).status == 201
+            yield live
+
+
+def _session() -> Any:
+    return boto3.Session(KEY, SECRET, TOKEN, region_name=US)
+
+
+def _login(live: Served, **body: Any) -> Any:
+    return Client(live.client.host, live.client.port, "").send("POST", PATH, body=body)
+
+
+def _role(live: Served) -> Any:
+    return from_aws_role(_session(), ttl_seconds=1_800, host=live.client.url, username="",
+                         password="")  # fmt: skip
+
+
+def test_the_client_logs_in_with_its_role(aws: Served) -> None:
+    client = _role(aws)
+    assert client.sdk_client.auth_api.get_current_user().user.id == "ann"
+    with pytest.raises(ApiException) as refused:  # ann has no policy
+        client.sdk_client.repositories_api.list_repositories()
+    assert refused.value.status == 403
+    path, query = "/auth/users/ann/external/principals", {"principalId": ROLE}
+    assert aws.client.send("DELETE", path, query).status == 204
+    with pytest.raises(ApiException) as refused:
+        client.sdk_client.auth_api.get_current_user()
+    assert refused.value.status == 401
+    with pytest.raises(ForbiddenException, match=SESSION):
+        _role(aws)
+    assert aws.client.send("POST", path, query).status == 201
+
+
+def test_an_answer_is_a_session_that_lasts_as_long_as_was_asked(aws: Served) -> None:
+    request = {"identity_token": identity_token("127.0.0.1")}
+    reply = _login(aws, identityRequest=request, token_expiration_duration=90)
+    assert reply.status == 200 and reply.headers["cache-control"] == "no-store"
+    claims = jwt.decode(reply.json["token"], options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == 90 and claims["exp"] == reply.json["token_expiration"]
+    for seconds in (0, -1, 12 * 3600 + 1, "90"):
+        refused = _login(aws, identityRequest=request, token_expiration_duration=seconds)
+        assert refused.status == 400
+
+
+def test_what_proves_nothing_is_refused(aws: Served) -> None:
+    for body in ({}, {"identityRequest": []}, {"identityRequest": {}},
+                 {"identityRequest": {"identity_token": 1}},
+                 {"identityRequest": {"identity_token": "e30="}}):  # fmt: skip
+        assert _login(aws, **body).status == 400
+    elsewhere = {"identity_token": signed_token("lake.example.com")}
+    assert _login(aws, identityRequest=elsewhere).status == 401
+
+
+def test_without_accounts_there_is_no_such_login(live: Served) -> None:
+    reply = _login(live, identityRequest={"identity_token": signed_token()})
+    assert (reply.status, reply.message) == (501, "Not Implemented")
+
+
+def test_a_deployment_lets_in_accounts_of_aws_if_it_knows_its_name() -> None:
+    variables = {"GRAVELER_AWS_LOGIN_ACCOUNTS": f"{ACCOUNT},210987654321"}
+    settings = identity_settings({**variables, "GRAVELER_LOGIN_HOSTS": "A.example"}, "b.example")
+    assert settings == IdentitySettings(("a.example", "b.example"), (ACCOUNT, "210987654321"))
+    assert settings.given and not identity_settings({}).given
+    opened = open_identities(settings, SystemClock()).aws
+    assert opened is not ABSENT and opened.hosts == {"a.example", "b.example"}
+    with pytest.raises(Invalid, match="needs a public URL"):
+        identity_settings(variables)
+    for wrong in ("12345678901", "１23456789012", "x"):
+        with pytest.raises(Invalid, match="12 digits"):
+            identity_settings({"GRAVELER_AWS_LOGIN_ACCOUNTS": wrong}, "a")
