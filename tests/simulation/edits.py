@@ -92,7 +92,8 @@ def _exchanged(module: ModuleType, variant: ModuleType) -> list[tuple[FunctionTy
 
 def _functions(owner: object, module: str) -> dict[str, FunctionType]:
     found: dict[str, FunctionType] = {}
-    for member in vars(owner).values():
+    for named in vars(owner).values():
+        member = getattr(named, "endpoint", named)  # an operation of the API stands for its own
         if getattr(member, "__module__", None) != module:
             continue
         if isinstance(member, FunctionType):
