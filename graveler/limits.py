@@ -151,6 +151,7 @@ attached_policies_count_max = 100  # attached to one user, and to one group
 user_keys_count_max = 100
 signed_identity_seconds_max = 15 * 60  # age of a signature that proves an IAM identity
 signature_reuse_seconds = 5  # from its first use on
+key_name_length_max = 100  # of an access key
 user_principals_count_max = 100
 principal_id_length_max = 512  # of an external principal
 principal_settings_length_bytes_max = 4 * 1024  # as JSON

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from graveler.api import answers
 from graveler.api.answers import Answer, Page, Shape
@@ -86,6 +87,7 @@ class KeyShape(Shape, frozen=True):
 
     access_key_id: str
     creation_date: int
+    name: str | UnsetType = UNSET
 
 
 class KeyList(Page, frozen=True):
@@ -100,6 +102,7 @@ class KeyWithSecret(Shape, frozen=True):
     access_key_id: str
     secret_access_key: str
     creation_date: int
+    name: str | UnsetType = UNSET
 
 
 class PrincipalShape(Shape, frozen=True):
@@ -134,7 +137,7 @@ def policy_shape(policy: Policy) -> PolicyShape:
 
 
 def key_shape(key: Key) -> KeyShape:
-    return KeyShape(key.id, seconds(key.created_ns))
+    return KeyShape(key.id, seconds(key.created_ns), key.name or UNSET)
 
 
 def document(statements: Sequence[Statement]) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec import UNSET
+
 from graveler.api import answers, directory
 from graveler.api.answers import NO_CONTENT, Answer, Content
 from graveler.api.directory import (
@@ -16,7 +18,7 @@ from graveler.api.directory import (
     changing,
     matching,
 )
-from graveler.api.operation import Body, Runs, operation
+from graveler.api.operation import Body, Query, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.api.shapes import seconds
@@ -43,6 +45,12 @@ class UserCreation(Body, frozen=True):
     invite_user: bool = False
     friendly_name: str = ""
     email: str = ""
+
+
+class KeyCreation(Query, frozen=True):
+    """What its owner calls a new access key."""
+
+    name: str = ""
 
 
 class PolicyPaging(Paging, frozen=True):
@@ -206,12 +214,13 @@ def list_user_credentials(call: Call, query: Paging) -> Answer:
     errors=(NotFound,),
     runs=Runs.POOL,
 )
-def create_credentials(call: Call) -> Answer:
+def create_credentials(call: Call, query: KeyCreation) -> Answer:
     """Give a user a further access key; the secret is shown once."""
     user = call.arguments["userId"]
     with changing(call, user) as keeper:
-        new, key = credentials.create(keeper, user)
-    shape = KeyWithSecret(new.access_key_id, new.secret_access_key, seconds(key.created_ns))
+        new, key = credentials.create(keeper, user, query.name)
+    created, name = seconds(key.created_ns), key.name or UNSET
+    shape = KeyWithSecret(new.access_key_id, new.secret_access_key, created, name)
     return answers.json(shape, 201, NO_STORE)
 
 

@@ -100,21 +100,23 @@ def decode(row: Row) -> Credential:
 
 def is_of(credential: Credential, key_id: str, user: User) -> bool:
     """Whether the key is a valid key of `user`."""
-    key = Key(key_id, credential.epoch, credential.created_ns)
-    return credential.uid == user.uid and key in user.keys
+    listed = (key_id, credential.epoch, credential.created_ns)
+    return credential.uid == user.uid and any(key[:3] == listed for key in user.keys)
 
 
-def create(keeper: Keeper, user: str) -> tuple[NewCredential, Key]:
-    """Give a user a fresh key.  Its secret cannot be read again.  A retry after an unknown outcome
-    gives another key.
+def create(keeper: Keeper, user: str, name: str = "") -> tuple[NewCredential, Key]:
+    """Give a user a fresh key, which may have a name.  Its secret cannot be read again.  A retry
+    after an unknown outcome gives another key.
 
-    Raises `NotFound`, `Invalid` if the user has too many, `OutcomeUnknown`.  4 requests, and those
-    of `Keyring.current`.
+    Raises `NotFound`, `Invalid` for a bad name or too many keys, `OutcomeUnknown`.  4 requests, and
+    those of `Keyring.current`.
     """
+    _check_name(name)
     owner = entities.get(keeper.kv, USERS, user)
     _check_room(owner)
     credential = fresh(keeper.ids)
-    key = Key(credential.access_key_id, keeper.ids.stamp().hex(), keeper.clock.now_ns())
+    epoch, now = keeper.ids.stamp().hex(), keeper.clock.now_ns()
+    key = Key(credential.access_key_id, epoch, now, name)
     stored = Credential(
         user,
         owner.uid,
@@ -227,6 +229,13 @@ def erase(keeper: Keeper, keys: Iterable[Key]) -> None:
     ids = [key.id.encode() for key in keys]
     if ids:
         keeper.kv.delete(PARTITION, ids)
+
+
+def _check_name(name: str) -> None:
+    if len(name) > limits.key_name_length_max or not (name.isprintable() or not name):
+        raise Invalid(
+            f"name invalid: it must have at most {limits.key_name_length_max} printable characters"
+        )
 
 
 def _check_room(user: User) -> None:

@@ -1,7 +1,7 @@
 """The records of users, groups and policies: how they are stored, found, created and replaced.
 
     auth/users      <id> -> Pairs: uid, created_ns, email, friendly_name, groups, policies, keys,
-                            principals
+                            key_names, principals
     auth/groups     <id> -> Pairs: uid, created_ns, description, policies
     auth/policies   <id> -> Pairs: uid, created_ns, statement
 
@@ -33,6 +33,7 @@ from graveler.streams import successor
 
 _DELETED: Final = "deleted_ns"
 SETTLED: Final = "settled"
+_NAMES: Final = "key_names"
 _FORBIDDEN: Final = "*?${}:/"
 
 
@@ -44,11 +45,13 @@ class Link(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An access key of a user.  `epoch` is fresh with each key; sessions name it."""
+    """An access key of a user.  `epoch` is fresh with each key; sessions name it.  `name`: what its
+    owner calls it; may be empty."""
 
     id: str
     epoch: str
     created_ns: int
+    name: str = ""
 
 
 class Principal(NamedTuple):
@@ -294,17 +297,20 @@ def _user_bytes(user: User) -> bytes:
         "friendly_name": user.friendly_name,
         "groups": _many(user.groups),
         "policies": _many(user.policies),
-        "keys": _many(user.keys),
+        "keys": _many(key[:3] for key in user.keys),
         "principals": _many(user.principals),
         SETTLED: user.settled,
     }
-    return _pairs(user, fields)
+    names = {key.id: key.name for key in user.keys if key.name}
+    return _pairs(user, {**fields, _NAMES: json.dumps(names)} if names else fields)
 
 
 def _user(id: str, stored: Mapping[str, str]) -> User:
     pairs = dict(stored)
+    names = dict(json.loads(pairs.pop(_NAMES, "{}")))  # apart: earlier releases read `keys`
     keys = tuple(
-        Key(str(key), str(epoch), int(ns)) for key, epoch, ns in json.loads(pairs.pop("keys"))
+        Key(str(key), str(epoch), int(ns), str(names.get(key, "")))
+        for key, epoch, ns in json.loads(pairs.pop("keys"))
     )
     principals = tuple(
         Principal(str(name), str(epoch), int(ns))

@@ -149,6 +149,13 @@ def test_a_viewer_manages_its_own_keys_and_nobody_elses(live: Served, admin: Any
     keys = {each.access_key_id for each in ann.list_user_credentials("k-ann").results}
     assert keys == {first.access_key_id, second.access_key_id}
     assert ann.get_credentials("k-ann", first.access_key_id).creation_date == first.creation_date
+    own = "/auth/users/k-ann/credentials"
+    third = live.client.send("POST", own, {"name": "laptop"})
+    assert third.status == 201 and third.json["name"] == "laptop"
+    names = {each.get("name") for each in live.client.send("GET", own).json["results"]}
+    assert names == {"laptop", None}
+    assert len(ann.list_user_credentials("k-ann").results) == 3  # the client passes over names
+    assert live.client.send("POST", own, {"name": "n" * 101}).status == 400
     assert status(ann.create_credentials, "k-bob") == 403
     assert status(ann.list_user_credentials, "k-bob") == 403
     assert status(ann.get_user, "k-ann") == 403

@@ -1,5 +1,6 @@
 """Users, groups, policies, their links and their deletions, also when requests go wrong."""
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -225,6 +226,24 @@ def test_a_key_ends_with_its_entry_in_the_record_of_its_user() -> None:
         credentials.delete(lake.keeper(), "ann", key_id)
     with pytest.raises(NotFound):
         credentials.delete(lake.keeper(), "bob", key_id)
+
+
+def test_a_key_may_have_a_name_that_an_earlier_release_leaves_alone() -> None:
+    lake = Lake()
+    named, key = credentials.create(lake.keeper(), "ann", "laptop")
+    plain, _ = credentials.create(lake.keeper(), "ann")
+    names = {each.id: each.name for each in entities.get(lake.kv, USERS, "ann").keys}
+    assert names == {named.access_key_id: "laptop", plain.access_key_id: ""}
+    row = lake.kv.get(*USERS.place("ann"))
+    assert row is not ABSENT
+    listed = json.loads(wire.decode_pairs(row.value)["keys"])
+    assert [key.id, key.epoch, key.created_ns] in listed and {len(each) for each in listed} == {3}
+    credentials.delete(lake.keeper(), "ann", named.access_key_id)
+    row = lake.kv.get(*USERS.place("ann"))
+    assert row is not ABSENT and "key_names" not in wire.decode_pairs(row.value)
+    for name in ("n" * 101, "two\nlines"):
+        with pytest.raises(Invalid):
+            credentials.create(lake.keeper(), "ann", name)
 
 
 def test_a_key_whose_deletion_goes_wrong_is_gone_after_a_retry() -> None:
