@@ -38,6 +38,7 @@ OPEN_PATHS: Final = (
 )
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
+_ONLY_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
 _NOT_IMPLEMENTED: Final = Answer(501, PLAIN, b"Not Implemented\n")
 
 _STYLE: Final = (
@@ -89,6 +90,8 @@ class Pages:
             answer = Answer(499)
         except Exception as error:
             answer = errors.answer(error, "", {})
+        if self._service.settings.front.origin(scope).secure:
+            answer = answer._replace(headers=(*answer.headers, _ONLY_TLS))
         await send(self._service, scope, receive, send_message, answer)
 
     async def _observed(self, scope: Scope, path: str) -> Answer:

@@ -135,6 +135,13 @@ def test_over_tls_the_session_is_a_secure_cookie_of_this_host_alone(behind: Serv
     assert out.startswith(f"{name}=; ") and "Secure" in out
 
 
+def test_over_tls_browsers_are_told_to_come_back_by_tls(behind: Served) -> None:
+    for path in ("/", "/docs", "/logout", "/nothing"):
+        secure = behind.client.raw("GET", path, headers=FORWARDED)
+        assert secure.headers["strict-transport-security"] == "max-age=31536000"
+        assert "strict-transport-security" not in behind.client.raw("GET", path).headers
+
+
 def test_writes_of_a_session_come_from_the_host_that_the_proxy_names(behind: Served) -> None:
     anonymous = Client(behind.client.host, behind.client.port, "")
     cookie = _login(behind, **FORWARDED).headers["set-cookie"].partition(";")[0]
