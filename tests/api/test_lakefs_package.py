@@ -1,20 +1,9 @@
-"""Every public method of the package `lakefs`, unmodified, is called against `graveler serve`.
+"""Every public method of the package `lakefs`, unmodified, is called against `graveler serve`."""
 
-The methods come from the package itself, so a release that brings a new one fails here.  What is
-called is what Python runs: a profile of this thread names each function of the package.
-"""
-
-import importlib
-import inspect
 import io
-import pkgutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
 
 import boto3
 import lakefs
@@ -24,6 +13,7 @@ from lakefs.client import Client, ServerConfiguration
 from lakefs.config import ClientConfig
 from lakefs.exceptions import ConflictException, ServerException, TransactionException
 
+from tests.api.public_methods import profiled, public
 from tests.cli.service import KEY, SECRET, Service, serving
 
 # Not calls of a service, or not reachable.
@@ -37,63 +27,14 @@ ELSEWHERE = {
 SOON = timedelta(milliseconds=20)
 
 
-def _package() -> Iterator[ModuleType]:
-    for found in pkgutil.walk_packages(lakefs.__path__, "lakefs."):
-        yield importlib.import_module(found.name)
-
-
-def _public() -> dict[str, CodeType]:
-    """The code of each public function and method of the package, by its name."""
-    found: dict[str, CodeType] = {}
-    for module in _package():
-        for name, value in vars(module).items():
-            if getattr(value, "__module__", "") != module.__name__:
-                continue
-            if inspect.isfunction(value) and not name.startswith("_"):
-                found[name] = inspect.unwrap(value).__code__
-            elif inspect.isclass(value):
-                found |= _of_class(value)
-    return found
-
-
-def _of_class(owner: type) -> dict[str, CodeType]:
-    found: dict[str, CodeType] = {}
-    for name, value in vars(owner).items():
-        functions: dict[str, Any] = {"": getattr(value, "__func__", value)}
-        if isinstance(value, property):
-            functions = {"": value.fget, " = …": value.fset}
-        for suffix, function in functions.items():
-            if name.startswith("_") or not isinstance(function, FunctionType):
-                continue
-            if not getattr(function, "__isabstractmethod__", False):
-                found[f"{owner.__name__}.{name}{suffix}"] = inspect.unwrap(function).__code__
-    return found
-
-
-@contextmanager
-def _profiled() -> Iterator[set[CodeType]]:
-    """The code that this thread runs."""
-    seen: set[CodeType] = set()
-
-    def note(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call":
-            seen.add(frame.f_code)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        yield seen
-    finally:
-        sys.setprofile(before)
-
-
+@pytest.mark.slow
 def test_every_public_method_is_answered(tmp_path: Path) -> None:
-    public = _public()
-    assert len(public) > 100
+    methods = public(lakefs)
+    assert len(methods) > 100
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a").write_bytes(b"imported")
-    with serving(tmp_path / "store", "--import-root", str(folder)) as service, _profiled() as seen:
+    with serving(tmp_path / "store", "--import-root", str(folder)) as service, profiled() as seen:
         client = Client(host=service.url, username=KEY, password=SECRET)
         repository = _repositories(client)
         main = repository.branch("main")
@@ -105,15 +46,15 @@ def test_every_public_method_is_answered(tmp_path: Path) -> None:
         _imports(main, folder)
         _identities(service)
         repository.delete()
-    called = {name for name, code in public.items() if code in seen}
-    assert sorted(set(public) - called) == sorted(ELSEWHERE)
+    called = {name for name, code in methods.items() if code in seen}
+    assert sorted(set(methods) - called) == sorted(ELSEWHERE)
 
 
 def test_a_method_that_is_not_called_is_found() -> None:
     nobody = Client(host="http://127.0.0.1:1", username=KEY, password=SECRET)
-    with _profiled() as seen:
+    with profiled() as seen:
         lakefs.repository("lake", client=nobody).branch("main")
-    code = _public()
+    code = public(lakefs)
     assert code["Repository.branch"] in seen
     assert code["Repository.tag"] not in seen
 

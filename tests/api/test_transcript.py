@@ -12,7 +12,6 @@ TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 CORE = TRANSCRIPTS / "core.jsonl"
 MORE = TRANSCRIPTS / "more.jsonl"
 ENDED = {"done", "failed"}  # states of jobs
-LATER = ("external.login",)  # of MORE: an operation that is still open (compatibility.md)
 
 
 def _run(live: Served, number: int) -> Run:
@@ -32,11 +31,7 @@ def test_every_request_of_the_second_recording_is_answered_as_recorded(live: Ser
     run = _run(live, 3)
     recorded = list(lines(MORE))
     assert len(recorded) == 84
-    wrong = {
-        line["id"]: found
-        for line in recorded
-        if line["id"] not in LATER and (found := _awaited(live, run, line))
-    }
+    wrong = {line["id"]: found for line in recorded if (found := _awaited(live, run, line))}
     assert not wrong
 
 
