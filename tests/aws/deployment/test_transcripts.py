@@ -37,6 +37,7 @@ RIGHT_ON_S3: dict[str, tuple[int, Any]] = {
     "address.unknown-branch": (404, ANY),
     "link.elsewhere": (400, ANY),
     "stage": (400, ANY),
+    "namespace.other-repo": (400, ANY),  # names the namespace without the slash at its end
     "multipart.complete-aborted": (404, ANY),
     "import.status": (200, marked),
 }
