@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from graveler.auth import accounts, credentials, entities, principals
+from graveler.auth import accounts, credentials, entities, principals, rotation
+from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import USERS
 from graveler.auth.keeper import Keeper
-from graveler.errors import AlreadyExists, NotFound
+from graveler.errors import AlreadyExists, NotFound, Unauthenticated
 from simulator.access import check_access
-from tests.auth.bench import Lake
+from tests.auth.bench import SECRET, Lake
+from tests.auth.test_accounts import basic
 from tests.auth.test_directory import VERBS
 from tests.simulation.access_mutants import ACCESS_MUTANTS, AccessMutant
 from tests.simulation.edits import patched
@@ -116,4 +118,42 @@ def test_a_set_up_that_is_killed_is_ended_by_the_first_use(kind: Kind) -> None:
             accounts.settle(lake.keeper(), account)
             assert accounts.accepts(lake.keeper(), given)
             assert "AuthFullAccess" in lake.policies["root"]
+    pytest.fail(f"more than {CALLS_MAX} requests")
+
+
+@pytest.mark.parametrize("kind", KILLS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("name", ["rotation", "logout", "login"])
+def test_a_kill_ends_no_key_and_no_session_of_another(name: str, kind: Kind) -> None:
+    """While keys are rotated, and while one session ends or begins."""
+    for number in range(1, CALLS_MAX):
+        lake, turn = Lake(), Turn(number, kind)
+        given, _ = credentials.create(lake.keeper(), "ann")
+        pair = given.access_key_id, given.secret_access_key
+        auth = Authenticator(lake.keeper(), SECRET)
+        kept, ended = auth.login(*pair).token, auth.login(*pair).token
+        kv: Any = Port(lake.kv, turn)
+        doomed = Authenticator(lake.keeper(kv), SECRET)
+        done = False
+        with suppress(Killed):
+            if name == "rotation":
+                rotation.rotate(doomed.keeper)
+            elif name == "logout":
+                doomed.log_out(ended)
+            else:
+                doomed.login(*pair)
+            done = True
+        fresh = Authenticator(lake.keeper(), SECRET)
+        assert fresh.identify(basic(given), "").user == "ann"
+        assert fresh.identify(b"", kept).user == "ann"
+        if name == "rotation":
+            rotation.rotate(lake.keeper())
+        if name == "logout" and done:
+            with pytest.raises(Unauthenticated):
+                fresh.identify(b"", ended)
+        last = Authenticator(lake.keeper(), SECRET)
+        assert last.identify(b"", kept).user == "ann"
+        assert last.identify(basic(given), "").user == "ann"
+        if not turn.reached:
+            assert done
+            return
     pytest.fail(f"more than {CALLS_MAX} requests")
