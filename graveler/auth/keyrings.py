@@ -152,9 +152,11 @@ class Keyring:
                 return self._opened(entry)
         return ABSENT
 
-    def rotate(self, used: Iterable[str] = ()) -> RingKey:
+    def rotate(self, used: Iterable[str] = (), *, alone: bool = False) -> RingKey:
         """Make a fresh key the newest, and drop those that are retired and not in `used`, and the
         oldest beyond `limits.ring_keys_count_max`.
+
+        `alone`: drop all others.  Other processes notice within `limits.access_seconds_max`.
 
         Raises `Invalid` if this process cannot unwrap the newest key, because then it would wrap
         the next one where others cannot unwrap it; `Unavailable`, `OutcomeUnknown`.  Two requests.
@@ -165,7 +167,7 @@ class Keyring:
                 "keys are wrapped by a key that is not known here: name the KMS key of the "
                 "deployment with --kms-key"
             )
-        self._swap(self._with_fresh(inf, frozenset(used)))
+        self._swap(self._with_fresh(inf, frozenset(used), alone=alone))
         return self.current()
 
     # ---- the row ---------------------------------------------------------------------------------
@@ -191,7 +193,9 @@ class Keyring:
             raise
         self._entries, self._read_at = results[-1], self._clock.steady_seconds()
 
-    def _with_fresh(self, since: float, used: frozenset[str]) -> Callable[[_Entries], _Entries]:
+    def _with_fresh(
+        self, since: float, used: frozenset[str], *, alone: bool = False
+    ) -> Callable[[_Entries], _Entries]:
         """Add a fresh key, unless another process has added one since `since` (nanoseconds)."""
         id, now = self._ids.stamp().hex()[:_ID_LENGTH], self._clock.now_ns()
         secret = self._ids.stamp() + self._ids.stamp()
@@ -202,6 +206,8 @@ class Keyring:
             newest = self._newest(entries)
             if newest is not ABSENT and (newest.id == id or newest.created_ns >= since):
                 return entries
+            if alone:
+                return (entry,)
             live = [each for each in entries if each.id in used or not self._retired(each, entries)]
             return (*self._wrapped_again(tuple(live)), entry)[-limits.ring_keys_count_max :]
 

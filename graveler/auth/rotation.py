@@ -4,8 +4,8 @@
     secrets     a new key encrypts; each secret is stored anew, encrypted under it and checked under
                 the present secret of the store
 
-Nobody is logged out, and no access key ends.  It may be repeated, also after a crash.  For the
-commands.
+No access key ends, and nobody is logged out unless the caller asks for it.  A rotation may be
+repeated, also after a crash.  For the commands.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,17 @@ class Rotation(NamedTuple):
     waiting: int
 
 
-def rotate(keeper: Keeper) -> Rotation:
+def rotate(keeper: Keeper, *, ends_sessions: bool = False) -> Rotation:
     """Replace the keys that sign sessions and encrypt secrets.
+
+    `ends_sessions`: drop the old keys of sessions, so that all sessions end: in other processes
+    within `limits.access_seconds_max` and two seconds more.  Sessions that an earlier release
+    issued end with their tokens.
 
     Raises `Unavailable`, `OutcomeUnknown`, `Contended`.  4 requests for the keyrings; for each
     1,000 access keys 2, and for each key 2 more.
     """
-    keeper.sessions.rotate()
+    keeper.sessions.rotate(alone=ends_sessions)
     used = {credentials.sealing_key(stored) for _id, stored in _all(keeper.kv)}
     newest = keeper.seals.rotate(used)
     renewed = waiting = 0

@@ -51,14 +51,14 @@ def reset_stack(name: str) -> int:
     return 0
 
 
-def rotate(folder: Path) -> int:
+def rotate(folder: Path, *, ends_sessions: bool) -> int:
     """Replace the keys that sign sessions and encrypt secrets."""
     with opened(folder) as store:
-        _report(rotation.rotate(administrator.keeper(store)))
+        _report(rotation.rotate(administrator.keeper(store), ends_sessions=ends_sessions))
     return 0
 
 
-def rotate_stack(name: str, kms_key: str) -> int:
+def rotate_stack(name: str, kms_key: str, *, ends_sessions: bool) -> int:
     """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds.
 
     `kms_key`: the ARN of the KMS key of the deployment; empty if it has none.
@@ -75,7 +75,7 @@ def rotate_stack(name: str, kms_key: str) -> int:
         wrapper = KmsWrapper(session, kms_key, name) if kms_key else ABSENT
         clock, before = SystemClock(), secret.before
         keeper = accounts.keeper(store, clock, ids, secret.key, before=before, wrapper=wrapper)
-        _report(rotation.rotate(keeper))
+        _report(rotation.rotate(keeper, ends_sessions=ends_sessions))
     finally:
         store.close()
     return 0

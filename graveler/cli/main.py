@@ -202,7 +202,7 @@ def _add_credentials(commands: Commands) -> None:
     reset.set_defaults(run=_credentials_reset)
     rotate = actions.add_parser(
         "rotate",
-        help="replace the keys that sign sessions and encrypt secrets; nobody is logged out",
+        help="replace the keys that sign sessions and encrypt secrets",
         description="Replace the keys that sign sessions and encrypt the secrets of access keys, "
         "and encrypt all secrets anew.  Sessions and access keys go on.",
     )
@@ -212,6 +212,11 @@ def _add_credentials(commands: Commands) -> None:
         default="",
         metavar="ARN",
         help="the parameter KeysKmsKeyArn of the stack, if it is set",
+    )
+    rotate.add_argument(
+        "--end-sessions",
+        action="store_true",
+        help="end all sessions: their old keys verify no more",
     )
     rotate.set_defaults(run=_credentials_rotate)
 
@@ -305,8 +310,9 @@ def _credentials_reset(arguments: argparse.Namespace) -> int:
 def _credentials_rotate(arguments: argparse.Namespace) -> int:
     from graveler.cli.credentials import rotate, rotate_stack
 
+    ends: bool = arguments.end_sessions
     if arguments.stack:
-        return rotate_stack(arguments.stack, arguments.kms_key)
+        return rotate_stack(arguments.stack, arguments.kms_key, ends_sessions=ends)
     if arguments.kms_key:
         raise Invalid("--kms-key needs a stack: leave it out")
-    return rotate(arguments.store)
+    return rotate(arguments.store, ends_sessions=ends)

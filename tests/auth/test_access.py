@@ -224,6 +224,23 @@ def test_a_request_with_a_known_header_costs_no_request() -> None:
     assert process.counts.total() == 4
 
 
+def test_a_session_costs_two_requests_beside_its_rights_and_later_one() -> None:
+    lake = Lake()
+    key, _ = credentials.create(lake.keeper(), "ann")
+    issued = Authenticator(lake.keeper(), SECRET).login(key.access_key_id, key.secret_access_key)
+    process, bearer = Process(lake), b"Bearer " + issued.token.encode()
+
+    def cost() -> int:
+        before = process.counts.total()
+        process.auth.identify(bearer, "")
+        return process.counts.total() - before
+
+    assert cost() == 2 + 3  # the keys, and whether it has ended; the rights
+    assert [cost() for _ in range(10)] == [0] * 10
+    lake.clock.sleep(2)
+    assert cost() == 1  # whether it has ended
+
+
 def test_a_denied_caller_learns_what_is_missing_but_not_what_it_may_not_see() -> None:
     lake = Lake()
     key, _ = credentials.create(lake.keeper(), "ann")

@@ -181,6 +181,23 @@ def test_a_rotation_encrypts_every_secret_anew_and_logs_nobody_out() -> None:
         assert process.identify(b"Bearer " + fresh, "").user == "bob"
 
 
+def test_a_rotation_ends_all_sessions_if_it_is_asked_to() -> None:
+    lake = Lake()
+    process = Authenticator(lake.keeper(), SECRET)
+    given, _ = credentials.create(lake.keeper(), "ann")
+    token = process.login(given.access_key_id, given.secret_access_key).token.encode()
+    assert process.identify(b"Bearer " + token, "").user == "ann"
+    assert rotation.rotate(lake.keeper(), ends_sessions=True) == Rotation(renewed=1, waiting=0)
+    with pytest.raises(Unauthenticated):
+        Authenticator(lake.keeper(), SECRET).identify(b"Bearer " + token, "")
+    lake.clock.sleep(limits.access_seconds_max + 2)
+    with pytest.raises(Unauthenticated):
+        process.identify(b"Bearer " + token, "")
+    assert accepts(lake, given)
+    fresh = process.login(given.access_key_id, given.secret_access_key).token.encode()
+    assert process.identify(b"Bearer " + fresh, "").user == "ann"
+
+
 def test_after_a_rotation_of_keys_a_twice_rotated_secret_ends_no_key() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")

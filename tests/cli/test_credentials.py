@@ -105,3 +105,10 @@ def test_new_keys_end_no_credentials(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(("credentials", "rotate", "--store", str(tmp_path))) == 0
         assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
     assert _accepted(tmp_path, OLD)
+    store = open_embedded(tmp_path)
+    first = administrator.keeper(store).sessions.current()
+    store.close()
+    assert main(("credentials", "rotate", "--store", str(tmp_path), "--end-sessions")) == 0
+    store = open_embedded(tmp_path)
+    assert administrator.keeper(store).sessions.find(first.id) is ABSENT
+    store.close()
