@@ -159,6 +159,19 @@ ring_keys_count_max = 16  # on one keyring
 access_pairs_count_max = 50  # that one call asks about
 access_seconds_max = 4  # age of what a process knows about a caller's rights
 
+# the audit trail
+audit_days = 30  # that an embedded store keeps lines, unless there are too many
+audit_bytes_max = 1024 * 1024 * 1024  # of all files; the oldest go first
+audit_file_bytes_max = 4 * 1024 * 1024
+audit_waiting_count_max = 100_000  # lines in memory that a full or slow disk has not taken
+audit_scan_count_max = 20_000  # lines that one page looks at
+audit_calls_max = 10  # requests to the log that one page sends
+audit_delay_milliseconds = 60_000  # from a request to the time that the log gives its line
+audit_line_resources_max = 100  # a request with more has several lines
+audit_resource_length_max = 2_048  # characters
+audit_unknown_lines_max = 100  # a minute, for callers that were not identified
+audit_seconds_default = 24 * 3600  # the span of a question that names none
+
 # events
 event_batch_objects_max = 1_000_000
 event_batch_seconds_max = 24 * 60 * 60

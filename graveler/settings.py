@@ -29,6 +29,7 @@ On AWS the template sets, for each function:
     GRAVELER_JOBS_QUEUE                 the URL of the worker's queue
     GRAVELER_KEYS_KMS_KEY               the ARN of the KMS key that wraps the keys of sessions and
                                         secrets; empty: the secret does
+    GRAVELER_AUDIT_LOG                  the log group that `GET /audit` reads; empty: it reads none
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 
@@ -226,6 +227,7 @@ class Deployment:
     commit_rows_max: int = limits.commit_rows_max
     read_only_buckets: tuple[str, ...] = ()
     keys_kms_key: str = ""
+    audit_log: str = ""
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
@@ -252,6 +254,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         commit_rows_max=_whole(variables, "GRAVELER_COMMIT_ROWS_MAX", limits.commit_rows_max),
         read_only_buckets=_names(variables.get("GRAVELER_READ_ONLY_BUCKETS", "")),
         keys_kms_key=variables.get("GRAVELER_KEYS_KMS_KEY", ""),
+        audit_log=variables.get("GRAVELER_AUDIT_LOG", ""),
     )
 
 

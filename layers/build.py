@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "layer.txt"
 PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
 # The services that are called.  botocore's data of all other services is 24 MB.
-SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch", "kms")
+SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch", "kms", "logs")
 # Packages of the product that no function imports.
 LEFT_OUT = ("cli", "testing", "spark", "gateway")
 # Files for tools, tests and type checkers; none is read at run time.

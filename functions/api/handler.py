@@ -12,6 +12,8 @@ from graveler.api.front import Front
 from graveler.api.service import ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly.aws import StorageSigns
+from graveler.audit.logs import LogGroupTrail
+from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.jobs.handover import Patience
 from graveler.jobs.sqs import SqsQueue
@@ -52,8 +54,14 @@ def _adapter() -> Mangum:
         wrapper=aws.wrapper,
         identities=_identities(),
         queue=lambda *_: queue,
+        trail=_trail(),
     )
     return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])
+
+
+def _trail() -> Trail:
+    group = deployment().audit_log
+    return LogGroupTrail(aws.session, group, aws.ports.clock) if group else LoggedTrail()
 
 
 log, metrics = open_log(), Metrics()

@@ -1,7 +1,6 @@
 """Operations on commits: get, create a record, log, diff, merge base, preview, revert,
 cherry-pick."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -21,7 +20,7 @@ from graveler.api.operation import (
     Runs,
     operation,
 )
-from graveler.api.queries import After, Amount, Delimiter, Paging
+from graveler.api.queries import After, Amount, Delimiter, Paging, moment_ns
 from graveler.api.service import Call
 from graveler.api.shapes import Commit, CommitList, DiffList, ObjectStats
 from graveler.auth.permissions import Permission
@@ -32,7 +31,7 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.commits.merge_preview import ConflictVersions as Versions
 from graveler.engine.commits.merge_preview import PreviewQuery
 from graveler.engine.commits.replay import ReplayRequest
-from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
+from graveler.errors import Conflict, PreconditionFailed, Refused
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent, Entry
@@ -146,7 +145,7 @@ def log_commits(call: Call, query: LogQuery) -> Answer:
     request = LogRequest(
         after=query.after,
         amount=Paging(amount=query.amount).count,
-        since_ns=_since(query.since),
+        since_ns=moment_ns("since", query.since),
         stop_at=query.stop_at,
         first_parent=query.first_parent,
         limit=query.limit,
@@ -161,20 +160,6 @@ def log_commits(call: Call, query: LogQuery) -> Answer:
     entries, more = log.log(call.repo, ref, request)
     results = [shapes.commit(entry) for entry in entries]
     return answers.page(results, more, entries[-1].id if entries else "")
-
-
-def _since(text: str) -> int:
-    """An RFC 3339 time in nanoseconds; 0 for an empty text."""
-    if not text:
-        return 0
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        rule = "it must be a time as RFC 3339 writes it"
-        raise Invalid(f'parameter "since" in query has an error: {rule}') from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0, int(moment.timestamp() * SECOND_NS))
 
 
 # ---- differences ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
          ─► repository (404) ─► endpoint
 
 An unauthenticated caller gets 401 and no other detail, and its request body is not read.
+Changes and denials are put on record before they are answered (witness.py).
 
 Each operation names the place where its endpoint runs (`Runs` in operation.py).  The event loop
 runs only work that never waits: look-ups of single rows that are already durable.  A hop to a
@@ -26,6 +27,7 @@ from graveler.api.plans import Plan
 from graveler.api.requests import Tree, unquoted_segment
 from graveler.api.responses import Send, send
 from graveler.api.service import Call, Service
+from graveler.api.witness import RequestTrace, Witness
 from graveler.auth.authenticator import Caller
 from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
@@ -35,6 +37,7 @@ Scope = MutableMapping[str, Any]
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 _CLIENT_GONE: Final = Answer(499)
 _DECISION_WEIGHT_MAX: Final = 5_000  # about two milliseconds on the event loop
+_STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
 
 class ApiRoute:
@@ -48,6 +51,7 @@ class ApiRoute:
     ) -> None:
         self._prefix = prefix + "/"
         self._service = service
+        self._witness = Witness(service)
         self._tree = Tree.empty()
         for operation in operations:
             self._tree.add(operation.path, operation.method, Plan(operation))
@@ -62,35 +66,46 @@ class ApiRoute:
             return
         plan, values = match
         scope["graveler.operation"] = (plan.name, started)
-        answer = await self._answer(plan, values, scope, receive)
+        trace, answer = RequestTrace(), _STOPPED
+        try:
+            answer = await self._answer(plan, values, scope, receive, trace)
+        finally:
+            if plan.audited or trace.denied(answer.status):
+                trace.arguments = trace.arguments or dict(zip(plan.names, values, strict=True))
+                self._witness.record(plan.name, scope, trace, answer.status)
         await send(self._service, scope, receive, send_message, answer)
 
     async def _answer(
-        self, plan: Plan, values: list[str], scope: Scope, receive: Receive
+        self, plan: Plan, values: list[str], scope: Scope, receive: Receive, trace: RequestTrace
     ) -> Answer:
         arguments: dict[str, str] = {}
         headers = dict(scope["headers"])
         try:
             pools = self._service.pools
+            trace.arguments = arguments
             account = await pools.point(self._account, plan, headers, scope)
+            trace.account = account
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account = account
-            if account is not ABSENT:
-                await self._authorize(account, plan.permissions(call), arguments)
+            trace.call, trace.needed = call, plan.named(call)
+            if account is not ABSENT and not plan.is_by_item:
+                await self._authorize(account, trace.needed, arguments)
             if plan.in_repository:
                 name = arguments["repository"]
                 call.repository = await pools.point(repository.get, self._service.ports, name)
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
+            trace.error = error
             return errors.answer(error, "", arguments)
         try:
             return await self._run(plan, call)
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
+            trace.error = error
             return errors.answer(error, plan.name, _names(call))
 
     async def _authorize(

@@ -152,5 +152,6 @@ def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answ
         return caller.principals
 
     issued = logins.login(auth, identify, body.token_expiration_duration, call.origin.client)
+    call.acting = issued.user
     shape = AuthenticationToken(issued.token, issued.expires)
     return answers.json(shape, 200, directory.NO_STORE)

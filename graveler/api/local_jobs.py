@@ -4,13 +4,17 @@ Used by app.py.  The functions do not import this module, so that they never loa
 service.
 """
 
+from typing import Literal
+
 from graveler.api import start
 from graveler.api.pools import Pools
 from graveler.api.service import GrantCheck, Service, ServiceSettings
+from graveler.audit.trail import Trail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run
+from graveler.records import ABSENT, Absent
 
 
 def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
@@ -26,8 +30,9 @@ def open_service(
     settings: ServiceSettings,
     *,
     identities: Identities = NO_IDENTITIES,
+    trail: Trail | Literal[Absent.ABSENT] = ABSENT,
 ) -> Service:
     """As `start.open_service`, with the queue of this process."""
     return start.open_service(
-        ports, grants, secret, settings, identities=identities, queue=local_queue
+        ports, grants, secret, settings, identities=identities, queue=local_queue, trail=trail
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 from graveler.api import (
     actions,
+    audit,
     branches,
     break_parameters,
     bulk,
@@ -42,6 +43,7 @@ from graveler.api.operation import Operation
 
 _MODULES: Final = (
     actions,
+    audit,
     branches,
     break_parameters,
     bulk,

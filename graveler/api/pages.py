@@ -2,7 +2,8 @@
 presigned bytes, metrics.
 
 Metrics need credentials.  The other paths need none: they reveal nothing, or carry their own
-signature.  `OPEN_PATHS` is the exact list.
+signature.  `OPEN_PATHS` is the exact list.  Denials and the end of a session are put on record
+(witness.py).
 """
 
 from html import escape
@@ -20,6 +21,7 @@ from graveler.api.openapi import document
 from graveler.api.presigned_urls import presigned
 from graveler.api.responses import Send, send
 from graveler.api.service import Service
+from graveler.api.witness import RequestTrace, Witness
 from graveler.block.signature import PRESIGNED_PATH
 from graveler.errors import Invalid
 
@@ -72,9 +74,11 @@ class Pages:
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, Answer] = {}  # those that never change
         self._observation = Observation(service)
+        self._witness = Witness(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]
+        trace = RequestTrace()
         try:
             if path.startswith(PRESIGNED_PATH):
                 answer = await self._presigned(scope, receive)
@@ -84,12 +88,15 @@ class Pages:
                 answer = self._pages.get(path) or await self._described(path)
             else:
                 if path == "/logout" and scope["method"] == "GET" and not self._is_foreign(scope):
-                    await self._end_session(scope)
+                    trace.acting = await self._end_session(scope)
                 answer = await self._service.pools.point(self._page, scope, path)
         except Disconnected:
             answer = Answer(499)
         except Exception as error:
+            trace.error = error
             answer = errors.answer(error, "", {})
+        if trace.acting or trace.denied(answer.status):
+            self._witness.record(_operation(path), scope, trace, answer.status)
         if self._service.settings.front.origin(scope).secure:
             answer = answer._replace(headers=(*answer.headers, _ONLY_TLS))
         await send(self._service, scope, receive, send_message, answer)
@@ -122,7 +129,9 @@ class Pages:
     def _is_foreign(self, scope: Scope) -> bool:
         return cookies.is_foreign(self._service.settings.front, scope, dict(scope["headers"]))
 
-    async def _end_session(self, scope: Scope) -> None:
+    async def _end_session(self, scope: Scope) -> str:
+        """End the session of the sender; the result is whose it was, or empty."""
+        user = ""
         headers = dict(scope["headers"])
         front = self._service.settings.front
         token = cookies.session(front, scope, headers, "GET")
@@ -130,7 +139,9 @@ class Pages:
         for credential in (token, rest.strip() if scheme.lower() == "bearer" else ""):
             if credential:
                 log_out, client = self._service.auth.log_out, front.client(scope)
-                await self._service.pools.writers.start(log_out, credential, client)
+                ended = await self._service.pools.writers.start(log_out, credential, client)
+                user = ended or user
+        return user
 
     async def _described(self, path: str) -> Answer:
         """The OpenAPI document or its page.  A thread makes it, because that takes longer than a
@@ -147,6 +158,11 @@ class Pages:
             raise Invalid(f"query has an error: at most {_FIELDS_MAX} fields") from error
         headers = dict(scope["headers"])
         return await presigned(self._service, scope["method"], name, dict(fields), headers, receive)
+
+
+def _operation(path: str) -> str:
+    """What the trail calls a path."""
+    return "presigned" if path.startswith(PRESIGNED_PATH) else path.strip("/")
 
 
 def _document_answer() -> Answer:

@@ -13,9 +13,12 @@ from graveler.records import ABSENT
 
 
 def lacks(call: Call, action: str, path: str) -> bool:
-    """Whether the caller lacks the permission for `action` on `path` of the repository."""
+    """Whether the caller lacks the permission for `action` on `path` of the repository.  If so, the
+    audit trail gets `path` as an item of a batch that was denied."""
     assert call.account is not ABSENT, "the operation needs no credentials"
-    return bool(call.account.lacks((_permission(call, action, path),)))
+    refused = call.account.lacks((_permission(call, action, path),))
+    call.refused.extend(refused)
+    return bool(refused)
 
 
 def require(call: Call, action: str, path: str = "") -> None:

@@ -67,6 +67,8 @@ class Plan:
         self.is_open = not operation.authenticated
         self.has_body = operation.body is not ABSENT
         self.names = operation.path_parameters
+        self.audited = operation.audited
+        self.is_by_item = operation.name in BY_ITEM
         self.in_repository = "repository" in self.names
 
     @property
@@ -78,10 +80,9 @@ class Plan:
         """Calls the endpoint with the input that it declares."""
         return self._parts()[1]
 
-    def permissions(self, call: Call) -> tuple[Permission, ...]:
-        """The permissions that a request needs before its endpoint runs."""
-        if self.name in BY_ITEM:
-            return ()
+    def named(self, call: Call) -> tuple[Permission, ...]:
+        """The permissions that a request needs: before its endpoint runs, unless the operation is
+        authorized item by item."""
         return needed(self._operation.templates, call.arguments, call.query, call.body)
 
     def _parts(self) -> tuple[Reader, Callable[[Call], Any]]:

@@ -3,13 +3,15 @@
 Pure.  Used by the modules with endpoints.
 """
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api.operation import Headers, Query
-from graveler.errors import Unsupported
+from graveler.errors import Invalid, Unsupported
+from graveler.limits import SECOND_NS
 
 Prefix = Annotated[str, Meta(description="only names that begin with this")]
 After = Annotated[str, Meta(description="only names greater than this")]
@@ -65,3 +67,18 @@ class WriteConditions(Headers, frozen=True):
         if self.if_match is not UNSET or self.if_none_match not in (UNSET, "", "*"):
             raise Unsupported("Not Implemented")
         return self.if_none_match == "*"
+
+
+def moment_ns(name: str, text: str) -> int:
+    """The time in the query parameter `name`, as RFC 3339 writes it, in nanoseconds since 1970; 0
+    for an empty text.  Raises `Invalid`."""
+    if not text:
+        return 0
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0, int(moment.timestamp() * SECOND_NS))
+    except (ValueError, OverflowError) as error:
+        rule = "it must be a time as RFC 3339 writes it"
+        raise Invalid(f'parameter "{name}" in query has an error: {rule}') from error

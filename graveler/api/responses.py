@@ -31,7 +31,7 @@ async def send(
 ) -> None:
     """Send an answer.  A streamed answer ends early if the client closes the connection."""
     status, headers, body = answer
-    request_id = service.ports.ids.stamp().hex()
+    request_id = scope.get("graveler.request_id") or service.ports.ids.stamp().hex()
     all_headers = [*headers, (b"x-request-id", request_id.encode("ascii"))]
     head_only = scope["method"] == "HEAD"
     if head_only and status >= 400:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
+from graveler import limits
 from graveler.api.deadlines import expiring
 from graveler.api.feed import Receive
 from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.metrics import Metrics
 from graveler.api.pools import Pools
+from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator, Caller
 from graveler.auth.permissions import Permission
@@ -52,6 +54,7 @@ class ServiceSettings:
     patience: Patience = AT_ONCE  # time limits of long requests
     front: Front = DIRECT  # proxies between clients and the service
     failed_logins: Rates = DEFAULT_RATES  # more attempts are refused unchecked
+    unknown_lines_max: int = limits.audit_unknown_lines_max  # a minute, in the audit trail
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 
 
@@ -66,6 +69,7 @@ class Service:
     pools: Pools
     queue: Queue  # the job queue
     metrics: Metrics = field(default_factory=Metrics)
+    trail: Trail = field(default_factory=LoggedTrail)  # who changed what
 
     def within(self, seconds: float) -> "Service":
         """The same service for one request with `seconds` left: no verb begins a step after that
@@ -85,6 +89,8 @@ class Call:
     declares them; the endpoint gets them as its own parameters.  `headers`: all, by name in lower
     case.
     `account` is set if the operation needs credentials; `repository` is set if its path names one.
+    `acting`: the user that an operation without credentials has found out, for the audit trail.
+    `refused`: items of a batch that the caller may not touch.
     `arrived_seconds`: time of arrival, on the steady clock of the ports.
     """
 
@@ -99,6 +105,8 @@ class Call:
     arrived_seconds: float = 0.0
     account: Caller | Literal[Absent.ABSENT] = ABSENT
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
+    acting: str = ""
+    refused: list[Permission] = field(default_factory=list)
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 
     @property

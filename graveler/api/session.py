@@ -122,6 +122,7 @@ def setup(call: Call, body: Setup) -> Answer:
     account, credential = call.service.auth.set_up(
         body.username, body.email, chosen, call.header(SETUP_HEADER), call.origin.client
     )
+    call.acting = account.user
     shown = CredentialsWithSecret(
         seconds(account.created_ns), credential.access_key_id, credential.secret_access_key
     )
@@ -178,6 +179,7 @@ class CurrentUser(Shape, frozen=True):
 def login(call: Call, body: LoginInformation) -> Answer:
     """Begin a session with a credential."""
     issued = call.service.auth.login(body.access_key_id, body.secret_access_key, call.origin.client)
+    call.acting = issued.user
     now = seconds(call.ports.clock.now_ns())
     cookie = cookies.begun(call.origin, issued.token, now, _COOKIE_SECONDS)
     headers = ((b"set-cookie", cookie), (b"cache-control", b"no-store"))

@@ -22,6 +22,7 @@ from graveler.api.pools import BoundedPool, Pools
 from graveler.api.responses import Send
 from graveler.api.routing import api_route
 from graveler.api.service import GrantCheck, Service, ServiceSettings
+from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
@@ -46,6 +47,7 @@ def open_service(
     wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT,
     identities: Identities = NO_IDENTITIES,
     queue: QueueOf,
+    trail: Trail | Literal[Absent.ABSENT] = ABSENT,
 ) -> Service:
     """The service over `ports`.
 
@@ -55,6 +57,8 @@ def open_service(
     - `wrapper`: wraps the keys of the store (auth/keyrings.py); by default the secret does.
     - `identities`: what proves an identity beside a key.
     - `queue`: makes the queue that jobs go to, from the ports and the pools.
+    - `trail`: where changes and denials are put on record; by default only in the log.  The caller
+      closes it.
 
     Threads start when they are first needed.
     """
@@ -74,7 +78,8 @@ def open_service(
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
     )
     jobs = queue(ports, pools)
-    return Service(announcing(ports, jobs), auth, grants, settings, pools, jobs)
+    records = LoggedTrail() if trail is ABSENT else trail
+    return Service(announcing(ports, jobs), auth, grants, settings, pools, jobs, trail=records)
 
 
 def bare_app(service: Service) -> Application:

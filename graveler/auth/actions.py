@@ -1,7 +1,7 @@
 """The closed set of actions: what a permission can name.
 
-The names are those of lakeFS.  Three are added for operations that lakeFS does not have or does
-not guard: `fs:DumpRefs`, `fs:RestoreRefs` and `retention:CollectGarbage`.
+The names are those of lakeFS.  Four are added for operations that lakeFS does not have or does not
+guard: `fs:DumpRefs`, `fs:RestoreRefs`, `retention:CollectGarbage` and `auth:ReadAudit`.
 
 A pattern of actions is a name, `*`, or a beginning of names that ends in `*`: `fs:*`, `fs:Read*`.
 Pure.  For policies.py and api/.
@@ -66,6 +66,7 @@ ACTIONS: Final = frozenset(
         "auth:CreateUserExternalPrincipal",
         "auth:DeleteUserExternalPrincipal",
         "auth:ReadExternalPrincipal",
+        "auth:ReadAudit",
         # hooks, retention, protection, pull requests
         "ci:ReadAction",
         "retention:GetGarbageCollectionRules",

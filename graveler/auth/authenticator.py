@@ -193,15 +193,16 @@ class Authenticator:
         known = self._compare(access_key_id, secret_access_key, address)
         return self.sessions.begin(known.user, known.epoch)
 
-    def log_out(self, token: str, address: str = "") -> None:
-        """End the session of a token: in this process immediately, in others within two seconds.
-        Does nothing for an invalid token.  At most 5 KV requests.  Raises `Throttled`."""
+    def log_out(self, token: str, address: str = "") -> str:
+        """End the session of a token, in other processes within two seconds.  The result is whose
+        it was; empty for an invalid token.  At most 5 KV requests.  Raises `Throttled`."""
         try:
             session = self.sessions.read(token, address)
         except Unauthenticated:
-            return
+            return ""
         self.sessions.end(session)
         self._accepted = {}
+        return session.user
 
     def set_up(
         self,
@@ -334,13 +335,17 @@ def _is_secret_of(
 
 def _denial(caller: Caller, missing: Permission, repository: str) -> NotFound | Refused:
     if repository and caller.lacks((seeing(repository),)):
-        return NotFound("repository not found", Code.REPOSITORY_NOT_FOUND)
+        return NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, missing=_text(missing))
     return refusal(missing)
 
 
 def refusal(missing: Permission) -> Refused:
-    """The error for a caller that lacks a permission.  Pure."""
-    return Refused(f"permission missing: {missing.action} on {missing.pattern}")
+    """The error for a caller that lacks a permission, which its field `missing` names.  Pure."""
+    return Refused(f"permission missing: {_text(missing)}", missing=_text(missing))
+
+
+def _text(missing: Permission) -> str:
+    return f"{missing.action} on {missing.pattern}"
 
 
 def seeing(repository: str) -> Permission:

@@ -37,10 +37,11 @@ class Session(NamedTuple):
 
 
 class IssuedToken(NamedTuple):
-    """A token and its expiry in seconds since 1970."""
+    """A token, its expiry in seconds since 1970, and whose it is."""
 
     token: str
     expires: int
+    user: str
 
 
 def issue(
@@ -62,7 +63,7 @@ def issue(
         "epoch": epoch,
     }
     token = jwt.encode(claims, key.secret, ALGORITHM, headers={"kid": key.id})
-    return IssuedToken(token, expires)
+    return IssuedToken(token, expires, user)
 
 
 def key_id(token: str) -> str:

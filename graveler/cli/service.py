@@ -26,6 +26,7 @@ from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
+from graveler.audit.files import AUDIT_FOLDER, FileTrail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
@@ -77,14 +78,19 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             listen = bound(taken, options.listen)
             prepare(store, listen)
             with _hooked(store, options) as ports:
-                service = open_service(
-                    ports,
-                    store.signer,
-                    store.secret,
-                    _settings(options),
-                    identities=_identities(options, ports),
-                )
-                _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
+                trail = FileTrail(options.store / AUDIT_FOLDER, ports.clock)
+                try:
+                    service = open_service(
+                        ports,
+                        store.signer,
+                        store.secret,
+                        _settings(options),
+                        identities=_identities(options, ports),
+                        trail=trail,
+                    )
+                    _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
+                finally:
+                    trail.close()
         finally:
             store.close()
     finally:

@@ -143,6 +143,7 @@ _SERVICE = (
     _get("getStorageConfig", "/config/storage"),
     _json("postStatsEvents", "POST", "/statistics", {"events": []}, (204,)),
     _get("getUsageReportSummary", "/usage-report/summary"),
+    _get("listAuditLines", "/audit", status=501),
     _json("setupCommPrefs", "POST", "/setup_comm_prefs",
           {"featureUpdates": True, "securityUpdates": False}, (200, 409)),
 )

@@ -25,6 +25,7 @@ from graveler.api.local_jobs import local_queue
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.routing import api_route
 from graveler.api.service import Service, ServiceSettings
+from graveler.api.witness import Witness
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
@@ -235,7 +236,7 @@ def _application(service: Service) -> ApiRoute:
     """All operations over a service.  They are the same for all and compiled once:
     that takes longer than a case."""
     route = copy.copy(_compiled())
-    route._service = service
+    route._service, route._witness = service, Witness(service)
     return route
 
 

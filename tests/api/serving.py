@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from graveler.api.app import create_app, open_service
@@ -19,6 +19,8 @@ from graveler.api.front import Front
 from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
+from graveler.audit.files import AUDIT_FOLDER, FileTrail
+from graveler.audit.trail import Trail
 from graveler.auth import accounts
 from graveler.auth.attempts import Rates
 from graveler.auth.credentials import NewCredential
@@ -26,7 +28,7 @@ from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.listener import bind
 from graveler.cli.options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -151,9 +153,10 @@ def served(
     bounds: ConnectionLimits = BOUNDS,
     hooks: Hooks = NO_HOOKS,
     identities: Identities = NO_IDENTITIES,
+    trail: Trail | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
-    service knows its public URL."""
+    service knows its public URL.  `trail`: instead of files in the store."""
     taken = bind(Listen("127.0.0.1", 0))
     settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
@@ -162,10 +165,17 @@ def served(
     embedded = open_embedded(
         store, import_roots=import_roots, base_url=base_url, commit_rows_max=commit_rows_max
     )
+    files: FileTrail | Literal[Absent.ABSENT] = ABSENT
     try:
         ports = replace(embedded.ports, hooks=hooks)
+        files = FileTrail(store / AUDIT_FOLDER, ports.clock) if trail is ABSENT else ABSENT
         service = open_service(
-            ports, embedded.signer, embedded.secret, settings, identities=identities
+            ports,
+            embedded.signer,
+            embedded.secret,
+            settings,
+            identities=identities,
+            trail=files if trail is ABSENT else trail,
         )
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is ABSENT:
@@ -173,6 +183,8 @@ def served(
         with listening(service, taken, bounds) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
+        if files is not ABSENT:
+            files.close()
         embedded.close()
         taken.close()
 

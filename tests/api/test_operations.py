@@ -10,7 +10,7 @@ from fastapi.openapi.models import OpenAPI
 from graveler.api import json_schemas
 from graveler.api.answers import Content
 from graveler.api.openapi import document
-from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, Operation
+from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.records import ABSENT
 from simulator.service.described import Described, described, schemas
@@ -34,6 +34,14 @@ def test_exactly_these_operations_need_no_permission() -> None:
     assert {"deleteObjects"} == BY_ITEM
     without = {each.name for each in OPERATIONS if not each.permissions}
     assert without <= OPEN | FOR_EVERY_CALLER
+
+
+def test_exactly_these_operations_change_nothing_and_have_a_body() -> None:
+    assert {"mayI", "postStatsEvents", "beatBulkJob", "beatCollectionTurn"} == UNAUDITED
+    for each in OPERATIONS:
+        reads = each.method in ("GET", "HEAD") or each.name in UNAUDITED
+        assert each.audited is not reads, each.name
+    assert {each.name for each in OPERATIONS} >= UNAUDITED
 
 
 def test_each_name_and_each_place_is_taken_once() -> None:

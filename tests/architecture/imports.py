@@ -39,7 +39,7 @@ LAYERS = {
     "settings": 40,
     "client": 41,
     "auth": 42,
-    **dict.fromkeys(("assembly", "events", "hooks"), 43),
+    **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("api", "spark", "gateway"), 45),
     **dict.fromkeys(("cli", "functions"), 46),

@@ -1,0 +1,175 @@
+"""Makes the audit lines of requests.  Nothing else does.
+
+    declared operation, caller, permissions, answer ──► witness ──► trail (audit/)
+
+A request has a line if its operation is declared to change something (`Operation.audited`), or if
+it was denied: 401, 403, or the 404 of a repository that the caller may not see.  Any other request
+costs two comparisons.
+
+The line is written before the answer is sent.  Its request id is the one in the answer.
+
+Whoever has no valid credentials could fill the trail.  So unknown callers have
+`ServiceSettings.unknown_lines_max` lines a minute in each process; the next line tells how many of
+their requests have none.
+
+Only the thread of the event loop calls this.  Used by dispatch.py and pages.py.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from graveler import limits
+from graveler.api.service import Call, Service
+from graveler.audit import lines
+from graveler.audit.lines import Line, Outcome
+from graveler.auth import arns
+from graveler.auth.authenticator import Caller
+from graveler.auth.permissions import Permission
+from graveler.errors import GravelerError
+from graveler.records import ABSENT, Absent
+
+_NAMESPACE: Final = arns.resource("fs", "namespace/")
+_USERINFO: Final = re.compile(r"//[^/]*@")
+_HIDDEN: Final = "…"
+_DENIALS: Final = (401, 403)
+_GONE: Final = 499
+_MINUTE_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class RequestTrace:
+    """What is known of a request so far.
+
+    `arguments`: the parameters of its path.  `needed`: the permissions that it needs.
+    `acting`: the user that the service found out without an account.  `error`: why it failed.
+    """
+
+    account: Caller | Literal[Absent.ABSENT] = ABSENT
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    needed: tuple[Permission, ...] = ()
+    call: Call | Literal[Absent.ABSENT] = ABSENT
+    acting: str = ""
+    error: Exception | Literal[Absent.ABSENT] = ABSENT
+
+    @property
+    def missing(self) -> str:
+        """The permission whose lack is the error; empty if the error is another."""
+        fields = self.error.fields if isinstance(self.error, GravelerError) else {}
+        return fields.get("missing", "")
+
+    def denied(self, status: int) -> bool:
+        """Whether the caller was refused: also where the answer tells of nothing but absence."""
+        return status in _DENIALS or (status == 404 and bool(self.missing))
+
+
+@dataclass(slots=True)
+class Witness:
+    """Writes the lines of one process."""
+
+    service: Service
+    _minute: float = field(default=float("-inf"))
+    _unknown: int = 0  # lines in this minute
+    _unrecorded: int = 0
+
+    def record(
+        self, operation: str, scope: MutableMapping[str, Any], trace: RequestTrace, status: int
+    ) -> None:
+        """Write the line of a request.  `status` 0: the service stops before there is an
+        answer."""
+        denied = trace.denied(status)
+        user, uid = _who(trace)
+        if not user and not self._admits_unknown():
+            return
+        ports, request_id = self.service.ports, self.service.ports.ids.stamp().hex()
+        scope["graveler.request_id"] = request_id
+        refused = trace.call.refused if trace.call is not ABSENT else []
+        unrecorded, self._unrecorded = self._unrecorded, 0
+        error = trace.error
+        line = Line(
+            time=lines.moment(ports.clock.now_ns()),
+            request_id=request_id,
+            user=user,
+            uid=uid,
+            address=self.service.settings.front.client(scope),
+            operation=operation,
+            resources=_resources(trace, refused),
+            outcome=Outcome.DENIED if denied else _outcome(status),
+            status=status,
+            code=str(error.code) if isinstance(error, GravelerError) else "",
+            missing=_shown(trace.missing),
+            unrecorded=unrecorded,
+        )
+        self.service.trail.write(line)
+        if refused:
+            self._record_refused(line, refused)
+
+    def _record_refused(self, line: Line, refused: list[Permission]) -> None:
+        """The items of a batch that were denied, while others were not."""
+        first = refused[0]
+        self.service.trail.write(
+            Line(
+                line.time,
+                line.request_id,
+                line.user,
+                line.uid,
+                line.address,
+                line.operation,
+                _named(refused),
+                Outcome.DENIED,
+                403,
+                missing=_shown(f"{first.action} on {first.pattern}"),
+            )
+        )
+
+    def _admits_unknown(self) -> bool:
+        now = self.service.ports.clock.steady_seconds()
+        if now - self._minute >= _MINUTE_SECONDS:
+            self._minute, self._unknown = now, 0
+        if self._unknown >= self.service.settings.unknown_lines_max:
+            self._unrecorded += 1
+            return False
+        self._unknown += 1
+        return True
+
+
+def _who(trace: RequestTrace) -> tuple[str, str]:
+    """The id and the uid of the caller, as far as the service has checked them."""
+    if trace.account is not ABSENT:
+        return trace.account.user, trace.account.record.uid
+    return trace.acting or (trace.call.acting if trace.call is not ABSENT else ""), ""
+
+
+def _outcome(status: int) -> Outcome:
+    if 200 <= status < 400:
+        return Outcome.DONE
+    return Outcome.UNKNOWN if status in (0, _GONE) or status >= 500 else Outcome.FAILED
+
+
+def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...]:
+    """What the permissions name, but for refused items; else the repository of the path."""
+    apart = frozenset(refused)
+    resources = _named(each for each in trace.needed if each not in apart)
+    repository = trace.arguments.get("repository", "")
+    if resources or apart or not repository:
+        return resources
+    return (_shown(arns.resource("fs", f"repository/{repository}")),)
+
+
+def _named(permissions: Iterable[Permission]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_shown(each.pattern) for each in permissions))
+
+
+def _shown(text: str) -> str:
+    """A resource as lines have it.
+
+    Addresses of objects lose what may be secret: a user and a password, a query, and the signature
+    behind a comma.
+    """
+    if _NAMESPACE in text:
+        text = _USERINFO.sub("//", text.partition("?")[0])
+        text = re.sub(r",[^/]*$", "," + _HIDDEN, text)
+    return text if len(text) <= limits.audit_resource_length_max else (
+        text[: limits.audit_resource_length_max] + _HIDDEN
+    )  # fmt: skip

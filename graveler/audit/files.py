@@ -1,0 +1,222 @@
+"""The audit trail of an embedded store: files of lines in a folder, the newest one growing.
+
+    audit/001769903999123.jsonl     named after the time of its first line, in milliseconds
+
+A request only adds its line to a queue in memory.  A thread appends what waits, ten times a second
+at most, so a change pays no write to the disk.  A stop writes everything; a crash of the process
+loses the lines of the last tenth of a second, a crash of the machine those of some seconds, because
+nothing waits for the disk.
+
+A file of `file_bytes_max`, or one that is a day old, is followed by a new one.  Then files go whose
+lines are all older than `days`, and the oldest ones while all together exceed `bytes_max`.
+
+`write` belongs to the thread of the event loop; any thread reads.  For the commands and the tests.
+"""
+
+import logging
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.audit import lines
+from graveler.audit.lines import Line, Question
+from graveler.audit.trail import LinePage
+from graveler.clock import Clock
+from graveler.errors import Invalid, Unavailable
+from graveler.records import ABSENT, Absent
+
+AUDIT_FOLDER: Final = "audit"  # in the folder of a store
+_LOG: Final = logging.getLogger("graveler.audit.files")
+_MILLISECOND_NS: Final = 1_000_000
+_DAY_MILLISECONDS: Final = 24 * 3600 * 1000
+_PAUSE_SECONDS: Final = 0.1
+_NAME: Final = re.compile(r"([0-9]{15})\.jsonl")
+_PLACE: Final = re.compile(r"([0-9]{15})-([0-9]{1,12})", re.ASCII)
+_MODE: Final = 0o600
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class FileBounds:
+    """How much is kept, and how much one page looks at."""
+
+    file_bytes_max: int = limits.audit_file_bytes_max
+    bytes_max: int = limits.audit_bytes_max
+    days: int = limits.audit_days
+    waiting_count_max: int = limits.audit_waiting_count_max
+    scan_count_max: int = limits.audit_scan_count_max
+
+
+class _Place(NamedTuple):
+    """Where a page begins: the name of a file as a number, and an offset in it."""
+
+    file: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file:015}-{self.offset}"
+
+
+class FileTrail:
+    """A trail in a folder.  The caller closes it."""
+
+    def __init__(self, folder: Path, clock: Clock, bounds: FileBounds | None = None) -> None:
+        """Opens the folder, or makes it.  Raises `Unavailable` if it cannot be made."""
+        self._folder = folder
+        self._clock = clock
+        self._bounds = bounds or FileBounds()
+        self._waiting: deque[Line] = deque()
+        self._ordered = False  # whether the thread will look at the queue again
+        self._lost = 0
+        self._writing = threading.Lock()  # held by the thread that appends
+        self._ended = threading.Event()
+        self._file = -1  # the name of the file that grows; -1: not looked for yet
+        self._size = 0
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"audit folder not made: path={folder}") from error
+        self._thread = ThreadPoolExecutor(1, "audit")
+
+    def write(self, line: Line) -> None:
+        if len(self._waiting) >= self._bounds.waiting_count_max:
+            self._lost += 1
+            return
+        self._waiting.append(line)
+        if not self._ordered and not self._ended.is_set():
+            self._ordered = True
+            self._thread.submit(self._later)
+
+    def read(self, question: Question, after: str, count_max: int) -> LinePage:
+        begin = _place(after) if after else _Place(0, 0)
+        self._flush()
+        oldest = self._clock.now_ns() - self._bounds.days * _DAY_MILLISECONDS * _MILLISECOND_NS
+        since = max(question.since_ns, oldest) // _MILLISECOND_NS
+        results: list[Line] = []
+        until = question.until_ns // _MILLISECOND_NS
+        for seen, (line, place) in enumerate(self._lines_from(begin, since, until)):
+            if len(results) == count_max or seen == self._bounds.scan_count_max:
+                return LinePage(tuple(results), str(place))
+            if line is not ABSENT and question.admits(line):
+                results.append(line)
+        return LinePage(tuple(results), "")
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        self._ended.set()
+        self._thread.shutdown()
+        self._flush()
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def _later(self) -> None:
+        self._ended.wait(_PAUSE_SECONDS)
+        self._ordered = False  # before the queue is read: what comes later orders again
+        self._flush()
+
+    def _flush(self) -> None:
+        """Append all lines that wait."""
+        with self._writing:
+            count = len(self._waiting)
+            taken = [self._waiting.popleft() for _ in range(count)]
+            lost, self._lost = self._lost, 0
+            try:
+                if taken:
+                    self._append(b"".join(lines.encode(part) for each in taken
+                                          for part in lines.parts(each)))  # fmt: skip
+            except OSError as error:
+                lost += count
+                _LOG.error("audit lines not written: reason=%s", type(error).__name__)
+            if lost:
+                _LOG.error("audit lines lost: count=%d", lost)
+
+    def _append(self, text: bytes) -> None:
+        now = self._clock.now_ns() // _MILLISECOND_NS
+        if self._file < 0:
+            self._file = max(self._files(), default=-1)
+            if self._file >= 0:
+                self._size = self._mended()
+        is_old = now - self._file >= _DAY_MILLISECONDS
+        if self._file < 0 or is_old or self._size >= self._bounds.file_bytes_max:
+            self._file, self._size = max(now, self._file + 1), 0
+            self._prune(now)
+        file = os.open(self._path(self._file), _APPEND, _MODE)
+        try:
+            rest = memoryview(text)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+        finally:
+            self._size = os.fstat(file).st_size
+            os.close(file)
+
+    def _mended(self) -> int:
+        """The size of the newest file.  A line that a crash cut off gets its end, so that the next
+        line is one of its own."""
+        file = os.open(self._path(self._file), _APPEND & ~os.O_CREAT & ~os.O_WRONLY | os.O_RDWR)
+        try:
+            size = os.fstat(file).st_size
+            if size and os.pread(file, 1, size - 1) != b"\n":
+                size += os.write(file, b"\n")
+            return size
+        finally:
+            os.close(file)
+
+    def _prune(self, now: int) -> None:
+        """Delete the files that are too old or too many."""
+        files = self._files()
+        oldest = now - self._bounds.days * _DAY_MILLISECONDS
+        sizes = {}
+        for name in files:
+            with suppress(FileNotFoundError):
+                sizes[name] = self._path(name).stat().st_size
+        total = sum(sizes.values())
+        for name, following in zip(files, [*files[1:], self._file], strict=False):
+            if following > oldest and total <= self._bounds.bytes_max:
+                return
+            self._path(name).unlink(missing_ok=True)
+            total -= sizes.get(name, 0)
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _lines_from(
+        self, begin: _Place, since: int, until: int
+    ) -> Iterator[tuple[Line | Literal[Absent.ABSENT], _Place]]:
+        """Each line of the files that may have lines between two times, and where it begins."""
+        files = self._files()
+        for name, following in zip(files, [*files[1:], until + 1], strict=False):
+            if name < begin.file or (following <= since and name != files[-1]):
+                continue
+            if name > until:
+                return
+            offset = begin.offset if name == begin.file else 0
+            try:
+                text = self._path(name).read_bytes()
+            except FileNotFoundError:
+                continue  # deleted meanwhile, because it is too old
+            while offset < len(text):
+                end = text.find(b"\n", offset) + 1 or len(text)
+                yield lines.decode(text[offset:end]), _Place(name, offset)
+                offset = end
+
+    def _files(self) -> list[int]:
+        """The names of the files, oldest first."""
+        matches = (_NAME.fullmatch(each) for each in os.listdir(self._folder))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def _path(self, name: int) -> Path:
+        return self._folder / f"{name:015}.jsonl"
+
+
+def _place(text: str) -> _Place:
+    match = _PLACE.fullmatch(text)
+    if not match:
+        raise Invalid("page not found: use the next_offset of the page before")
+    return _Place(int(match[1]), int(match[2]))

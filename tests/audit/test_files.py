@@ -1,0 +1,205 @@
+"""The audit trail in files: pages, restarts, what a crash cuts off, how much is kept."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graveler.audit.files import FileBounds, FileTrail
+from graveler.audit.lines import Line, Outcome, Question, encode, moment
+from graveler.errors import Invalid, Unavailable
+from graveler.limits import SECOND_NS
+from tests.audit.standing import StandingClock
+
+DAY_NS = 24 * 3600 * SECOND_NS
+FOREVER = 2_000_000_000 * SECOND_NS
+ALL = Question(0, FOREVER)
+ONE_LINE = FileBounds(file_bytes_max=1)
+
+Open = Callable[..., FileTrail]
+
+
+@pytest.fixture
+def clock() -> StandingClock:
+    return StandingClock(1_769_000_000 * SECOND_NS)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, clock: StandingClock) -> Iterator[Open]:
+    made: list[FileTrail] = []
+
+    def opened(bounds: FileBounds | None = None) -> FileTrail:
+        made.append(FileTrail(tmp_path / "audit", clock, bounds))
+        return made[-1]
+
+    yield opened
+    for each in made:
+        each.close()
+
+
+def line(clock: StandingClock, request: str, user: str = "ada") -> Line:
+    now = moment(clock.now_ns())
+    return Line(now, request, user, "", "", "commit", ("arn:a",), Outcome.DONE, 201)
+
+
+def write(trail: FileTrail, clock: StandingClock, *requests: str, seconds: int = 1) -> None:
+    """Lines that reach the disk one by one."""
+    for request in requests:
+        trail.write(line(clock, request))
+        trail.read(replace(ALL, until_ns=1), "", 1)
+        clock.go_on(seconds)
+
+
+def ids(trail: FileTrail, question: Question = ALL, count: int = 100) -> list[str]:
+    """The requests of all pages."""
+    found: list[str] = []
+    after = ""
+    while True:
+        page = trail.read(question, after, count)
+        found += [each.request_id for each in page.lines]
+        after = page.following
+        if not after:
+            return found
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder / "audit"))
+
+
+@pytest.mark.parametrize("bounds", [FileBounds(), ONE_LINE, FileBounds(scan_count_max=1)])
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_what_is_written_is_read_oldest_first(
+    opened: Open, clock: StandingClock, bounds: FileBounds, count: int
+) -> None:
+    trail = opened(bounds)
+    assert ids(trail) == []
+    write(trail, clock, "a", "b", "c", "d")
+    trail.write(line(clock, "e", "bob"))
+    assert ids(trail, count=count) == ["a", "b", "c", "d", "e"]
+    assert ids(trail, replace(ALL, user="bob"), count) == ["e"]
+    begun = 1_769_000_000 * SECOND_NS
+    between = replace(ALL, since_ns=begun + SECOND_NS, until_ns=begun + 3 * SECOND_NS)
+    assert ids(trail, between, count) == ["b", "c"]
+
+
+def test_the_last_page_says_that_nothing_follows(opened: Open, clock: StandingClock) -> None:
+    trail = opened()
+    write(trail, clock, "a", "b")
+    assert trail.read(ALL, "", 1).following
+    assert trail.read(ALL, "", 2).following == ""
+
+
+def test_lines_outlast_their_process(opened: Open, clock: StandingClock, tmp_path: Path) -> None:
+    first = opened()
+    first.write(line(clock, "a"))
+    first.close()
+    second = opened()
+    write(second, clock, "b")
+    assert ids(second) == ["a", "b"] and len(files(tmp_path)) == 1
+    first.write(line(clock, "late"))  # after its end: it waits for nobody
+    assert ids(second) == ["a", "b"]
+
+
+def test_a_line_that_a_crash_cut_off_spoils_no_other(
+    opened: Open, clock: StandingClock, tmp_path: Path
+) -> None:
+    trail = opened()
+    write(trail, clock, "a")
+    trail.close()
+    (name,) = files(tmp_path)
+    with open(tmp_path / "audit" / name, "ab") as file:
+        file.write(encode(line(clock, "b"))[:40])
+    trail = opened()
+    assert ids(trail) == ["a"]
+    write(trail, clock, "c")
+    assert ids(trail) == ["a", "c"]
+
+
+def test_only_the_owner_may_read(opened: Open, clock: StandingClock, tmp_path: Path) -> None:
+    trail = opened()
+    write(trail, clock, "a")
+    (name,) = files(tmp_path)
+    assert (tmp_path / "audit").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "audit" / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_in_place_of_a_file_is_not_followed(
+    opened: Open, clock: StandingClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trail = opened()
+    other = tmp_path / "other"
+    other.write_bytes(b"")
+    name = f"{clock.now_ns() // 10**6:015}.jsonl"
+    (tmp_path / "audit" / name).symlink_to(other)
+    write(trail, clock, "a")
+    assert other.read_bytes() == b"" and "audit lines lost: count=1" in caplog.text
+
+
+def test_a_file_is_followed_when_it_is_large_or_a_day_old(
+    opened: Open, clock: StandingClock, tmp_path: Path
+) -> None:
+    trail = opened(FileBounds(file_bytes_max=300))
+    write(trail, clock, "a", "b", "c")
+    large = len(files(tmp_path))
+    assert 1 < large < 4
+    clock.go_on(24 * 3600)
+    write(trail, clock, "d")
+    assert len(files(tmp_path)) == large + 1
+    assert ids(trail) == ["a", "b", "c", "d"]
+
+
+def test_files_stay_in_order_when_the_clock_steps_back(
+    opened: Open, clock: StandingClock, tmp_path: Path
+) -> None:
+    trail = opened(ONE_LINE)
+    write(trail, clock, "a", "b", seconds=0)
+    assert ids(trail) == ["a", "b"] and len(files(tmp_path)) == 2
+
+
+def test_lines_of_the_last_days_are_kept(
+    opened: Open, clock: StandingClock, tmp_path: Path
+) -> None:
+    trail = opened(FileBounds(days=2))
+    write(trail, clock, "a", "b", "c", "d", seconds=24 * 3600)
+    assert ids(trail) == ["c", "d"]
+    assert len(files(tmp_path)) == 3  # the file before the last two days may end within them
+
+
+def test_the_oldest_files_go_when_there_are_too_many(
+    opened: Open, clock: StandingClock, tmp_path: Path
+) -> None:
+    size = len(encode(line(clock, "a")))
+    trail = opened(FileBounds(file_bytes_max=1, bytes_max=3 * size))
+    write(trail, clock, *"abcdef")
+    assert ids(trail) == ["c", "d", "e", "f"]
+    place = trail.read(ALL, "", 1).following
+    write(trail, clock, *"ghij")
+    assert [each.request_id for each in trail.read(ALL, place, 9).lines] == ["g", "h", "i", "j"]
+
+
+def test_a_disk_that_takes_nothing_loses_lines_and_says_so(
+    opened: Open, clock: StandingClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trail = opened(FileBounds(waiting_count_max=2))
+    (tmp_path / "audit").rmdir()
+    (tmp_path / "audit").write_bytes(b"")  # no folder any more
+    for request in ("a", "b", "c", "d"):
+        trail.write(line(clock, request))
+    trail.close()
+    assert "audit lines lost: count=" in caplog.text
+    lost = [int(each.args[0]) for each in caplog.records if each.msg.endswith("count=%d")]  # type: ignore[arg-type, index]
+    assert sum(lost) == 4 and caplog.records[0].levelno == logging.ERROR
+
+
+@pytest.mark.parametrize("after", ["x", "1-2", "000000000000001-", "-1", "٣" * 15 + "-1"])
+def test_an_unknown_page_is_invalid(opened: Open, after: str) -> None:
+    with pytest.raises(Invalid):
+        opened().read(ALL, after, 1)
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, clock: StandingClock) -> None:
+    with pytest.raises(Unavailable):
+        FileTrail(tmp_path / "none" / "audit", clock)
