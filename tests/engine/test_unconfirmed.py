@@ -1,6 +1,7 @@
 """Swaps and rows whose answers are lost, which land late or never: what is said, and what is so."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -388,3 +389,35 @@ def test_a_verb_whose_last_swap_got_no_answer_does_not_say_that_it_wrote_nothing
     with pytest.raises(OutcomeUnknown):
         verb(with_faults(lake, plan)[0])
     assert len(swaps) >= limits.commit_round_count_max
+
+
+@pytest.mark.parametrize("read", [1, 2])
+@pytest.mark.parametrize(
+    "verb", [_commit, _merge, _reset, _reset_prefix, _delete_branch, _delete_repository]
+)
+def test_a_last_swap_that_lands_late_is_never_said_to_have_lost(
+    lake: Lake, verb: Callable[[Lake], None], read: int
+) -> None:
+    """It lands right before the first, or the second, read that follows it."""
+    lake.branch("side")
+    lake.commit_of("side", b="1")
+    if verb is not _merge:
+        lake.put("a", "1")
+    is_seal = 1 if verb is _commit else 0
+    rounds = limits.landing_round_count_max if verb is _merge else limits.commit_round_count_max
+    swaps, reads = 0, 0
+
+    def plan(_: int, request: str) -> Fault:
+        nonlocal swaps, reads
+        swaps += request == "set_if"
+        reads += request == "get" and swaps == rounds + is_seal
+        if request == "get" and reads == read:
+            store.land()
+        if request != "set_if" or swaps <= is_seal:
+            return Fault.NONE
+        return Fault.LATE if swaps == rounds + is_seal else Fault.DROPPED
+
+    mine, store = with_faults(lake, plan)
+    with suppress(OutcomeUnknown):
+        verb(mine)
+    assert swaps == rounds + is_seal

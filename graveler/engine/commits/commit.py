@@ -23,7 +23,7 @@ To *fold in* a token is to include its rows in a commit.  The *base* is the head
 built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
-  oldest sealed tokens are exactly the folded ones.  So a new commit always replaces its own first
+  folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces its own first
   parent as head.
 - A failed swap means *unknown*.  The committer then reads the record and its history to decide.
 - The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
@@ -319,7 +319,9 @@ def _tries(
         if result is not None:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-    raise given_up(repo, branch, last, "commit")
+    # A swap over the record that was just read may still land.  One over an earlier record cannot,
+    # and if it had landed, the walk would have found its commit.
+    raise given_up(branch, "commit", is_unknown=seen.version == last)
 
 
 def _check_still_open(call: Attempt, *, is_pending: bool) -> None:
@@ -383,8 +385,9 @@ def _draft_commit(call: Attempt, base_id: CommitId, metarange: MetarangeId) -> C
 def _store_unique(call: Attempt, commit_: Commit) -> CommitEntry:
     """Store the record of a commit that no other caller makes.
 
-    Two equal commits within one second have the same id, so two callers with `allow_empty` would
-    share one commit.  The caller that stores the record second moves its time by one second.
+    The id of a commit holds its time in whole seconds.  So two equal commits within one second have
+    the same id, and two callers with `allow_empty` would share one commit.  The caller that stores
+    the record second moves its time by one second.
     """
     for _ in range(limits.equal_commit_count_max):
         entry = CommitEntry(commit_id(commit_), commit_)

@@ -193,12 +193,14 @@ def _move(
                     return landing.entry
             tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused, pending))
             unconfirmed.mark_unconfirmed()
-        landed = _landed(repo, fresh(repo, branch), tried)
+        seen = fresh(repo, branch)
+        landed = _landed(repo, seen, tried)
         if landed is not None:
             return landed
+        # A swap over the record that was just read may still land.
         unanswered = [each.over.version for each in tried if not each.is_refused]
-        last = unanswered[-1] if unanswered else b""
-        raise given_up(repo, branch, last, "landing a commit")
+        is_unknown = seen.version in unanswered
+        raise given_up(branch, "landing a commit", is_unknown=is_unknown)
 
 
 def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) -> HookEvent:

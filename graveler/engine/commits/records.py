@@ -11,6 +11,7 @@ Used by every verb of the engine.
 
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import Code, Contended, Gone, NotFound, OutcomeUnknown
@@ -56,18 +57,29 @@ def swap(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -
     return None
 
 
-def given_up(
-    repo: OpenRepository, branch: BranchId, last: bytes, action: str
-) -> Contended | OutcomeUnknown:
-    """The error of a verb whose tries are over.  `last`: the version of the record that its last
-    swap named.
+class Sent(Enum):
+    """What is known about a swap that was sent."""
 
-    `Contended`: another client has replaced that record, so no swap of the verb can land any more.
-    `OutcomeUnknown`: the record still stands, so the swap got no answer and may land later.
-    1 KV request.
+    LANDED = "landed"
+    REFUSED = "did not land and never will"
+    UNKNOWN = "got no answer: it may have landed, or may land later"
+
+
+def send(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -> Sent:
+    """As `swap`, for verbs that cannot find in the history whether a swap landed.  1 KV request."""
+    with suppress(OutcomeUnknown):
+        is_refused = isinstance(attempt(repo, branch, seen, new), Declined)
+        return Sent.REFUSED if is_refused else Sent.LANDED
+    return Sent.UNKNOWN
+
+
+def given_up(branch: BranchId, action: str, *, is_unknown: bool) -> Contended | OutcomeUnknown:
+    """The error of a verb whose tries are over.  Pure.
+
+    `Contended`: it is certain that no swap of the verb landed or will land.  `is_unknown`: a swap
+    got no answer, and what the verb read after it does not tell: `OutcomeUnknown`.
     """
-    record = branches.find(repo.kv, repo.record, branch)
-    if record is not ABSENT and record.version == last:
+    if is_unknown:
         return OutcomeUnknown(f"{action} not confirmed; outcome unknown: branch={branch}")
     return Contended(f"{action} kept losing; try again: branch={branch}")
 

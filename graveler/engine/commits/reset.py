@@ -21,13 +21,14 @@ from graveler.committed import reader
 from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.records import (
+    Sent,
     check_kept,
     commit_of,
     fresh,
     given_up,
     new_token,
     resolved,
-    swap,
+    send,
 )
 from graveler.engine.ports import (
     Deadline,
@@ -70,7 +71,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     check_writable(repo.record, force)
     protection.check_staging(repo, name)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
-    seen = fresh(repo, name)
+    seen, is_unknown = fresh(repo, name), False
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             record = seen.branch
@@ -84,14 +85,15 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
                 sealed=(),
                 changed_ns=repo.clock.now_ns(),
             )
-            last = seen.version
-            if swap(repo, name, seen, new) is not None:
+            sent = send(repo, name, seen, new)
+            if sent is Sent.LANDED:
                 return
+            is_unknown = is_unknown or sent is Sent.UNKNOWN
             unconfirmed.mark_unconfirmed()
             seen = fresh(repo, name)
             if token in seen.branch.tokens_newest_first:
                 return
-        raise given_up(repo, name, last, "reset")
+        raise given_up(name, "reset", is_unknown=is_unknown)
 
 
 def reset_path(repo: OpenRepository, branch: str, path: str, *, force: bool = False) -> None:
@@ -121,7 +123,7 @@ def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool 
 def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: bool) -> None:
     check_writable(repo.record, force)
     protection.check_staging(repo, branch)
-    deadline = operation_deadline(repo)
+    deadline, is_unknown = operation_deadline(repo), False
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
@@ -147,13 +149,14 @@ def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: boo
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=repo.clock.now_ns(),
             )
-            last = seen.version
-            if swap(repo, branch, seen, new) is not None:
+            sent = send(repo, branch, seen, new)
+            if sent is Sent.LANDED:
                 return
+            is_unknown = is_unknown or sent is Sent.UNKNOWN
             unconfirmed.mark_unconfirmed()
             if token in fresh(repo, branch).branch.tokens_newest_first:
                 return
-        raise given_up(repo, branch, last, "reset")
+        raise given_up(branch, "reset", is_unknown=is_unknown)
 
 
 def _staged(

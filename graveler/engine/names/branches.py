@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from graveler import limits
 from graveler.engine import protection
-from graveler.engine.commits.records import check_kept, fresh, given_up, new_token, resolved, swap
+from graveler.engine.commits.records import (
+    Sent,
+    check_kept,
+    fresh,
+    given_up,
+    new_token,
+    resolved,
+    send,
+)
 from graveler.engine.hooks import (
     CREATE_BRANCH,
     DELETE_BRANCH,
@@ -156,7 +164,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             branch=branch,
         )
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
-    tried, last = False, b""
+    tried, last, is_unknown = False, b"", False
     gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
     with UnconfirmedWrite("branch deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
@@ -180,13 +188,14 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
             _check_unprotected(repo, branch, is_pending=is_pending)
             tried, last = True, seen.version
-            done = swap(repo, branch, seen, gone)
+            sent = send(repo, branch, seen, gone)
             repo.cache.forget_branch(repo.record, branch)
-            if done is not None:
+            if sent is Sent.LANDED:
                 break
+            is_unknown = is_unknown or sent is Sent.UNKNOWN
             unconfirmed.mark_unconfirmed()
         else:
-            raise given_up(repo, branch, last, "branch deletion")
+            raise given_up(branch, "branch deletion", is_unknown=is_unknown)
     repo.hooks.landed(repo, pending)
     close_all(repo, branch)
 

@@ -358,6 +358,8 @@ def delete(repo: OpenRepository, *, force: bool = False) -> None:
                 return
             unconfirmed.mark_unconfirmed()
         now = repositories.find(repo.kv, repo.id)
+        if not _is_live(now, repo.record):
+            return  # the last swap landed after all
         if now is not ABSENT and now.version == last:  # the last swap may land later
             raise OutcomeUnknown(f"repository deletion not confirmed: repository={repo.id}")
     raise Contended(f"repository deletion kept losing; try again: repository={repo.id}")
