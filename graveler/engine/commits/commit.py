@@ -23,8 +23,8 @@ To *fold in* a token is to include its rows in a commit.  The *base* is the head
 built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
-  folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces its own first
-  parent as head.
+  folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
+  its own first parent as head.
 - A failed swap means *unknown*.  The committer then reads the record and its history to decide.
 - The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
   orphaned ranges and metaranges.  Commit records are never deleted.

@@ -57,7 +57,7 @@ def swap(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -
     return None
 
 
-class Sent(Enum):
+class SwapOutcome(Enum):
     """What is known about a swap that was sent."""
 
     LANDED = "landed"
@@ -65,12 +65,12 @@ class Sent(Enum):
     UNKNOWN = "got no answer: it may have landed, or may land later"
 
 
-def send(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -> Sent:
+def send(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -> SwapOutcome:
     """As `swap`, for verbs that cannot find in the history whether a swap landed.  1 KV request."""
     with suppress(OutcomeUnknown):
         is_refused = isinstance(attempt(repo, branch, seen, new), Declined)
-        return Sent.REFUSED if is_refused else Sent.LANDED
-    return Sent.UNKNOWN
+        return SwapOutcome.REFUSED if is_refused else SwapOutcome.LANDED
+    return SwapOutcome.UNKNOWN
 
 
 def given_up(branch: BranchId, action: str, *, is_unknown: bool) -> Contended | OutcomeUnknown:

@@ -21,7 +21,7 @@ from graveler.committed import reader
 from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.records import (
-    Sent,
+    SwapOutcome,
     check_kept,
     commit_of,
     fresh,
@@ -86,9 +86,9 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
                 changed_ns=repo.clock.now_ns(),
             )
             sent = send(repo, name, seen, new)
-            if sent is Sent.LANDED:
+            if sent is SwapOutcome.LANDED:
                 return
-            is_unknown = is_unknown or sent is Sent.UNKNOWN
+            is_unknown = is_unknown or sent is SwapOutcome.UNKNOWN
             unconfirmed.mark_unconfirmed()
             seen = fresh(repo, name)
             if token in seen.branch.tokens_newest_first:
@@ -150,9 +150,9 @@ def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: boo
                 changed_ns=repo.clock.now_ns(),
             )
             sent = send(repo, branch, seen, new)
-            if sent is Sent.LANDED:
+            if sent is SwapOutcome.LANDED:
                 return
-            is_unknown = is_unknown or sent is Sent.UNKNOWN
+            is_unknown = is_unknown or sent is SwapOutcome.UNKNOWN
             unconfirmed.mark_unconfirmed()
             if token in fresh(repo, branch).branch.tokens_newest_first:
                 return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from graveler import limits
 from graveler.engine import protection
 from graveler.engine.commits.records import (
-    Sent,
+    SwapOutcome,
     check_kept,
     fresh,
     given_up,
@@ -190,9 +190,9 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             tried, last = True, seen.version
             sent = send(repo, branch, seen, gone)
             repo.cache.forget_branch(repo.record, branch)
-            if sent is Sent.LANDED:
+            if sent is SwapOutcome.LANDED:
                 break
-            is_unknown = is_unknown or sent is Sent.UNKNOWN
+            is_unknown = is_unknown or sent is SwapOutcome.UNKNOWN
             unconfirmed.mark_unconfirmed()
         else:
             raise given_up(branch, "branch deletion", is_unknown=is_unknown)

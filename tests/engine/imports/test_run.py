@@ -64,7 +64,7 @@ def test_a_job_that_cannot_be_noted_is_not_started(lake: Lake) -> None:
 def test_a_job_that_cannot_be_cancelled_goes_on(lake: Lake) -> None:
     job = submitted(lake)
     with pytest.raises(Unavailable):
-        importing.cancel(open_repository(faulty(lake, never_swaps).ports, lake.repo), job)
+        importing.cancel(open_repository(faulty(lake, never_swaps).ports, lake.repo), "main", job)
     run(lake, job)
     assert state(lake, job) is JobState.DONE and set(lake.tree()) == {"in/a", "in/b/c"}
 
@@ -76,7 +76,7 @@ def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
     def plan(_: int, verb: str) -> Fault:
         return next(first, Fault.NONE) if verb == "set_if" else Fault.NONE
 
-    importing.cancel(open_repository(faulty(lake, plan).ports, lake.repo), job)
+    importing.cancel(open_repository(faulty(lake, plan).ports, lake.repo), "main", job)
     run(lake, job)
     assert state(lake, job) is JobState.CANCELLED and lake.tree() == {}
 
