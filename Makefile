@@ -92,7 +92,7 @@ run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types units
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint quick
 
 test: styled $(SPARKS) $(TOOLED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
 	@sh scripts/checks.sh $(BIN) $(JOBS) all

@@ -24,6 +24,22 @@ tests() {
         "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
 }
 
+# The unit tests: no drivers and no processes, for a run after every edit.
+units() {
+    folders=$("$bin/python" -m tests.units) && [ -n "$folders" ] || {
+        echo "python -m tests.units names no folder; its message is above" >&2
+        exit 1
+    }
+    check "units (pytest, $jobs processes)" \
+        "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
+        "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
+        $folders
+}
+
+types() {
+    "$bin/mypy" --strict graveler simulator
+}
+
 site() {
     check "site (sphinx, strict)" "the messages above name file and line" \
         .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
@@ -76,20 +92,22 @@ for group in "$@"; do
         ;;
     types)
         check "types (mypy --strict)" "the messages above name file and line" \
-            "$bin/mypy" --strict graveler simulator
+            types
         ;;
     site)
         site
         ;;
-    units) # no drivers and no processes: for a run after every edit
-        folders=$("$bin/python" -m tests.units) && [ -n "$folders" ] || {
-            echo "python -m tests.units names no folder; its message is above" >&2
-            exit 1
-        }
-        check "units (pytest, $jobs processes)" \
-            "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-            "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
-            $folders
+    units)
+        units
+        ;;
+    quick) # mypy uses one core at a time, so the units run beside it
+        output=$(mktemp)
+        trap 'rm -f "$output"' EXIT
+        types >"$output" 2>&1 &
+        typed=$!
+        units
+        check "types (mypy --strict)" "the messages above name file and line" \
+            wait_for "$typed" "$output"
         ;;
     tests)
         tests
