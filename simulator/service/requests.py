@@ -197,9 +197,10 @@ class Requests:
             for name, each in schema.get("properties", {}).items()
             if self._random.random() < (0.98 if name in required else 0.4)
         }
-        if "additionalProperties" in schema:
+        others = schema.get("additionalProperties")
+        if isinstance(others, Mapping):  # False: no others are allowed
             for _ in range(self._random.randrange(3)):
-                found[self._text("key")] = self._value(schema["additionalProperties"], "value")
+                found[self._text("key")] = self._value(others, "value")
         return found
 
     def _text(self, name: str) -> str:
