@@ -33,7 +33,7 @@ def patches(module: Module) -> Iterator[int]:
 
 def _replaced(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Owner and name of what a call of `setattr`, or an assignment, replaces."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "setattr":
+    if isinstance(node, ast.Call) and _name(node.func) == "setattr":
         texts = [each.value if isinstance(each, ast.Constant) else "" for each in node.args]
         if texts and texts[0]:
             owner, _, name = str(texts[0]).rpartition(".")
@@ -44,6 +44,13 @@ def _replaced(node: ast.AST) -> Iterator[tuple[str, str]]:
         for target in node.targets:
             if isinstance(target, ast.Attribute):
                 yield ast.unparse(target.value), target.attr
+
+
+def _name(function: ast.expr) -> str:
+    """The last name of what is called."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def test_no_test_patches_a_limit_or_a_constant() -> None:
