@@ -87,11 +87,11 @@ def test_eight_sandboxes_that_are_killed_lose_nothing_and_fail_no_commit(
                 chance.choice(running).kill()
                 killed_at = landed
 
-        told = run(writers, 20.0, 40, disturb)
+        told = run(writers, 10.0, 24, disturb)
         print(dict(told))
         assert lost(writers, lake, running[0]) == []
     assert {what for what in told if "failed" in what} == set()
-    assert told["commit done"] >= 40 and told["upload done"] >= 40
+    assert told["commit done"] >= 24 and told["upload done"] >= 24
     assert told["commit unknown"] + told["upload unknown"] + told["delete unknown"] > 0
 
 
@@ -112,7 +112,7 @@ def test_behind_a_network_that_fails_nothing_acknowledged_is_lost(
         def disturb() -> None:
             disturbed(proxy, chance)
 
-        told = run(writers, 12.0, 10, disturb)
+        told = run(writers, 8.0, 10, disturb)
         proxy.calm()
         proxy.deliver()
         print(dict(told), len(proxy.operations))

@@ -12,7 +12,7 @@ from tests.cli.load import Committed, Load, Path, found_at, started
 from tests.cli.service import Service, repository, run, serving
 from tests.waiting import PATIENCE_SECONDS, until
 
-KILLS = 5
+KILLS = 3
 WRITERS, COMMITTERS, PATHS = 4, 2, 24
 
 

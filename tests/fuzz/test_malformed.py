@@ -38,9 +38,9 @@ def generator() -> random.Random:
 @pytest.mark.parametrize(
     ("fuzz", "count"),
     [
-        (damage.fuzz_tables, 50_000),
+        (damage.fuzz_tables, 25_000),
         (damage.fuzz_blocks, 30_000),
-        (damage.fuzz_records, 100_000),
+        (damage.fuzz_records, 50_000),
         (damage.fuzz_framing, 40_000),
         (damage.fuzz_refs, 20_000),
     ],

@@ -10,7 +10,7 @@ from simulator.service.fuzz import Fuzzer
 from simulator.service.requests import Request, Requests
 from tests.api.serving import Served, served
 
-COUNT = 8_000
+COUNT = 4_000
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The first 1,000 commits of the history again, over HTTP."""
+"""The first 500 commits of the history again, over HTTP."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("history over HTTP")
 
-COUNT = 1_000
+COUNT = 500
 
 
 @pytest.fixture(scope="module")

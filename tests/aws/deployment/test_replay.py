@@ -1,5 +1,5 @@
-"""The first 400 commits of the recorded history replay through the deployed stack: nine branches
-are opened, five merged, three of them with conflicts.  A served store replays more of them."""
+"""The first 345 commits of the recorded history replay through the deployed stack: eight branches
+are opened, four merged, two of them with conflicts.  A served store replays more of them."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-COUNT = 400
+COUNT = 345
 
 
 @pytest.fixture(scope="module")
