@@ -384,10 +384,10 @@ MUTANTS = (
             Edit(
                 BRANCHING,
                 "delete_branch",
-                "__done__ = swap(...)",
+                "__sent__ = send(...)",
                 """
                 repo.kv.delete(branches.space(repo.record), [branches.branch_key(branch)])
-                __done__ = seen
+                __sent__ = SwapOutcome.LANDED
                 """,
             ),
         ),
