@@ -12,11 +12,11 @@ audit/ and api/.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.limits import SECOND_NS
@@ -36,8 +36,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"  # it may have changed something, or be going on
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line.
 
     - `time`: of the answer, RFC 3339 in UTC with six decimals, so that texts sort as times do.
@@ -102,23 +101,30 @@ def _span(since_ns: int, until_ns: int) -> tuple[str, str]:
 def moment(time_ns: int) -> str:
     """A time as lines have it."""
     seconds, rest = divmod(time_ns, SECOND_NS)
-    whole = datetime.fromtimestamp(seconds, UTC)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}.{rest // 1_000:06}Z"
+    return f"{_second(seconds)}.{rest // 1_000:06}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def parts(line: Line) -> Iterator[Line]:
     """The line, or several if it has more resources than a line may have."""
     most = limits.audit_line_resources_max
-    yield replace(line, resources=line.resources[:most])
+    if len(line.resources) <= most:
+        yield line
+        return
+    yield line._replace(resources=line.resources[:most])
     for start in range(most, len(line.resources), most):
-        yield replace(line, resources=line.resources[start : start + most], unrecorded=0)
+        yield line._replace(resources=line.resources[start : start + most], unrecorded=0)
 
 
 def mapping(line: Line) -> dict[str, Any]:
     """The line as the object that the log has.  Empty fields are left out."""
-    values = {_MARK: VERSION, **{name: getattr(line, name) for name in _NAMES}}
-    values["outcome"] = str(line.outcome)
-    return {name: value for name, value in values.items() if value not in ("", (), 0)}
+    values: dict[str, Any] = {_MARK: VERSION}
+    values |= {name: value for name, value in zip(_NAMES, line, strict=True) if value}
+    return values
 
 
 def encode(line: Line) -> bytes:
@@ -149,5 +155,5 @@ def read(document: Any) -> Line | Literal[Absent.ABSENT]:
         return ABSENT
 
 
-_NAMES: Final = tuple(each.name for each in fields(Line))
+_NAMES: Final = Line._fields
 _EMPTY: Final = dict.fromkeys(("time", "request_id", "user", "uid", "address", "operation"), "")
