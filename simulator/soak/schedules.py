@@ -9,6 +9,7 @@ from random import Random
 from zlib import crc32
 
 from simulator import damage
+from simulator.access import check_access
 from simulator.families import FAMILIES, PROFILES
 from simulator.gc import programs as collecting
 from simulator.gc.stage import CollectStage, build_collect_stage
@@ -20,6 +21,8 @@ from simulator.soak.records import Failure, Report, Reports
 from simulator.stage import Stage, build_stage
 
 COLLECT = "collect"  # the family of garbage collection
+ACCESS = "access"  # the family of access control
+_OWN = (COLLECT, ACCESS)  # families with a world of their own
 _BATCH = 100
 _FUZZES: dict[str, damage.Fuzz] = {
     "tables": damage.fuzz_tables,
@@ -38,6 +41,9 @@ def play(
     if family == COLLECT:
         run = collecting.check_collect_seed(stages[1], profile, seed)
         return run.wrong, run.world
+    if family == ACCESS:
+        used = check_access(profile, seed)
+        return used.wrong, used.world
     verdict = check_seed(stages[0], family, profile, seed)
     return verdict.wrong, verdict.run.world
 
@@ -48,6 +54,7 @@ def schedules(reports: Reports, ended: Event) -> None:
     stages = build_stage(), build_collect_stage()
     cells = [(family, profile) for family in FAMILIES for profile in PROFILES]
     cells += [(COLLECT, profile) for profile in collecting.PROFILES]
+    cells += [(ACCESS, profile) for profile in PROFILES]
     with rarely_collected():
         while not ended.is_set():
             _some(reports, stages, chance.choice(cells), chance.randrange(1 << 40))
@@ -74,7 +81,7 @@ def _some(
             wrong = [f"{type(error).__name__}: {error}"]
         if wrong:
             line = f"{family} {profile} {seed}"
-            kind = "fuzz" if family == COLLECT else "simulation"
+            kind = "fuzz" if family in _OWN else "simulation"
             report.failures.append(Failure(kind, line, str(wrong[:3])))
     reports.put(report)
 

@@ -174,6 +174,35 @@ ACCESS_MUTANTS = (
         ),
     ),
     AccessMutant(
+        "V4e",
+        "a deletion of a group takes its rows before its links",
+        "crash",
+        (
+            Edit(
+                LINKS,
+                "delete_group",
+                "entities.update(...)",
+                """
+                _remove_rows(keeper, rows)
+                __old__
+                """,
+            ),
+        ),
+    ),
+    AccessMutant(
+        "V4f",
+        "pruning takes whatever row there is",
+        "delay",
+        (
+            Edit(
+                LINKS,
+                "_prune",
+                "keeper.kv.delete(__partition__, __keys__, __versions__)",
+                "keeper.kv.delete(__partition__, __keys__)",
+            ),
+        ),
+    ),
+    AccessMutant(
         "V5a",
         "an attachment survives its user",
         "clean",

@@ -21,7 +21,7 @@ from tests.simulation.failing import Killed, Kind, Port, Turn
 from tests.simulation.witnesses import seeds
 
 PROFILES = ("clean", "crash", "amb", "delay", "all")
-SEEDS_PER_PROFILE = 200
+SEEDS_PER_PROFILE = 100
 SEEDS_MAX = 10_000
 CALLS_MAX = 40
 KILLS = (Kind.KILLED, Kind.KILLED_AFTER)
