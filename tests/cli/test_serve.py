@@ -219,3 +219,19 @@ def test_commits_of_more_rows_than_it_is_told_are_left_to_spark(tmp_path: Path) 
 def _only_line(text: str) -> str:
     assert text.count("\n") == 1, text
     return text
+
+
+def test_the_audit_trail_outlasts_the_service(tmp_path: Path) -> None:
+    """What was changed right before a stop is on record after it; and only the owner may look."""
+    with serving(tmp_path / "store") as service, service.client() as client:
+        branch = repository(client)
+        put = client.post(f"{branch}/objects", params={"path": "a"}, content=b"one")
+        assert put.status_code == 201
+        assert service.end(signal.SIGTERM)[0] == 0
+    (file,) = (tmp_path / "store" / "audit").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+    assert SECRET not in file.read_text() and put.headers["x-request-id"] in file.read_text()
+    with serving(tmp_path / "store") as service, service.client() as client:
+        found = client.get("/audit", params={"operation": "uploadObject"}).json()["results"]
+        assert [each["request_id"] for each in found] == [put.headers["x-request-id"]]
+        assert found[0]["resources"] == ["arn:lakefs:fs:::repository/lake/object/a"]

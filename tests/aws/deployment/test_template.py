@@ -328,6 +328,25 @@ def test_only_the_worker_deletes_objects_and_nobody_scans(resources: dict[str, A
     assert not [action for action in every if "*" in action]
 
 
+def test_only_the_api_reads_a_log_and_only_its_own(resources: dict[str, Any]) -> None:
+    reading = [
+        (name, statement)
+        for name, each in granting(resources).items()
+        for statement in statements(each)
+        if any(text.startswith("logs:Filter") for text in _listed(statement["Action"]))
+    ]
+    ((name, statement),) = reading
+    log = resources["ApiLog"]["Properties"]["LogGroupName"]["!Sub"]
+    assert (name, statement["Action"]) == ("ApiRole", "logs:FilterLogEvents")
+    assert statement["Resource"]["!Sub"].endswith(f":log-group:{log}:*")
+    variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
+    assert variables["GRAVELER_AUDIT_LOG"]["!If"] == ["UseEfs", "", {"!Sub": log}]
+
+
+def _listed(actions: Any) -> list[str]:
+    return [actions] if isinstance(actions, str) else list(actions)
+
+
 def test_no_grant_is_for_everything(resources: dict[str, Any]) -> None:
     wide = {
         (name, action)
