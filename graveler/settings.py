@@ -14,6 +14,11 @@
                                 between; empty: none
     GRAVELER_LOGIN_HOSTS        names by which clients reach the service, with commas between; the
                                 host of the public URL is one without being named
+    GRAVELER_OIDC_ISSUER, GRAVELER_OIDC_AUDIENCE
+                                whose bearer tokens are accepted, and for whom they must be issued
+    GRAVELER_OIDC_KEYS          the keys of the issuer: a URL, the path of a file, or JSON
+    GRAVELER_OIDC_USER_CLAIM    the claim that names users; by default preferred_username
+    GRAVELER_OIDC_GROUPS_CLAIM  the claim that names groups; empty: tokens change no groups
 
 On AWS the template sets, for each function:
 
@@ -42,15 +47,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Literal
 from urllib.parse import urlsplit
 
 from graveler import limits
 from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent
 
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(?::(?:[0-9]{1,5}|\*))?", re.ASCII)
 _ACCOUNT = re.compile(r"[0-9]{12}", re.ASCII)
+_ISSUER = re.compile(r"https?://[!-~]{1,190}", re.ASCII)
 _HOOKS_SECRET_LENGTH_MIN = 32
 _HOOKS_PREFIX = "LAKEFSACTION_"
 _DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
@@ -157,6 +165,17 @@ def with_hooks_secret(variables: Mapping[str, str], text: str) -> Mapping[str, s
 
 
 @dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """An identity provider.  `keys`: a URL, the path of a file, or JSON."""
+
+    issuer: str
+    audience: str
+    keys: str
+    user_claim: str
+    groups_claim: str
+
+
+@dataclass(frozen=True, slots=True)
 class IdentitySettings:
     """What proves an identity beside an access key.
 
@@ -166,11 +185,12 @@ class IdentitySettings:
 
     hosts: tuple[str, ...] = ()
     aws_accounts: tuple[str, ...] = ()
+    oidc: OidcSettings | Literal[Absent.ABSENT] = ABSENT
 
     @property
     def given(self) -> bool:
         """Whether anything is on."""
-        return bool(self.aws_accounts)
+        return bool(self.aws_accounts) or self.oidc is not ABSENT
 
 
 NO_IDENTITY_SETTINGS = IdentitySettings()
@@ -180,9 +200,9 @@ def identity_settings(variables: Mapping[str, str], public_host: str = "") -> Id
     """The settings of external identities in `variables`.
 
     Raises `Invalid` for what is no account, and for accounts without a name of the service."""
-    accounts = _names(variables.get("GRAVELER_AWS_LOGIN_ACCOUNTS", ""))
+    accounts, oidc = _names(variables.get("GRAVELER_AWS_LOGIN_ACCOUNTS", "")), _oidc(variables)
     if not accounts:
-        return IdentitySettings()
+        return IdentitySettings(oidc=oidc)
     for account in accounts:
         if not _ACCOUNT.fullmatch(account):
             raise Invalid(f"account of AWS must be 12 digits: {account!r:.100}")
@@ -193,7 +213,26 @@ def identity_settings(variables: Mapping[str, str], public_host: str = "") -> Id
             "GRAVELER_AWS_LOGIN_ACCOUNTS needs a public URL or GRAVELER_LOGIN_HOSTS: callers sign "
             "the name of the service"
         )
-    return IdentitySettings(hosts, accounts)
+    return IdentitySettings(hosts, accounts, oidc)
+
+
+def _oidc(variables: Mapping[str, str]) -> OidcSettings | Literal[Absent.ABSENT]:
+    issuer, audience, keys = (
+        variables.get(f"GRAVELER_OIDC_{name}", "") for name in ("ISSUER", "AUDIENCE", "KEYS")
+    )
+    if not (issuer or audience or keys):
+        return ABSENT
+    if not (issuer and audience and keys):
+        raise Invalid("set GRAVELER_OIDC_ISSUER, GRAVELER_OIDC_AUDIENCE and GRAVELER_OIDC_KEYS")
+    if not _ISSUER.fullmatch(issuer):
+        raise Invalid(f"issuer of OIDC must be a URL of at most 200 characters: {issuer!r:.300}")
+    return OidcSettings(
+        issuer,
+        audience,
+        keys,
+        variables.get("GRAVELER_OIDC_USER_CLAIM", "") or "preferred_username",
+        variables.get("GRAVELER_OIDC_GROUPS_CLAIM", ""),
+    )
 
 
 def endpoint_url() -> str:

@@ -3,19 +3,49 @@
 Used by the commands and the functions.
 """
 
+from pathlib import Path
+from urllib.parse import urlsplit
+
 from graveler.auth.identities import Identities
+from graveler.auth.jwks import FetchedKeys, GivenKeys
+from graveler.auth.oidc import Keys, OidcIssuer
 from graveler.auth.sts import HOSTS, AwsLogin
 from graveler.clock import Clock
+from graveler.errors import Invalid
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.records import ABSENT
-from graveler.settings import IdentitySettings
+from graveler.settings import IdentitySettings, OidcSettings
 
 
 def open_identities(settings: IdentitySettings, clock: Clock) -> Identities:
-    """The identities of a deployment.  Nothing is requested yet."""
-    return Identities(_aws(settings, clock) if settings.aws_accounts else ABSENT)
+    """The identities of a deployment.  Nothing is requested yet.  Raises `Invalid` for keys that
+    are no key set."""
+    return Identities(
+        _aws(settings, clock) if settings.aws_accounts else ABSENT,
+        ABSENT if settings.oidc is ABSENT else _oidc(settings.oidc, clock),
+    )
 
 
 def _aws(settings: IdentitySettings, clock: Clock) -> AwsLogin:
     sender = WebSender(EgressRules(tuple(HOSTS)), clock)
     return AwsLogin(sender, frozenset(settings.hosts), frozenset(settings.aws_accounts))
+
+
+def _oidc(settings: OidcSettings, clock: Clock) -> OidcIssuer:
+    keys = _keys(settings.keys, clock)
+    return OidcIssuer(
+        settings.issuer, settings.audience, keys, settings.user_claim, settings.groups_claim
+    )
+
+
+def _keys(text: str, clock: Clock) -> Keys:
+    if text.startswith("https://"):
+        parts = urlsplit(text)
+        host = f"{parts.hostname}:{parts.port or 443}"
+        return FetchedKeys(text, WebSender(EgressRules((host,)), clock), clock)
+    if text.lstrip().startswith("{"):
+        return GivenKeys(text.encode())
+    try:
+        return GivenKeys(Path(text).read_bytes())
+    except OSError as error:
+        raise Invalid(f"keys of OIDC are no https URL and no file: {text!r:.200}") from error

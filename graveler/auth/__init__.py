@@ -5,6 +5,8 @@ accounts       the administrator's record
 sessions       login sessions: begin, read, end
 tokens         their signed tokens
 principals     identities of other systems that stand for users
+oidc, jwks     bearer tokens of an identity provider; subjects: their users
+sts, logins    logins with an IAM identity; signatures: those that were used
 revocations    sessions that were ended early
 attempts       limits on failed attempts
 secrets        keys derived from the store's secret

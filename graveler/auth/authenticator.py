@@ -22,8 +22,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from graveler import limits
 from graveler.auth import accounts, arns, credentials, policies, secrets
 from graveler.auth.access import Access, View
 from graveler.auth.accounts import Account
@@ -47,9 +48,11 @@ from graveler.errors import (
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
+if TYPE_CHECKING:
+    from graveler.auth.oidc import OidcIssuer
+
 _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 4_096
-_HEADER_LENGTH_MAX = 4_096
 _SETUP_TOKEN_LENGTH = 32
 _FOREVER = float("inf")  # a key is valid until the record of its user changes
 
@@ -157,7 +160,7 @@ class Authenticator:
         accepted before and the view of its user is fresh; otherwise those of the view (access.py),
         and for a new header at most 2.
         """
-        if len(authorization) > _HEADER_LENGTH_MAX:
+        if len(authorization) > limits.bearer_length_bytes_max:
             raise Unauthenticated("error authenticating request")
         credential = authorization or cookie.encode("latin-1", "replace")
         digest = hashlib.sha256(b"h" if authorization else b"c")
@@ -230,7 +233,10 @@ class Authenticator:
             return self._read_token(cookie, address())
         scheme, _, rest = authorization.decode("latin-1").partition(" ")
         if scheme.lower() == "bearer":
-            return self._read_token(rest.strip(), address())
+            token, oidc = rest.strip(), self.identities.oidc
+            if oidc is not ABSENT and oidc.takes(token):
+                return _of_provider(self, oidc, token, address())
+            return self._read_token(token, address())
         if scheme.lower() == "basic":
             return self._compare(*_basic(rest.strip()), address())
         raise Unauthenticated("error authenticating request")
@@ -297,6 +303,23 @@ class Authenticator:
         accepted = _Acceptance(session.user, session.epoch, expires)
         self._newest_holder(accepted)
         return accepted
+
+
+def _of_provider(auth: Authenticator, oidc: "OidcIssuer", token: str, address: str) -> _Acceptance:
+    """The user of a bearer token of the identity provider; forged tokens count by address."""
+    from graveler.auth import subjects  # few deployments need it
+
+    try:
+        verified = oidc.verified(token)
+    except Unauthenticated:
+        auth.attempts.check_token(address)
+        auth.attempts.forged(address)
+        raise
+    claims = oidc.claims(verified, auth.sessions.now())
+    assignment, changed = subjects.user_of(auth.keeper, claims)
+    if changed:
+        auth.access.forget()
+    return _Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
 
 
 def _wrong_setup_token(attempts: Attempts, address: str) -> Refused:

@@ -1,7 +1,7 @@
 """The records of users, groups and policies: how they are stored, found, created and replaced.
 
     auth/users      <id> -> Pairs: uid, created_ns, email, friendly_name, groups, policies, keys,
-                            key_names, principals
+                            key_names, principals, groups_at
     auth/groups     <id> -> Pairs: uid, created_ns, description, policies
     auth/policies   <id> -> Pairs: uid, created_ns, statement
 
@@ -76,6 +76,7 @@ class User:
     keys: tuple[Key, ...] = ()
     settled: str = ""
     principals: tuple[Principal, ...] = ()
+    groups_at: int = 0  # when the token was issued that the groups come from; 0: from none
     rest: Mapping[str, str] = field(default_factory=dict)
 
     def admits(self, epoch: str) -> bool:
@@ -299,6 +300,7 @@ def _user_bytes(user: User) -> bytes:
         "policies": _many(user.policies),
         "keys": _many(key[:3] for key in user.keys),
         "principals": _many(user.principals),
+        "groups_at": str(user.groups_at),
         SETTLED: user.settled,
     }
     names = {key.id: key.name for key in user.keys if key.name}
@@ -327,6 +329,7 @@ def _user(id: str, stored: Mapping[str, str]) -> User:
         keys,
         pairs.pop(SETTLED),
         principals,
+        int(pairs.pop("groups_at", "0")),
         pairs,
     )
 

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Final, Literal
 from graveler.records import ABSENT, Absent
 
 if TYPE_CHECKING:
+    from graveler.auth.oidc import OidcIssuer
     from graveler.auth.sts import AwsLogin
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """`aws`: logins of callers with an IAM identity."""
+    """`aws`: logins of callers with an IAM identity.  `oidc`: whose bearer tokens are accepted."""
 
     aws: "AwsLogin | Literal[Absent.ABSENT]" = ABSENT
+    oidc: "OidcIssuer | Literal[Absent.ABSENT]" = ABSENT
 
 
 NO_IDENTITIES: Final = Identities()

@@ -22,7 +22,7 @@ from graveler import limits
 from graveler.auth import credentials, entities, principals
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Table, User
 from graveler.auth.keeper import Keeper, begun
-from graveler.kv.store import Place, Row, Store
+from graveler.kv.store import Place, Row, Store, Write
 from graveler.records import ABSENT
 
 _VALUE: Final = b"\x01"
@@ -130,6 +130,39 @@ def _members(
             if user is not ABSENT and link in user.groups:
                 yield user
         size = limits.page_count_max
+
+
+def set_groups(keeper: Keeper, user: User, groups: list[Group], at: int) -> bool:
+    """Make a user a member of these groups alone, unless its groups are from `at` or later; `user`
+    is the record as it was read.  Whether they were set.
+
+    Raises `NotFound`, `OutcomeUnknown`.  2 requests; 2 more if groups are added, and one for the
+    rows of those that go, and one for each of them.
+    """
+    memberships = tuple(sorted(Link(group.id, group.uid) for group in groups))
+    fresh = [link for link in memberships if link not in user.groups]
+    places = [(f"{MEMBER.partitions}/{link.uid}".encode(), user.id.encode()) for link in fresh]
+    gone = replace(user, groups=tuple(link for link in user.groups if link not in memberships))
+    rows = _index_rows(keeper, gone, MEMBER)
+    changed = False
+
+    def change(record: User) -> User:
+        nonlocal changed
+        changed = record.uid == user.uid and record.groups_at < at
+        return replace(record, groups=memberships, groups_at=at) if changed else record
+
+    _write_rows(keeper, places)
+    entities.update(keeper, USERS, user.id, change)
+    if changed:
+        with begun("change of groups"):
+            _write_rows(keeper, places)
+            _remove_rows(keeper, rows)
+    return changed
+
+
+def _write_rows(keeper: Keeper, places: list[Place]) -> None:
+    if places:
+        keeper.kv.set_many([Write(*place, _VALUE, keeper.ids.stamp()) for place in places])
 
 
 # ---- deletions -----------------------------------------------------------------------------------

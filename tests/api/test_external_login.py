@@ -1,8 +1,10 @@
-"""Logins with an IAM identity, by the unmodified client, against real servers."""
+"""Logins with an IAM identity, by the unmodified client, and tokens of an identity provider,
+against real servers."""
 
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +17,8 @@ from lakefs_sdk.exceptions import ApiException
 
 from graveler.api.identities import open_identities
 from graveler.auth.identities import Identities
+from graveler.auth.jwks import FetchedKeys
+from graveler.auth.oidc import OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.clock import SystemClock
 from graveler.errors import Invalid
@@ -35,6 +39,8 @@ from tests.auth.fake_sts import (
     identity_token,
     signed_token,
 )
+from tests.auth.provider import AUDIENCE, ISSUER, key_set, token
+from tests.hooks.web import answering
 from tests.hooks.web import served as web_served
 
 PATH = "/auth/external/principal/login"
@@ -147,3 +153,59 @@ def test_a_deployment_lets_in_accounts_of_aws_if_it_knows_its_name() -> None:
     for wrong in ("12345678901", "１23456789012", "x"):
         with pytest.raises(Invalid, match="12 digits"):
             identity_settings({"GRAVELER_AWS_LOGIN_ACCOUNTS": wrong}, "a")
+
+
+# ---- tokens of an identity provider --------------------------------------------------------------
+
+
+def test_a_token_of_a_provider_is_accepted_in_every_request(tmp_path: Path) -> None:
+    """Its keys come from a real server, by the driver of production."""
+    now = SystemClock().now_ns() // 10**9
+    times = {"iat": now, "exp": now + 600}
+
+    def react(connection: socket.socket, request: bytes) -> None:
+        answering(body=key_set())(connection, request)
+
+    with web_served(react) as web:
+        rules = EgressRules((f"127.0.0.1:{web.port}",), loopback=True)
+        keys = FetchedKeys(web.url, WebSender(rules, SystemClock()), SystemClock())
+        oidc = OidcIssuer(ISSUER, AUDIENCE, keys, groups_claim="groups")
+        with served(tmp_path / "store", identities=Identities(oidc=oidc)) as live:
+
+            def ask(text: str, target: str = "/user") -> Any:
+                return replace(live.client, authorization=f"Bearer {text}").send("GET", target)
+
+            known = token(**times, groups=["Viewers"], email="carl@example.com")
+            user = ask(known).json["user"]
+            assert (user["id"], user["email"]) == ("carl", "carl@example.com")
+            assert ask(known, "/repositories").status == 200
+            assert ask(token("e", **times, sub="s-2")).status == 403  # carl is another subject
+            plain = token("e", **times, sub="s-2", preferred_username="dora")
+            assert ask(plain).status == 200 and ask(plain, "/repositories").status == 403
+            for wrong in (token(), token(**times, aud="x"), token("unknown", **times), "a.b.c"):
+                assert ask(wrong).status == 401
+            assert len(web.requests) == 1
+            listed = live.client.send("GET", "/auth/users/carl/external/principals/ls").json
+            assert [each["id"] for each in listed["results"]] == [f"oidc:{ISSUER}#s-1"]
+            assert live.client.send("DELETE", "/auth/users/carl").status == 204
+            again = token(**times, jti="2")  # makes the user again, without a group
+            assert ask(again).status == 200 and ask(again, "/repositories").status == 403
+
+
+def test_a_deployment_names_an_issuer_with_its_keys(tmp_path: Path) -> None:
+    given = {"GRAVELER_OIDC_ISSUER": ISSUER, "GRAVELER_OIDC_AUDIENCE": AUDIENCE}
+    file = tmp_path / "keys.json"
+    file.write_bytes(key_set())
+    for keys in (str(file), key_set().decode(), "https://login.example.com/keys"):
+        settings = identity_settings({**given, "GRAVELER_OIDC_KEYS": keys})
+        opened = open_identities(settings, SystemClock())
+        assert settings.given and opened.aws is ABSENT and opened.oidc is not ABSENT
+        assert opened.oidc.user_claim == "preferred_username" and not opened.oidc.groups_claim
+    with pytest.raises(Invalid, match="set GRAVELER_OIDC_ISSUER"):
+        identity_settings(given)
+    with pytest.raises(Invalid, match="issuer of OIDC"):
+        identity_settings({**given, "GRAVELER_OIDC_KEYS": "{}", "GRAVELER_OIDC_ISSUER": "x"})
+    for keys in ("http://login.example.com/keys", str(tmp_path / "none"), "{}"):
+        settings = identity_settings({**given, "GRAVELER_OIDC_KEYS": keys})
+        with pytest.raises(Invalid, match="key"):
+            open_identities(settings, SystemClock())

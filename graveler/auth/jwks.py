@@ -1,0 +1,153 @@
+"""The public keys of an identity provider: a JSON Web Key Set, from a URL, or given.
+
+    RSA of 2,048 to 8,192 bits ──► RS256        EC on P-256 ──► ES256        others are ignored
+
+Each key verifies one algorithm only, so a token cannot choose how it is verified.  Keys from a URL
+are kept for an hour, and read again when a token names a key that is not known: at most once in 30
+seconds, whatever is asked.  If the URL does not answer, the keys that are known count for a day.
+
+Thread-safe.  For oidc.py.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.clock import Clock
+from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.kv.wait import WouldWait
+from graveler.records import ABSENT, Absent
+from graveler.web import Outgoing, Sender
+
+_RSA_BITS: Final = range(2_048, 8_193)
+_MEMBERS: Final = {"RSA": ("n", "e"), "EC": ("x", "y")}
+_ALGORITHMS: Final = {"RSA": "RS256", "EC": "ES256"}
+_ANSWER_SECONDS: Final = 5.0
+
+
+class VerifyingKey(NamedTuple):
+    """A public key, and the one algorithm that it verifies."""
+
+    algorithm: str
+    key: Any
+
+
+KeySet = Mapping[str, VerifyingKey]  # by the id of the key
+
+
+def parse(raw: bytes) -> KeySet:
+    """The usable keys of a set.  Raises `Invalid` for what is none."""
+    if len(raw) > limits.key_set_length_bytes_max:
+        raise Invalid("key set has too many bytes")
+    try:
+        document = json.loads(raw)
+        entries = document["keys"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Invalid("key set must be a JSON object with keys") from error
+    if not isinstance(entries, list) or len(entries) > limits.key_set_keys_count_max:
+        raise Invalid(f"key set must be a list of at most {limits.key_set_keys_count_max} keys")
+    keys: dict[str, VerifyingKey] = {}
+    for entry in entries:
+        key = _usable(entry) if isinstance(entry, dict) else ABSENT
+        if key is not ABSENT:
+            keys.setdefault(str(entry["kid"]), key)
+    return keys
+
+
+class GivenKeys:
+    """Keys that the deployment gave."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._keys = parse(raw)
+
+    def find(self, id: str) -> VerifyingKey | Literal[Absent.ABSENT]:
+        """The key with this id."""
+        return self._keys.get(id, ABSENT)
+
+
+class FetchedKeys:
+    """Keys at a URL."""
+
+    def __init__(self, url: str, sender: Sender, clock: Clock) -> None:
+        self._fetch: Callable[[], bytes] = lambda: _fetched(url, sender)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys: KeySet = {}
+        self._read_at = self._tried_at = float("-inf")
+
+    def find(self, id: str) -> VerifyingKey | Literal[Absent.ABSENT]:
+        """The key with this id.  Raises `WouldWait` on an event loop if the keys must be read;
+        `Unavailable` if no keys are known."""
+        age = self._clock.steady_seconds() - self._read_at
+        key = self._keys.get(id, ABSENT)
+        if key is ABSENT or age >= limits.key_set_seconds_max:
+            self._refresh()
+            key = self._keys.get(id, ABSENT)
+        if self._clock.steady_seconds() - self._read_at >= limits.key_set_stale_seconds_max:
+            raise Unavailable("keys of the identity provider are not known; try again")
+        return key
+
+    def _refresh(self) -> None:
+        if not self._is_due():
+            return
+        _leave_loop()
+        with self._lock:
+            if not self._is_due():  # another thread has tried meanwhile
+                return
+            self._tried_at = self._clock.steady_seconds()
+            try:
+                self._keys = parse(self._fetch())
+            except GravelerError:
+                return  # the keys that are known count on
+            self._read_at = self._clock.steady_seconds()
+
+    def _is_due(self) -> bool:
+        return self._clock.steady_seconds() - self._tried_at >= limits.key_set_retry_seconds
+
+
+def _fetched(url: str, sender: Sender) -> bytes:
+    reply = sender.send(Outgoing("GET", url, {"Accept": "application/json"}, b""), _ANSWER_SECONDS)
+    if reply.status != 200:
+        raise Unavailable(f"identity provider did not answer: status={reply.status}")
+    return reply.body
+
+
+def _leave_loop() -> None:
+    """Raises `WouldWait` on the thread of an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise WouldWait("keys: the request would wait on the event loop")
+
+
+def _usable(entry: Mapping[str, Any]) -> VerifyingKey | Literal[Absent.ABSENT]:
+    """The key of an entry, from its public members alone; `ABSENT` if no token may use it."""
+    from jwt import algorithms
+    from jwt.exceptions import PyJWTError
+
+    kind, id = entry.get("kty"), entry.get("kid")
+    if not isinstance(id, str) or not 0 < len(id) <= limits.name_length_max:
+        return ABSENT
+    if not isinstance(kind, str) or kind not in _ALGORITHMS or entry.get("use", "sig") != "sig":
+        return ABSENT
+    if entry.get("alg", _ALGORITHMS[kind]) != _ALGORITHMS[kind]:
+        return ABSENT
+    public = {"kty": kind, **{name: entry.get(name) for name in _MEMBERS[kind]}}
+    if not all(isinstance(value, str) for value in public.values()):
+        return ABSENT
+    try:
+        if kind == "EC":
+            if entry.get("crv") != "P-256":
+                return ABSENT
+            key: Any = algorithms.ECAlgorithm.from_jwk({**public, "crv": "P-256"})
+        else:
+            key = algorithms.RSAAlgorithm.from_jwk(public)
+    except (PyJWTError, ValueError, TypeError):
+        return ABSENT
+    if kind == "RSA" and key.key_size not in _RSA_BITS:
+        return ABSENT
+    return VerifyingKey(_ALGORITHMS[kind], key)
