@@ -12,7 +12,7 @@ import pytest
 from lakefs.exceptions import NotAuthorizedException, ServerException
 
 from tests.cli.service import serving
-from tests.docs import team
+from tests.docs import examples, team
 
 KEYS = ("MYKEY", "a-secret-of-at-least-32-characters")
 
@@ -60,7 +60,7 @@ def _ended(server: ThreadingHTTPServer) -> Iterator[None]:
 
 
 def test_the_commands_of_the_document_allow_what_its_blocks_use() -> None:
-    text = (team.examples.ROOT / team.DOCUMENT).read_text(encoding="utf-8")
+    text = (examples.ROOT / team.DOCUMENT).read_text(encoding="utf-8")
     assert text.count(f"export GRAVELER_HOOKS_SECRET={team.SIGNING_KEY}\n") == 2
     assert 'LOCAL=1 ARGS="HooksAllow=127.0.0.1:8001"\n' in text
     assert "--hooks-allow 127.0.0.1:8001 --hooks-allow-loopback\n" in text
