@@ -10,6 +10,7 @@
 Names that requests need (ids of commits, an upload address) are kept with the world.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -213,16 +214,29 @@ def _commit(door: Door, branch: str, message: str) -> Any:
 # ---- the picture ---------------------------------------------------------------------------------
 
 
-def picture(door: Door, also: tuple[str, ...] = ()) -> dict[str, Any]:
-    """All that GETs show, without ids and times; `also`: the status of these targets."""
+def picture(
+    door: Door,
+    also: tuple[str, ...] = (),
+    before: Mapping[str, Any] | None = None,
+    touched: Collection[str] = ("",),
+) -> dict[str, Any]:
+    """All that GETs show, without ids and times; `also`: the status of these targets.
+
+    Only what is `touched` is asked about, repositories and "auth", or all if "" is among them; the
+    rest is taken from the picture `before`."""
+    known = {} if before is None or "" in touched else before
     shown: dict[str, Any] = {target: door.send(Ask("GET", target)).status for target in also}
     shown["set up"] = door.get("/setup_lakefs")["state"]
     if shown["set up"] != "initialized":
         return shown
     shown["user"] = door.get("/user")["user"]["id"]
-    shown["access"] = _access(door)
+    is_known = "access" in known and "auth" not in touched
+    shown["access"] = known["access"] if is_known else _access(door)
     for repo in _results(door, "/repositories"):
-        shown[repo["id"]] = repo["storage_namespace"], repo["read_only"], _repository(door, repo)
+        name = repo["id"]
+        is_known = name in known and name not in touched
+        within = known[name][2] if is_known else _repository(door, repo)
+        shown[name] = repo["storage_namespace"], repo["read_only"], within
     return shown
 
 

@@ -57,6 +57,7 @@ SETUP_TOKEN = "the token of tests"
 AWS = AwsLogin(accepting(), frozenset(("lake",)), frozenset((ACCOUNT,)))
 KEY, SECRET_KEY = "AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
+_OF_ALL = (b"repos", b"creating", b"deleted", b"watch")  # partitions; keys begin with a repository
 POLICY = RetryPolicy(attempts=3, deadline_seconds=5.0, backoff_seconds=0.01)
 
 
@@ -198,6 +199,24 @@ class World:
         }
         return rows, {at: stored.content for at, stored in self.blocks._objects.items()}
 
+    def touched(self, begun: State) -> set[str]:
+        """Names of the repositories with other rows or objects than in `begun`; "auth" if accounts
+        differ, "" if anything else does."""
+        (rows, objects), (old_rows, old_objects) = self.state, begun
+        paths = {at for at in {*objects, *old_objects} if objects.get(at) != old_objects.get(at)}
+        places = {at for at in {*rows, *old_rows} if rows.get(at) != old_rows.get(at)}
+        spaces = {at: row.value for at, row in {**old_rows, **rows}.items() if at[0][:2] == b"r/"}
+        names = {at.removeprefix("mem://").split("/")[0] for at in paths}
+        for partition, key in places:
+            kind, *parts = partition.split(b"/")
+            if kind in (b"s", b"e"):
+                names |= _owners(spaces, parts[0])
+            elif kind in (b"r", *_OF_ALL):
+                names.add((parts or key.split(b"/"))[0].decode())
+            else:
+                names.add("auth" if kind == b"auth" else "")
+        return names
+
     def serve(self, strikes: Strikes, *, retrying: bool = False, **settings: float) -> Running:
         """A process that knows nothing yet.  `settings`: of the engine."""
         ids = SeededIds(self.blocks._serial)
@@ -230,6 +249,14 @@ class World:
         headers["X-Graveler-Setup-Token"] = SETUP_TOKEN
         door = Door(_application(service).handle, self.around.loop, headers)
         return Running(door, self.around.later, faulty_kv, faulty_blocks, service)
+
+
+def _owners(spaces: Mapping[Place, bytes], mark: bytes) -> set[str]:
+    """The repositories with this uid, or with a record that names this token; "" if there are
+    none."""
+    found = {partition for (partition, _), value in spaces.items() if mark in value}
+    found |= {partition for partition, _ in spaces if partition.endswith(b"/" + mark)}
+    return {partition.split(b"/")[1].decode() for partition in found} or {""}
 
 
 def _application(service: Service) -> ApiRoute:

@@ -19,7 +19,15 @@ from graveler.testing.faults import Fault
 from simulator.service.described import described
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
-from tests.api.fault_world import Running, Strikes, Surroundings, World, sound, surroundings
+from tests.api.fault_world import (
+    Running,
+    State,
+    Strikes,
+    Surroundings,
+    World,
+    sound,
+    surroundings,
+)
 from tests.asgi import Ask, Door, Heard
 
 READS = frozenset(
@@ -167,15 +175,16 @@ def _judge(case: Case, world: World, known: Known, blow: Blow) -> None:
     expected = (case.status, *case.again) if shown == known.after else (case.status,)
     assert again.status in expected, f"repeated: {heard} {again}"
     running.land()
-    last = picture(world.serve(sound()).door, also)
+    last = picture(world.serve(sound()).door, also, known.before, world.touched(begun))
     assert last == known.after, f"repeated: {heard} {again} {_differing(last, known)}"
 
 
 def _shown(
-    running: Running, world: World, begun: object, known: Known, also: tuple[str, ...]
+    running: Running, world: World, begun: State, known: Known, also: tuple[str, ...]
 ) -> dict[str, Any]:
     """The picture that the process itself shows."""
-    return known.before if world.state == begun else picture(running.door, also)
+    touched = world.touched(begun)
+    return picture(running.door, also, known.before, touched) if touched else known.before
 
 
 def _check_status(case: Case, heard: Heard) -> None:
