@@ -28,7 +28,12 @@ from tests.auth.fake_sts import (
     token_of,
 )
 
-NOW = SystemClock().now_ns() // 10**9
+
+def now() -> int:
+    return SystemClock().now_ns() // 10**9
+
+
+NOW = now()  # of `TOKEN`; what a test signs itself is signed later
 TOKEN = signed_token()
 
 
@@ -54,7 +59,7 @@ def test_a_signed_request_names_its_caller() -> None:
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "us-gov-west-1"])
 def test_every_region_of_the_client_is_known(region: str) -> None:
     fake = FakeSts()
-    assert login(fake).caller(signed_token(region=region), SERVER, NOW).arn == SESSION
+    assert login(fake).caller(signed_token(region=region), SERVER, now()).arn == SESSION
     assert region in fake.requests[0].url
 
 
@@ -63,10 +68,10 @@ def test_what_was_signed_for_another_service_is_refused() -> None:
     the service does not have."""
     token = signed_token("evil.example.com")
     with pytest.raises(Unauthenticated):
-        login(FakeSts()).caller(token, SERVER, NOW)
+        login(FakeSts()).caller(token, SERVER, now())
     fake = FakeSts()
     with pytest.raises(Refused, match="by this name"):
-        login(fake).caller(token, "evil.example.com", NOW)
+        login(fake).caller(token, "evil.example.com", now())
     assert not fake.requests
 
 
@@ -76,7 +81,7 @@ def test_what_was_signed_for_another_service_is_refused() -> None:
 def test_exactly_the_host_and_the_name_of_the_service_are_signed(headers: Any) -> None:
     fake = FakeSts()
     with pytest.raises(Invalid, match="signed_headers"):
-        login(fake).caller(identity_token(headers=headers), SERVER, NOW)
+        login(fake).caller(identity_token(headers=headers), SERVER, now())
     assert not fake.requests
 
 
