@@ -27,6 +27,14 @@ class Remote(io.RawIOBase):
         self._size = size
         self._at = 0
 
+    def reopened(self) -> "Remote":
+        """Another file of the same object, at its beginning.  No request.
+
+        pyarrow's readers of text read ahead in a thread, which may still read after its reader is
+        closed.  So two of them must not share a file, because a file has one position.
+        """
+        return Remote(self._blocks, self._address, self._size)
+
     def readable(self) -> bool:
         return True
 

@@ -29,8 +29,7 @@ _UTC: Final = pa.timestamp("us", tz="UTC")
 
 def csv_types(file: Remote) -> pa.Schema:
     """The columns that the file's first block suggests."""
-    file.seek(0)
-    with _csv(file, pc.ConvertOptions(), is_one=False) as reader:
+    with _csv(file.reopened(), pc.ConvertOptions(), is_one=False) as reader:
         schema = reader.schema
     if len(set(schema.names)) != len(schema.names):
         raise Invalid(f"columns must have different names: {schema.names}")
@@ -44,8 +43,7 @@ def csv_rows(file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     kinds = {name: _csv_kind(types.field(name).type, schema.field(name).type) for name in names}
     # Without names, pyarrow would read every column; but the rows must be counted, so read one.
     options = pc.ConvertOptions(column_types=kinds, include_columns=names or types.names[:1])
-    file.seek(0)
-    with _csv(file, options, is_one=len(types.names) == 1) as reader:
+    with _csv(file.reopened(), options, is_one=len(types.names) == 1) as reader:
         for batch in reader:
             yield conformed(batch, schema)
 

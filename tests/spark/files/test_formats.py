@@ -13,7 +13,9 @@ import pytest
 
 from graveler.errors import Corrupt, Invalid, Unsupported
 from graveler.spark.cluster.places import Place, opened
+from graveler.spark.files import texts
 from graveler.spark.files.formats import Stretch, check_types, format_of
+from graveler.spark.files.parquet import Remote
 
 NAMES = ("parquet", "orc", "csv", "json")
 UTC = pa.timestamp("us", tz="UTC")
@@ -104,6 +106,16 @@ def test_text_is_read_block_by_block(files: Files, name: str) -> None:
     batches = files.read(name, size, table.schema)
     assert len(batches) > 2 and pa.Table.from_batches(batches) == table
     assert files.columns(name, size) == table.schema
+
+
+def test_a_file_of_csv_is_read_at_positions_of_its_own(files: Files) -> None:
+    """The reader that finds the columns may still read ahead when the rows are read, so the two
+    must not share a position: a block would be left out."""
+    table = pa.table({"id": pa.array(range(10), pa.int64())})
+    size = files.write("csv", table)
+    file = Remote(files.blocks, files.where, size)
+    assert texts.csv_types(file) == table.schema and file.tell() == 0
+    assert pa.Table.from_batches(texts.csv_rows(file, table.schema)) == table and file.tell() == 0
 
 
 def test_a_line_of_json_has_an_end(files: Files) -> None:
