@@ -21,7 +21,8 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -37,6 +38,7 @@ AUDIT_FOLDER: Final = "audit"  # in the folder of a store
 _LOG: Final = logging.getLogger("graveler.audit.files")
 _MILLISECOND_NS: Final = 1_000_000
 _DAY_MILLISECONDS: Final = 24 * 3600 * 1000
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _PAUSE_SECONDS: Final = 0.1
 _NAME: Final = re.compile(r"([0-9]{15})\.jsonl")
 _PLACE: Final = re.compile(r"([0-9]{15})-([0-9]{1,12})", re.ASCII)
@@ -99,9 +101,9 @@ class FileTrail:
         begin = _place(after) if after else _Place(0, 0)
         self._flush()
         oldest = self._clock.now_ns() - self._bounds.days * _DAY_MILLISECONDS * _MILLISECOND_NS
-        since = max(question.since_ns, oldest) // _MILLISECOND_NS
+        question = replace(question, since_ns=max(question.since_ns, oldest))
+        since, until = (each // _MILLISECOND_NS for each in (question.since_ns, question.until_ns))
         results: list[Line] = []
-        until = question.until_ns // _MILLISECOND_NS
         for seen, (line, place) in enumerate(self._lines_from(begin, since, until)):
             if len(results) == count_max or seen == self._bounds.scan_count_max:
                 return LinePage(tuple(results), str(place))
@@ -130,15 +132,18 @@ class FileTrail:
             lost, self._lost = self._lost, 0
             try:
                 if taken:
-                    self._append(b"".join(lines.encode(part) for each in taken
-                                          for part in lines.parts(each)))  # fmt: skip
+                    text = b"".join(lines.encode(part) for each in taken
+                                    for part in lines.parts(each))  # fmt: skip
+                    self._append(text, _milliseconds(taken[0]))
             except OSError as error:
                 lost += count
                 _LOG.error("audit lines not written: reason=%s", type(error).__name__)
             if lost:
                 _LOG.error("audit lines lost: count=%d", lost)
 
-    def _append(self, text: bytes) -> None:
+    def _append(self, text: bytes, first: int) -> None:
+        """`first`: the time of the first line.  A file that were named after the time of the write
+        would be later than its lines, and a reader would pass them over."""
         now = self._clock.now_ns() // _MILLISECOND_NS
         if self._file < 0:
             self._file = max(self._files(), default=-1)
@@ -146,7 +151,7 @@ class FileTrail:
                 self._size = self._mended()
         is_old = now - self._file >= _DAY_MILLISECONDS
         if self._file < 0 or is_old or self._size >= self._bounds.file_bytes_max:
-            self._file, self._size = max(now, self._file + 1), 0
+            self._file, self._size = max(first, self._file + 1), 0
             self._prune(now)
         file = os.open(self._path(self._file), _APPEND, _MODE)
         try:
@@ -192,7 +197,7 @@ class FileTrail:
         """Each line of the files that may have lines between two times, and where it begins."""
         files = self._files()
         for name, following in zip(files, [*files[1:], until + 1], strict=False):
-            if name < begin.file or (following <= since and name != files[-1]):
+            if name < begin.file or (following < since and name != files[-1]):
                 continue
             if name > until:
                 return
@@ -213,6 +218,10 @@ class FileTrail:
 
     def _path(self, name: int) -> Path:
         return self._folder / f"{name:015}.jsonl"
+
+
+def _milliseconds(line: Line) -> int:
+    return (datetime.fromisoformat(line.time) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _place(text: str) -> _Place:

@@ -85,6 +85,26 @@ def test_what_is_written_is_read_oldest_first(
     assert ids(trail, between, count) == ["b", "c"]
 
 
+def test_a_line_that_waited_for_its_file_is_within_its_own_time(
+    opened: Open, clock: StandingClock
+) -> None:
+    """The file is made some time after its first line."""
+    trail = opened(ONE_LINE)
+    write(trail, clock, "a")
+    trail.write(line(clock, "b"))
+    asked = replace(ALL, since_ns=clock.now_ns(), until_ns=clock.now_ns() + 1_000)
+    clock.go_on(5)
+    assert ids(trail, asked) == ["b"]
+
+
+def test_two_files_may_have_lines_of_one_millisecond(opened: Open, clock: StandingClock) -> None:
+    two_lines = FileBounds(file_bytes_max=len(encode(line(clock, "a"))) + 1)
+    trail = opened(two_lines)
+    write(trail, clock, "a")
+    write(trail, clock, "b", "c", seconds=0)
+    assert ids(trail, replace(ALL, since_ns=clock.now_ns())) == ["b", "c"]
+
+
 def test_the_last_page_says_that_nothing_follows(opened: Open, clock: StandingClock) -> None:
     trail = opened()
     write(trail, clock, "a", "b")
