@@ -31,6 +31,7 @@ from graveler.api.witness import RequestTrace, Witness
 from graveler.auth.authenticator import Caller
 from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
+from graveler.errors import Internal
 from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
@@ -101,7 +102,9 @@ class ApiRoute:
             trace.error = error
             return errors.answer(error, "", arguments)
         try:
-            return await self._run(plan, call)
+            answer = await self._run(plan, call)
+            _check_named(plan, call, answer)
+            return answer
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
@@ -162,6 +165,13 @@ class ApiRoute:
     async def _in_pool(self, plan: Plan, call: Call) -> Answer:
         answer: Answer = await self._service.pools.writers.start(plan.run, call)
         return answer
+
+
+def _check_named(plan: Plan, call: Call, answer: Answer) -> None:
+    """Raises `Internal` if a change without credentials has happened and nobody is named for it:
+    then its caller gets nothing of it, neither a session nor a key."""
+    if plan.is_open and plan.audited and answer.status < 300 and not call.acting:
+        raise Internal(f"operation names nobody for the audit trail: {plan.name}")
 
 
 def _walk(endpoint: Any, call: Call) -> Answer:

@@ -8,12 +8,12 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler.api import answers, directory
 from graveler.api.answers import NO_CONTENT, Answer, Content
 from graveler.api.directory import PrincipalList, PrincipalShape, changing
+from graveler.api.exchanges import AuthenticationToken, with_session
 from graveler.api.field_types import Pairs
 from graveler.api.front import host_of
 from graveler.api.operation import Body, Query, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
-from graveler.api.session import AuthenticationToken
 from graveler.auth import arns, entities, logins, principals, signatures
 from graveler.auth.entities import USERS
 from graveler.auth.permissions import Permission
@@ -152,6 +152,4 @@ def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answ
         return caller.principals
 
     issued = logins.login(auth, identify, body.token_expiration_duration, call.origin.client)
-    call.acting = issued.user
-    shape = AuthenticationToken(issued.token, issued.expires)
-    return answers.json(shape, 200, directory.NO_STORE)
+    return with_session(call, issued)

@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler.api import answers, cookies
 from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
+from graveler.api.exchanges import AuthenticationToken, with_session
 from graveler.api.field_types import Integer
 from graveler.api.operation import Body, Runs, operation
 from graveler.api.service import Call
@@ -139,13 +140,6 @@ class LoginInformation(Body, frozen=True):
     secret_access_key: str
 
 
-class AuthenticationToken(Shape, frozen=True):
-    """A session."""
-
-    token: str
-    token_expiration: Integer
-
-
 class AuthCapabilities(Shape, frozen=True):
     """What users can change."""
 
@@ -179,11 +173,9 @@ class CurrentUser(Shape, frozen=True):
 def login(call: Call, body: LoginInformation) -> Answer:
     """Begin a session with a credential."""
     issued = call.service.auth.login(body.access_key_id, body.secret_access_key, call.origin.client)
-    call.acting = issued.user
     now = seconds(call.ports.clock.now_ns())
     cookie = cookies.begun(call.origin, issued.token, now, _COOKIE_SECONDS)
-    headers = ((b"set-cookie", cookie), (b"cache-control", b"no-store"))
-    return answers.json(AuthenticationToken(issued.token, issued.expires), 200, headers)
+    return with_session(call, issued, ((b"set-cookie", cookie),))
 
 
 @operation(

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from graveler import limits
-from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN
+from graveler.api import answers
+from graveler.api.answers import Answer
+from graveler.api.dispatch import ApiRoute
+from graveler.api.exchanges import AuthenticationToken
+from graveler.api.operation import API_PREFIX, BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
 from graveler.api.routing import api_route
-from graveler.api.service import ServiceSettings
+from graveler.api.service import Call, ServiceSettings
 from graveler.audit.files import AUDIT_FOLDER
 from graveler.audit.lines import Line, Outcome, Question, encode
 from graveler.audit.trail import LinePage, LoggedTrail
@@ -39,6 +43,7 @@ from tests.api.serving import (
     served,
 )
 from tests.api.somebody import Somebody, somebody_of
+from tests.asgi import Ask, Door
 
 DECLARED = {each.name: each for each in OPERATIONS}
 LAKE = "arn:lakefs:fs:::repository/"
@@ -233,6 +238,24 @@ def test_the_set_up_names_the_administrator(tmp_path: Path) -> None:
         (done,) = trail.of(client.send("POST", "/setup_lakefs", body=body, headers=headers))
     assert (denied.outcome, denied.user, denied.status) == (Outcome.DENIED, "", 403)
     assert (done.outcome, done.user, done.operation) == (Outcome.DONE, "ada", "setup")
+
+
+@pytest.mark.parametrize("name", sorted(each for each in OPEN if DECLARED[each].audited))
+def test_an_exchange_that_names_nobody_answers_nothing(tmp_path: Path, name: str) -> None:
+    """Whatever an endpoint gives to a caller without credentials, the trail says to whom."""
+
+    def forgetful(call: Call, body: object) -> Answer:
+        return answers.json(AuthenticationToken(CANARY, 1))
+
+    trail, body = Kept(), dict(ALL)[name].body
+    with surroundings(tmp_path) as around:
+        service = replace(lake(around).serve(sound()).service, trail=trail)
+        one = replace(DECLARED[name], endpoint=forgetful)
+        door = Door(ApiRoute(API_PREFIX, [one], service).handle, around.loop, {"Host": "lake"})
+        heard = door.send(Ask.json(one.method, one.path, body))
+    (line,) = trail.lines
+    assert heard.status == line.status == 500 and CANARY.encode() not in heard.body
+    assert (line.operation, line.outcome, line.code) == (name, Outcome.UNKNOWN, "internal")
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/_presigned/x?signature=canary"])

@@ -127,6 +127,15 @@ def test_an_answer_is_a_session_that_lasts_as_long_as_was_asked(aws: Served) -> 
         assert refused.status == 400
 
 
+def test_the_trail_names_who_logged_in(aws: Served) -> None:
+    request = {"identity_token": identity_token("127.0.0.1")}
+    reply = _login(aws, identityRequest=request)
+    query = {"operation": "externalPrincipalLogin", "user": "ann"}
+    lines = aws.client.send("GET", "/audit", query).json["results"]
+    (line,) = [each for each in lines if each["request_id"] == reply.headers["x-request-id"]]
+    assert (line["outcome"], line["status"]) == ("done", 200)
+
+
 def test_what_proves_nothing_is_refused(aws: Served) -> None:
     for body in ({}, {"identityRequest": []}, {"identityRequest": {}},
                  {"identityRequest": {"identity_token": 1}},

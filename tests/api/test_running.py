@@ -59,7 +59,8 @@ class Recorder:
             return stream
         return self
 
-    def __call__(self, _call: Call, **_inputs: object) -> Answer:
+    def __call__(self, call: Call, **_inputs: object) -> Answer:
+        call.acting = USER  # a login has to name somebody
         self.threads.append(threading.current_thread().name.partition("_")[0])
         if self.busy and self.threads == [HERE]:
             raise WouldWait("busy")
