@@ -101,7 +101,9 @@ def port_of(parts: SplitResult) -> int:
     return parts.port or _PORTS.get(parts.scheme, 0)
 
 
-def system_resolve(host: str, port: int, seconds: float) -> Sequence[str]:
+def system_resolve(
+    host: str, port: int, seconds: float, look_up: Callable[..., Any] = socket.getaddrinfo
+) -> Sequence[str]:
     """The addresses of a host, from the resolver of the system.  `Unavailable` after `seconds`.
 
     The resolver itself takes no time limit, so it runs in a thread that may be left behind.
@@ -110,7 +112,7 @@ def system_resolve(host: str, port: int, seconds: float) -> Sequence[str]:
 
     def ask() -> None:
         try:
-            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            infos = look_up(host, port, type=socket.SOCK_STREAM)
         except OSError:
             infos = []
         answers.put([str(each[4][0]) for each in infos])
