@@ -68,6 +68,7 @@ class Plan:
         self.has_body = operation.body is not ABSENT
         self.names = operation.path_parameters
         self.audited = operation.audited
+        self.actions = frozenset(each.action for each in operation.permissions)
         self.is_by_item = operation.name in BY_ITEM
         self.in_repository = "repository" in self.names
 

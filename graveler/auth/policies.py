@@ -47,6 +47,12 @@ class Statement(NamedTuple):
         truth = self.condition.truth(address)
         return truth is Truth.HOLDS or (self.denies and truth is Truth.UNKNOWN)
 
+    @property
+    def allows_everywhere(self) -> bool:
+        """Whether the statement allows its actions on every resource, from every address."""
+        has_all = any(not pattern.prefix for pattern in self.resources)
+        return not self.denies and has_all and not self.condition.parts
+
     def _has(self, pattern: Pattern, permission: Permission) -> bool:
         if not permission.below:
             return pattern.matches(permission.resource)
@@ -60,19 +66,23 @@ class Rights:
 
     `unreadable`: ids of policies that could not be read; with one of them everything is denied.
     `conditional`: the address of the caller matters.  `weight`: how long a decision takes at most,
-    in matches of simple patterns.
+    in matches of simple patterns.  `everywhere`: actions that are allowed on every resource: no
+    statement denies them anywhere.
     """
 
     statements: tuple[Statement, ...] = ()
     unreadable: tuple[str, ...] = ()
     conditional: bool = False
     weight: int = 0
+    everywhere: frozenset[str] = frozenset()
     _by_action: dict[str, tuple[Statement, ...]] = field(default_factory=dict, compare=False)
 
     def allow(self, permission: Permission, address: str) -> bool:
         """Whether the user has the permission, from `address`; empty: the address is not known."""
         if self.unreadable:
             return False
+        if permission.action in self.everywhere:
+            return True
         for statement in self._of(permission.action):
             if statement.matches(permission, address):
                 return not statement.denies  # denies come first; after them one allow is enough
@@ -103,7 +113,14 @@ def rights(user: str, documents: Mapping[str, Sequence[Any]]) -> Rights:
             unreadable.append(policy)
     conditional = any(statement.condition.parts for statement in statements)
     weight = sum(each.resource.weight for one in statements for each in one.resources)
-    return Rights(tuple(statements), tuple(unreadable), conditional, weight)
+    everywhere = frozenset[str]() if unreadable else _everywhere(statements)
+    return Rights(tuple(statements), tuple(unreadable), conditional, weight, everywhere)
+
+
+def _everywhere(statements: Sequence[Statement]) -> frozenset[str]:
+    allowed = (each.actions for each in statements if each.allows_everywhere)
+    denied = (each.actions for each in statements if each.denies)
+    return frozenset[str]().union(*allowed).difference(*denied)
 
 
 def missing(held: Rights, needed: Iterable[Permission], address: str) -> tuple[Permission, ...]:

@@ -292,6 +292,23 @@ def test_a_viewer_reads_and_a_developer_commits() -> None:
     assert not may(viewer, arns.resource("auth", "user/bob"), "auth:CreateCredentials")
 
 
+def test_what_is_allowed_everywhere_is_denied_nowhere() -> None:
+    reads = ["fs:ReadObject", "fs:ReadBranch"]
+    assert held(statement(action=reads)).everywhere == {*reads}
+    assert held(statement(action=reads), statement("deny", resource=OBJECT)).everywhere == {
+        "fs:ReadBranch"
+    }
+    assert held(statement(action="*")).everywhere == ACTIONS
+    for nowhere in (
+        held(statement(resource="arn:lakefs:fs:::*")),
+        held(statement(condition=INSIDE)),
+        held(statement("deny")),
+        held(statement(), statement("deny", condition=INSIDE)),
+        policies.rights("ann", {"p": [statement()], "unreadable": ["x"]}),
+    ):
+        assert nowhere.everywhere == frozenset()
+
+
 def test_ten_thousand_random_policies_decide_as_the_rules_read() -> None:
     seed = random.randrange(1 << 32)
     print(f"{seed=}")
