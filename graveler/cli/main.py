@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from graveler import __version__
+from graveler import __version__, limits
 from graveler.api import front
 from graveler.cli import events, gc
 from graveler.cli.options import (
@@ -21,6 +21,7 @@ from graveler.cli.options import (
     ServeOptions,
     VerifyOptions,
     add_store,
+    parse_audit_mib,
     parse_listen,
 )
 from graveler.errors import GravelerError, Invalid
@@ -94,6 +95,14 @@ def _add_serve(commands: Commands) -> None:
         default=0,
         metavar="N",
         help="commit more than N uncommitted rows only with Spark (default: no limit)",
+    )
+    parser.add_argument(
+        "--audit-mib-max",
+        type=_checked(parse_audit_mib),
+        default=limits.audit_bytes_max,
+        metavar="N",
+        help="keep at most N MiB of the audit trail; the oldest files go first (default: "
+        f"{limits.audit_bytes_max >> 20})",
     )
     _add_front(parser)
     _add_hooks(parser)
@@ -278,6 +287,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             before,
             hooks=hooks,
             identities=identities,
+            audit_bytes_max=arguments.audit_mib_max,
         )
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from graveler import limits
 from graveler.api.front import DIRECT, Front
 from graveler.errors import Invalid
 from graveler.settings import (
@@ -19,6 +20,8 @@ from graveler.settings import (
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # has no public name
 PORT_MAX = 65_535
+AUDIT_MIB_MIN, AUDIT_MIB_MAX = 16, 100 << 10  # some files of the trail; 100 GiB
+_MIB = 1 << 20
 
 
 class Listen(NamedTuple):
@@ -52,6 +55,7 @@ class ServeOptions:
     setup_token: str = ""  # empty: a fresh one
     hooks: HookSettings = NO_HOOK_SETTINGS
     identities: IdentitySettings = NO_IDENTITY_SETTINGS
+    audit_bytes_max: int = limits.audit_bytes_max  # of all files of the trail
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,17 @@ def parse_listen(text: str) -> Listen:
     if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
         raise Invalid(f"listen address invalid: the port must be 0 to {PORT_MAX}: {text!r}")
     return Listen(host, int(port))
+
+
+def parse_audit_mib(text: str) -> int:
+    """A number of MiB as bytes.  Raises `Invalid`."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else 0
+    if not AUDIT_MIB_MIN <= number <= AUDIT_MIB_MAX:
+        raise Invalid(
+            f"size of the audit trail invalid: it must be {AUDIT_MIB_MIN} to {AUDIT_MIB_MAX} MiB: "
+            f"{text[:20]!r}"
+        )
+    return number * _MIB
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:

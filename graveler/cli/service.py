@@ -26,7 +26,7 @@ from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
-from graveler.audit.files import AUDIT_FOLDER, FileTrail
+from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
@@ -78,7 +78,8 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             listen = bound(taken, options.listen)
             prepare(store, listen)
             with _hooked(store, options) as ports:
-                trail = FileTrail(options.store / AUDIT_FOLDER, ports.clock)
+                bounds = FileBounds(bytes_max=options.audit_bytes_max)
+                trail = FileTrail(options.store / AUDIT_FOLDER, ports.clock, bounds)
                 try:
                     service = open_service(
                         ports,

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import IO
 from urllib.parse import SplitResult, urlsplit
@@ -12,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 import pytest
 
+from graveler import limits
 from tests.cli.service import KEY, SECRET, repository, run, serving
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -235,3 +237,20 @@ def test_the_audit_trail_outlasts_the_service(tmp_path: Path) -> None:
         found = client.get("/audit", params={"operation": "uploadObject"}).json()["results"]
         assert [each["request_id"] for each in found] == [put.headers["x-request-id"]]
         assert found[0]["resources"] == ["arn:lakefs:fs:::repository/lake/object/a"]
+
+
+def test_the_audit_trail_has_the_size_that_it_is_given(tmp_path: Path) -> None:
+    folder = tmp_path / "store" / "audit"
+    folder.mkdir(parents=True)
+    now = time.time_ns() // 1_000_000
+    files = [folder / f"{now - age:015}.jsonl" for age in (6, 5, 4, 3, 2, 1)]
+    for file in files:  # full: the next line begins another one
+        with file.open("wb") as written:
+            written.seek(limits.audit_file_bytes_max - 1)
+            written.write(b"\n")
+    with serving(tmp_path / "store", "--audit-mib-max", "16") as service:
+        with service.client() as client:
+            repository(client)
+        assert service.end(signal.SIGTERM)[0] == 0
+    kept = sorted(folder.iterdir())
+    assert kept[:-1] == files[2:] and b"createRepository" in kept[-1].read_bytes()
