@@ -1,7 +1,7 @@
 """A TLS stand-in for DynamoDB, S3 and Secrets Manager that answers at once and counts requests.
 
 It holds one small repository, which the engine itself creates.  It implements only the calls of a
-cold read of one object: GetItem, ranged GETs, GetSecretValue.  Used by cold.py.
+cold read of one object: GetItem, BatchGetItem, ranged GETs, GetSecretValue.  Used by cold.py.
 """
 
 import base64
@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from graveler.assembly.drivers import Drivers, ports_of
@@ -105,8 +106,12 @@ def _handler(world: World, counts: Counter[str]) -> type[BaseHTTPRequestHandler]
             if target == "GetSecretValue":
                 self._json({"SecretString": SECRET, "Name": "lake", "ARN": "arn"})
                 return
+            asked = json.loads(body)
+            if target == "BatchGetItem":
+                self._json(_items(world, asked["RequestItems"]))
+                return
             assert target == "GetItem", target
-            self._json(_item(world, json.loads(body)["Key"]))
+            self._json(_item(world, asked["Key"]))
 
         def do_GET(self) -> None:
             counts["ranged GET" if "Range" in self.headers else "GET"] += 1
@@ -140,6 +145,13 @@ def _item(world: World, key: dict[str, dict[str, str]]) -> dict[str, object]:
     place = (base64.b64decode(key["p"]["B"]), base64.b64decode(key["s"]["B"]))
     row = world.kv.get(*place)
     return {} if row is ABSENT else {"Item": _encoded(item_of(place, row, 0))}
+
+
+def _items(world: World, asked: dict[str, Any]) -> dict[str, object]:
+    """The answer of a batch: the items of one table."""
+    ((table, wanted),) = asked.items()
+    found = [_item(world, key).get("Item") for key in wanted["Keys"]]
+    return {"Responses": {table: [item for item in found if item]}, "UnprocessedKeys": {}}
 
 
 def _encoded(item: Item) -> dict[str, dict[str, str]]:

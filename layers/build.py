@@ -31,7 +31,10 @@ PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
 # The services that are called.  botocore's data of all other services is 24 MB.
 SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch", "kms", "logs")
 # Packages of the product that no function imports.
-LEFT_OUT = ("cli", "testing", "spark", "gateway")
+LEFT_OUT = ("cli", "client", "testing", "spark", "gateway")
+# Packages that the layer's packages require and never import: cryptography needs the library of
+# cffi alone.
+NOT_IMPORTED = ("cffi", "pycparser", "_yaml")
 # Files for tools, tests and type checkers; none is read at run time.
 UNREAD = ("*.pyi", "*.pyx", "*.pxd", "*.h", "*.c", "py.typed", "*.md", "*.rst")
 
@@ -115,7 +118,8 @@ def _install(target: Path, runtime: str, architecture: str, wheels: str) -> None
 def _trim(target: Path) -> None:
     """Remove files that are never read.  Names and versions of distributions stay, because packages
     look them up at run time."""
-    shutil.rmtree(target / "bin", ignore_errors=True)
+    for name in ("bin", *NOT_IMPORTED):
+        shutil.rmtree(target / name, ignore_errors=True)
     described = target / "botocore" / "data"
     for folder in [each for each in described.iterdir() if each.is_dir()]:
         if folder.name not in SERVICES:

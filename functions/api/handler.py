@@ -1,5 +1,8 @@
 """The function behind the HTTP API: answers requests from API Gateway."""
 
+from quiet_start import start
+
+# isort: split
 from typing import Any
 
 from aws_lambda_powertools import Metrics
@@ -69,6 +72,7 @@ aws = open_store()
 adapter = Afresh(_adapter)
 
 
+@start.end
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer one request.  For a commit, record a metric of its duration."""

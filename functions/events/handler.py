@@ -4,6 +4,9 @@ Once a minute the schedule sends an event without records.  It closes the batche
 over.  Every ten minutes it also hands closed batches that still wait to a worker again.
 """
 
+from quiet_start import start
+
+# isort: split
 from typing import Any
 
 from aws_lambda_powertools import Metrics
@@ -23,6 +26,7 @@ aws = open_store()
 queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 
+@start.end
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Process one delivery of the queue or the schedule.  Messages that failed are delivered again,

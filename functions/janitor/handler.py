@@ -4,6 +4,9 @@ First it sends jobs whose worker has died to another worker, and orders the dail
 collections and the purges of deleted repositories.
 """
 
+from quiet_start import start
+
+# isort: split
 from typing import Any
 
 from aws_lambda_powertools import Metrics
@@ -23,6 +26,7 @@ aws = open_store()
 queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 
+@start.end
 @log.inject_lambda_context
 @metrics.log_metrics
 def handle(_event: dict[str, Any], context: Any) -> None:

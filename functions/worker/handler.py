@@ -5,6 +5,9 @@ run a job again, because jobs record what is done.  If a job needs longer than a
 the worker sends it to the next worker in time.
 """
 
+from quiet_start import start
+
+# isort: split
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import (
@@ -35,6 +38,7 @@ def work(record: SQSRecord, lambda_context: Any) -> None:
     log.info("job run", **message._asdict())
 
 
+@start.end
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> Any:
     """Run the jobs of a delivery, and return the messages that failed."""

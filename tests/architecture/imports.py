@@ -70,6 +70,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "pytest": ("graveler/testing",),
+    "quiet_start": ("functions",),  # of functions/shared
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "snapshot_restore_py": ("functions",),
     "starlette": ("graveler/api",),

@@ -5,10 +5,13 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final, Literal
 
 import pytest
 
+from graveler.records import ABSENT, Absent
 from scripts.deploy import OURS, ROOT
 
 pytestmark = pytest.mark.xdist_group("stack")
@@ -16,6 +19,13 @@ pytestmark = pytest.mark.xdist_group("stack")
 UNZIPPED_BYTES_MAX = 75_000_000
 ZIPPED_BYTES_MAX = 25_000_000
 FUNCTIONS = ("ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction")
+_WORD: Final = re.compile(r"[\w.]+")
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<base>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n]*)"
+    r"|import[ \t]+(?P<modules>[^\n]*))",
+    re.MULTILINE,
+)
+LIBRARIES = {"_cffi_backend"}  # another library loads it: that of cryptography
 MACHINES = {"x86_64": 62, "arm64": 183}  # of the ELF header
 
 
@@ -86,6 +96,59 @@ def test_handlers_find_all_they_import_in_the_layer(name: str, built: Path) -> N
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
     )
     assert "environment is incomplete" in ran.stderr, ran.stderr
+
+
+def test_it_has_no_package_that_no_function_imports(built: Path) -> None:
+    """Neither a handler, nor what it imports anywhere, also within a function."""
+    layer = built.parent / "Dependencies" / "python"
+    handlers = [built.parent / name / "handler.py" for name in FUNCTIONS]
+    found = imported(handlers, [built.parent / FUNCTIONS[0], layer])
+    has = {
+        each.name.partition(".")[0]
+        for each in layer.iterdir()
+        if each.suffix in ("", ".py", ".so") and each.name != "__pycache__"
+    }
+    assert len(has) > 10 and has - {name.partition(".")[0] for name in found} == LIBRARIES
+    code = built.parent / FUNCTIONS[0] / "graveler"
+    packages = {f"graveler.{each.name}" for each in code.iterdir() if each.is_dir()}
+    assert packages - found == {"graveler.__pycache__"}
+
+
+def imported(sources: Sequence[Path], folders: Sequence[Path]) -> set[str]:
+    """The modules in `folders` that these files import, directly or not."""
+    found: set[str] = set()
+    waiting = [name for source in sources for name in _names(source, "")]
+    while waiting:
+        name = waiting.pop()
+        file = ABSENT if name in found else _file(name, folders)
+        if file is ABSENT:
+            continue
+        found.add(name)
+        waiting.append(name.rpartition(".")[0])
+        if file.suffix == ".py":
+            waiting += _names(file, name if file.stem == "__init__" else name.rpartition(".")[0])
+    return found
+
+
+def _file(name: str, folders: Sequence[Path]) -> Path | Literal[Absent.ABSENT]:
+    """The source or the library of a module, or the folder of a package without source."""
+    for folder in folders:
+        place = folder / name.replace(".", "/")
+        libraries = sorted(place.parent.glob(f"{place.name}.*so")) if name else []
+        for each in (place / "__init__.py", Path(f"{place}.py"), *libraries, place):
+            if name and each.exists():
+                return each
+    return ABSENT
+
+
+def _names(source: Path, package: str) -> Iterator[str]:
+    """What a file imports, and what may be a module of that."""
+    for match in _IMPORT.finditer(source.read_text(encoding="utf-8")):
+        base, names, modules = match["base"], match["names"], match["modules"]
+        yield from _WORD.findall(modules or "")
+        if base:
+            whole = importlib.util.resolve_name(base, package) if base[0] == "." else base
+            yield from (whole, *(f"{whole}.{word}" for word in _WORD.findall(names)))
 
 
 def assert_compiled(folder: Path) -> None:
