@@ -1,21 +1,25 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.
+four minutes) and writes no file.  `--only access` measures that group of lines, and replaces its
+section alone; `--only committed` and `--only http` write no file.
 """
 
+import argparse
 import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import committed, http, sections
+from benchmarks import access, committed, http, sections
 from benchmarks.peer import COMMITTED, judged
 
 REPORT = Path(__file__).parent.parent / "docs" / "measured" / "benchmarks.md"
 FULL_OBJECTS = 1_000_000
+GROUPS = ("committed", "http", "access")
 NO_FLOOR = "upload of 64 bytes, 64 connections"
 Line = dict[str, Any]
 
@@ -71,16 +75,35 @@ def http_lines(scale: http.Scale, calibration: dict[str, float]) -> list[Line]:
     return lines
 
 
+def access_lines(scale: access.Scale) -> list[Line]:
+    """Lines of access control, which have goals of their own."""
+    lines = access.measure(scale)
+    for line in lines:
+        _show(line)
+    return lines
+
+
 def _show(line: Line) -> None:
     held = {True: "holds", False: "BELOW ITS FLOOR"}.get(line.get("held", ""), "")
+    if "requests" in line:
+        held = f"{line['requests']} KV requests {held}"
     peer = f"{line['scaled']:>12,.1f}" if "scaled" in line else " " * 12
     print(f"{line['name']:<58} {line['value']:>12,.1f} {line['unit']:<11}{peer} {held}", flush=True)
 
 
+def about_machine(found: dict[str, Any]) -> str:
+    """The machine and its two times, as sentences."""
+    about, times = found["machine"], found["calibration"]
+    return (
+        f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
+        f"{about['python']}.\n"
+        f"The two times here: {times['sha256_64_bytes_us']:.2f} µs and "
+        f"{times['synced_4_kib_ms']:.2f} ms."
+    )
+
+
 def report(found: dict[str, Any]) -> str:
-    """The text of docs/measured/benchmarks.md."""
-    about = found["machine"]
-    calibration = found["calibration"]
+    """The text of docs/measured/benchmarks.md before its first section."""
     rows = []
     for line in found["lines"]:
         scaled = f"{line['scaled']:,.1f}" if "scaled" in line else ""
@@ -102,10 +125,7 @@ def report(found: dict[str, Any]) -> str:
             "The floor is half of lakeFS's speed, five times its speed for look-ups, and half of",
             "its memory.",
             "",
-            f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
-            f"{about['python']}.",
-            f"The two times here: {calibration['sha256_64_bytes_us']:.2f} µs and "
-            f"{calibration['synced_4_kib_ms']:.2f} ms.",
+            about_machine(found),
             "",
             "| what | Graveler | unit | lakeFS, scaled | floor | p50 / p99 ms |",
             "|---|---:|---|---:|---:|---|",
@@ -115,20 +135,38 @@ def report(found: dict[str, Any]) -> str:
     )
 
 
+def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
+    """`document` with what these groups of lines replace in it."""
+    if set(groups) == set(GROUPS):
+        document = report(found) + sections.others(document)
+    if "access" in groups:
+        body = access.section(found["access"], about_machine(found))
+        document = sections.placed(document, access.HEADING, body)
+    return document
+
+
 def main() -> int:
-    """Measure all lines, write the document, print the JSON line."""
+    """Measure the lines, write the document, print the JSON line."""
+    parser = argparse.ArgumentParser(description="measures speed and memory")
+    parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group")
+    groups = parser.parse_args().only or list(GROUPS)
     quick = os.environ.get("QUICK", "") not in ("", "0")
     calibration = committed.calibration()
     found: dict[str, Any] = {"machine": machine(), "calibration": calibration, "quick": quick}
     print(f"{'':<58} {'Graveler':>12} {'':<11}{'lakeFS, here':>12}")
-    counts = [100_000] if quick else [100_000, FULL_OBJECTS]
-    lines = [line for count in counts for line in committed_lines(count, calibration)]
-    lines += http_lines(http.QUICK if quick else http.FULL, calibration)
-    found["lines"] = lines
-    found["below_floor"] = [line["name"] for line in lines if line.get("held") is False]
-    if not quick:
-        kept = sections.others(REPORT.read_text(encoding="utf-8"))
-        REPORT.write_text(report(found) + kept, encoding="utf-8")
+    lines: list[Line] = []
+    if "committed" in groups:
+        for count in [100_000] if quick else [100_000, FULL_OBJECTS]:
+            lines += committed_lines(count, calibration)
+    if "http" in groups:
+        lines += http_lines(http.QUICK if quick else http.FULL, calibration)
+    rights = access_lines(access.QUICK if quick else access.FULL) if "access" in groups else []
+    found |= {"lines": lines, "access": rights}
+    found["below_floor"] = [each["name"] for each in lines + rights if each.get("held") is False]
+    before = REPORT.read_text(encoding="utf-8")
+    after = before if quick else written(before, found, groups)
+    if after != before:
+        REPORT.write_text(after, encoding="utf-8")
         print(f"wrote {REPORT.relative_to(REPORT.parent.parent)}")
     print(json.dumps(found))
     return 0

@@ -105,17 +105,16 @@ def prepare(target: Target) -> None:
     body = {"name": REPO, "storage_namespace": f"local://{REPO}/data"}
     _once(target, "POST", "/repositories", body=body)
     uploads = (upload(target, "main", _path(number)) for number in range(PATHS))
-    _checked(run(target, 8, [uploads] * 8))
+    checked(run(target, 8, [uploads] * 8))
     _commit(target, "main")
 
 
 def rates(target: Target, scale: Scale) -> list[Line]:
     """Rates under a steady load of one kind of request."""
-    stat = target.request("GET", f"{WHERE}/refs/main/objects/stat", {"path": _path(500)})
     get = target.request("GET", f"{WHERE}/refs/main/objects", {"path": _path(500)})
     listing = {"prefix": "tables/", "amount": "100"}
     requests = {
-        "stat": stat,
+        "stat": stat(target),
         "get object": get,
         "list 100": target.request("GET", f"{WHERE}/refs/main/objects/ls", listing),
         "get branch": target.request("GET", f"{WHERE}/branches/main"),
@@ -206,7 +205,7 @@ def bulk(target: Target, scale: Scale, folder: Path) -> list[Line]:
     share = scale.objects / 100_000
     _once(target, "POST", f"{WHERE}/branches", body={"name": "bulk", "source": "main"})
     uploads = (upload(target, "bulk", f"bulk/{number:06d}") for number in range(scale.objects))
-    _checked(run(target, 64, [uploads] * 64))
+    checked(run(target, 64, [uploads] * 64))
     commit_s = _commit(target, "bulk")
     paths = [f"bulk/{number:06d}" for number in range(scale.objects)]
     began = time.perf_counter()
@@ -237,7 +236,7 @@ def beside(target: Target, scale: Scale) -> list[Line]:
         for _ in range(scale.rounds)
     ]
     for found in rounds:
-        _checked(found.stat)
+        checked(found.stat)
     p99_ms = statistics.median(found.stat.percentile_ms(0.99) for found in rounds)
     uploads = statistics.median(found.uploads_per_s for found in rounds)
     return [
@@ -275,7 +274,7 @@ def memory_mb(pid: int) -> float:
 
 def _rate_line(name: str, connections: int, loads: list[Load], scales: str = "cpu") -> Line:
     for load in loads:
-        _checked(load)
+        checked(load)
     middle = sorted(loads, key=lambda load: load.rate)[len(loads) // 2]
     peer = LAKEFS_RATES[name].get(connections, (0.0, 0.0, 0.0))
     line = _line(
@@ -322,6 +321,11 @@ def upload(target: Target, branch: str, path: str) -> bytes:
     return target.request("POST", f"{WHERE}/branches/{branch}/objects", {"path": path}, b"x" * 64)
 
 
+def stat(target: Target) -> bytes:
+    """The bytes of a request that looks one object up."""
+    return target.request("GET", f"{WHERE}/refs/main/objects/stat", {"path": _path(500)})
+
+
 def _commit(target: Target, branch: str) -> float:
     began = time.perf_counter()
     where = f"{WHERE}/branches/{branch}/commits"
@@ -329,7 +333,8 @@ def _commit(target: Target, branch: str) -> float:
     return time.perf_counter() - began
 
 
-def _checked(load: Load) -> Load:
+def checked(load: Load) -> Load:
+    """The same, unless a request failed: then raises `RuntimeError`."""
     wrong = {status: count for status, count in load.statuses.items() if status >= 300}
     if wrong:
         raise RuntimeError(f"the server answered {wrong}")

@@ -41,8 +41,8 @@ def refs_of(count: int, breaks: BreakParameters, other: int = 0) -> list[RangeRe
     found = []
     for number in range(count):
         id = f"{number:063x}" + ("1" if other and number % other == 0 else "0")
-        bounds = (f"tables/part-{number:08}-{end}".encode() for end in ("a", "z"))
-        found.append(RangeRef(RangeId(id), *bounds, breaks.max_size, RECORDS))
+        first, last = (f"tables/part-{number:08}-{end}".encode() for end in ("a", "z"))
+        found.append(RangeRef(RangeId(id), first, last, breaks.max_size, RECORDS))
     return found
 
 

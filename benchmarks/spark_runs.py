@@ -97,7 +97,7 @@ def measured(
             imports.append(_seconds(partial(_imported, lake, rows, f"run{number}")))
             parquets.append(_seconds(partial(_as_parquet, rows, folder, count)))
         last = f"run{rounds - 1}"
-        found = {
+        found: dict[str, Any] = {
             "rows": count,
             "import_rps": round(count / statistics.median(imports)),
             "parquet_rps": round(count / statistics.median(parquets)),

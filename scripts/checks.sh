@@ -37,7 +37,7 @@ units() {
 }
 
 types() {
-    "$bin/mypy" --strict graveler simulator
+    "$bin/mypy" --strict graveler simulator benchmarks
 }
 
 site() {
