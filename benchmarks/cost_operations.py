@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.access import Member
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
-from graveler import wire
+from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
@@ -291,7 +292,7 @@ def _imported(lake: MeteredLake, count: int) -> Spent:
 
     def run() -> None:
         job = importing.submit(lake.opened, "main", request, owner=b"worker")
-        importing.run(lake.opened, "main", request, job.id)
+        importing.run(lake.opened, BranchId("main"), request, job.id)
 
     return lake.spent(run)
 
@@ -307,6 +308,22 @@ def _collect(lake: MeteredLake) -> Spent:
 
 def _idle_sweep(lake: MeteredLake) -> Spent:
     return lake.spent(lambda: janitor.sweep(lake.opened))
+
+
+def _authorization(first: Callable[[Member], object]) -> Callable[[MeteredLake], Spent]:
+    """The cost of authenticating and authorizing a request of a member, after `first`."""
+
+    def run(lake: MeteredLake) -> Spent:
+        member = Member(lake.ports.kv, lake.clock)
+        first(member)
+        return lake.spent(member.authorize)
+
+    return run
+
+
+def _old(member: Member) -> None:
+    member.authorize()
+    member.clock.sleep(limits.access_seconds_max)
 
 
 OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
@@ -330,6 +347,10 @@ OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
     "import": _import,
     "garbage collection": _collect,
     "round of clean-up over nothing": _idle_sweep,
+    "authorization, rights known": _authorization(Member.authorize),
+    "authorization, rights too old": _authorization(_old),
+    "authorization, rights not known": _authorization(Member.forget_rights),
+    "authorization, first request with a key": _authorization(lambda member: None),
 }
 
 

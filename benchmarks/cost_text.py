@@ -4,9 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from benchmarks.metering import Spent
-from benchmarks.prices import AS_OF, LAKEFS, MILLION, QUOTAS, Price, dollars
+from benchmarks.prices import AS_OF, LAKEFS, MILLION, QUOTAS, SECONDS, Price, dollars
 from graveler import limits
 
+AUTHORIZATIONS = (
+    "authorization, rights known",
+    "authorization, rights too old",
+    "authorization, rights not known",
+    "authorization, first request with a key",
+)
 HEAD = f"""# What it costs on AWS
 
 `python -m benchmarks.cost --write-docs` writes this page.
@@ -121,10 +127,11 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
         "clean-up after a commit of 1,000",
         "delivery of 100 events",
         "round of clean-up over nothing",
+        *AUTHORIZATIONS,
     ):
         spent = counted[name]
         yield (
-            f"| {name} | {_shown(spent)} | {_requests(spent):g} "
+            f"| {name} | {_shown(spent) or 'none'} | {_requests(spent):g} "
             f"| {spent.reads:g}, {spent.writes:g} | {_per_million(spent):.2f} | | | |"
         )
     both = _per_million(counted["commit of 100"])
@@ -141,6 +148,18 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     yield "A list page costs one more Query for each further shard of the branch."
     yield "A branch has one shard until one of its commits folds in more than"
     yield f"{limits.staging_shard_rows_count:,} rows.\n"
+    yield from _rights(counted)
+
+
+def _rights(counted: Mapping[str, Spent]) -> Iterator[str]:
+    refreshed = counted["authorization, rights too old"]
+    month = _per_million(refreshed) * SECONDS / limits.access_seconds_max / MILLION
+    yield "Every request is authorized; the other lines are for callers whose rights are known."
+    yield "The counted caller is in one group with ten policies."
+    yield f"A function keeps rights for {limits.access_seconds_max} seconds, then it reads them"
+    yield "again with the next request."
+    yield "So a caller who sends requests in every second of a month costs at most"
+    yield f"${month:.2f} for each sandbox that serves it.\n"
 
 
 def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str]:

@@ -51,6 +51,22 @@ def test_a_link_looks_at_the_object(counted: dict[str, Spent]) -> None:
     assert counted["link"].kv_requests == counted["stage"].kv_requests + 1
 
 
+def test_authorization_costs_nothing_while_rights_are_known(counted: dict[str, Spent]) -> None:
+    """Rights: the user; then its groups; then their policies.  A refresh reads all at once."""
+    costs = {
+        "rights known": {},
+        "rights too old": {"BatchGet": 1},
+        "rights not known": {"BatchGet": 3},
+        "first request with a key": {"Get": 1, "BatchGet": 3},
+    }
+    rows = {"rights known": 0, "rights too old": 12, "rights not known": 12}
+    for name, requests in costs.items():
+        spent = counted[f"authorization, {name}"]
+        assert spent.requests == requests, name
+        assert sum(spent.verbs.values()) == spent.kv_requests, name
+        assert (spent.reads, spent.writes) == (rows.get(name, 13), 0), name
+
+
 def test_every_metric_of_the_janitor_is_in_the_table() -> None:
     tree = ast.parse((ROOT / "functions" / "janitor" / "handler.py").read_text(encoding="utf-8"))
     written = [
