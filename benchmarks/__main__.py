@@ -25,7 +25,7 @@ Line = dict[str, Any]
 
 
 def machine() -> dict[str, str]:
-    """The machine: processor, cores, system and Python version."""
+    """The machine: processor, cores, system and Python version, and the load by other programs."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -39,6 +39,7 @@ def machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "system": platform.system() + " " + platform.release(),
         "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
     }
 
 
@@ -98,7 +99,8 @@ def about_machine(found: dict[str, Any]) -> str:
         f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
         f"{about['python']}.\n"
         f"The two times here: {times['sha256_64_bytes_us']:.2f} µs and "
-        f"{times['synced_4_kib_ms']:.2f} ms."
+        f"{times['synced_4_kib_ms']:.2f} ms.\n"
+        f"The load by other programs when the run began: {about['load']}."
     )
 
 

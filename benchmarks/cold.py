@@ -107,6 +107,7 @@ def main() -> int:
 def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
     """All figures of the function in `code`; `folder` is for files of the measurement.  Times are
     milliseconds of CPU."""
+    load = os.getloadavg()[0]
     (folder / "scratch").mkdir()
     world = World(folder / "scratch")
     service = Service(world, folder)
@@ -131,7 +132,7 @@ def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
     ratio = medians["own"][0] / medians["empty"][0]
     taken = {name: seconds * 1000 for name, seconds in steps[0].items()}
     taken["the first request"] = steps[3] * 1000
-    return {"ratio": ratio, **medians, "asked": asked, "steps": taken, "runs": runs}
+    return {"ratio": ratio, **medians, "asked": asked, "steps": taken, "runs": runs, "load": load}
 
 
 def report(found: dict[str, Any]) -> str:
@@ -143,6 +144,7 @@ def report(found: dict[str, Any]) -> str:
         "`make bench-cold` writes this page.",
         f"Times are CPU time of a fresh process, medians of {found['runs']} alternating runs on "
         f"{platform.processor() or platform.machine()}, {OURS}.",
+        f"The load by other programs when they began: {found['load']:.1f}.",
         "",
         "| | import and open | first request | **cold start** | second request |",
         "|---|---|---|---|---|",

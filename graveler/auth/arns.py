@@ -1,9 +1,10 @@
 """Names of resources: `arn:lakefs:<service>:<region>:<account>:<resource>`.
 
 A name is split at its first five colons, so a colon in a resource, such as an object's path, means
-nothing.  All parts but the last are compared exactly.  In a pattern, the last part is a glob
-(graveler/globs.py).  `*` alone, as a pattern, is every resource; as a name, it is the resource of
-operations that concern no single one, and only the pattern `*` matches it.
+nothing.  All parts but the last are compared exactly: they contain no colon, so a name has them if
+it begins with them and their colons.  In a pattern, the last part is a glob (graveler/globs.py).
+`*` alone, as a pattern, is every resource; as a name, it is the resource of operations that concern
+no single one, and only the pattern `*` matches it.
 
 `${user}` in the last part of a pattern stands for the caller's id.  Ids contain none of `*?${}:/`
 (names.py), so an id is never read as a pattern.  Pure.
@@ -23,14 +24,21 @@ _ACCOUNT: Final = ("arn", "lakefs")
 
 
 class Pattern(NamedTuple):
-    """The resources of a statement."""
+    """The resources of a statement.
 
-    prefix: tuple[str, ...]  # the parts before the last; empty for `*`
+    `head`: the parts before the last, with their colons; empty for `*`.  `start`: what every name
+    begins with that is one of the resources.
+    """
+
+    head: str
     resource: Glob
+    start: str
 
     def matches(self, name: str) -> bool:
         """Whether `name` is one of the resources."""
-        return self._has(name, self.resource.matches)
+        if not name.startswith(self.start):  # most patterns of most callers
+            return False
+        return not self.head or self.resource.matches(name[len(self.head) :])
 
     def covers(self, head: str) -> bool:
         """Whether all names that begin with `head` are among the resources."""
@@ -41,10 +49,9 @@ class Pattern(NamedTuple):
         return self._has(head, self.resource.reaches)
 
     def _has(self, name: str, is_right: Callable[[str], bool]) -> bool:
-        if not self.prefix:
+        if not self.head:
             return True
-        parts = name.split(":", _FIELDS - 1)
-        return tuple(parts[:-1]) == self.prefix and is_right(parts[-1])
+        return name.startswith(self.head) and is_right(name[len(self.head) :])
 
 
 def resource(service: str, path: str) -> str:
@@ -60,7 +67,7 @@ def pattern(text: str, user: str) -> Pattern:
 @lru_cache(maxsize=8_192)
 def _pattern(text: str, user: str) -> Pattern:
     if text == EVERYTHING:
-        return Pattern((), glob("*"))
+        return Pattern("", glob("*"), "")
     parts = text.split(":", _FIELDS - 1)
     if len(parts) != _FIELDS or tuple(parts[:2]) != _ACCOUNT or not parts[-1]:
         raise Invalid(
@@ -71,4 +78,5 @@ def _pattern(text: str, user: str) -> Pattern:
         raise Invalid(
             f"resource invalid: only its last part may have wildcards: resource={text[:200]!r}"
         )
-    return Pattern(tuple(parts[:-1]), glob(parts[-1].replace(USER, user)))
+    head, names = text[: -len(parts[-1])], glob(parts[-1].replace(USER, user))
+    return Pattern(head, names, head + names.words[0].partition("?")[0])

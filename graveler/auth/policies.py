@@ -42,7 +42,7 @@ class Statement(NamedTuple):
 
     def matches(self, permission: Permission, address: str) -> bool:
         """Whether the statement applies to a request that it names the action of."""
-        if not any(self._has(pattern, permission) for pattern in self.resources):
+        if not self._has(permission):
             return False
         truth = self.condition.truth(address)
         return truth is Truth.HOLDS or (self.denies and truth is Truth.UNKNOWN)
@@ -50,14 +50,19 @@ class Statement(NamedTuple):
     @property
     def allows_everywhere(self) -> bool:
         """Whether the statement allows its actions on every resource, from every address."""
-        has_all = any(not pattern.prefix for pattern in self.resources)
+        has_all = any(not pattern.head for pattern in self.resources)
         return not self.denies and has_all and not self.condition.parts
 
-    def _has(self, pattern: Pattern, permission: Permission) -> bool:
-        if not permission.below:
-            return pattern.matches(permission.resource)
-        has = pattern.reaches if self.denies else pattern.covers
-        return has(permission.resource)
+    def _has(self, permission: Permission) -> bool:
+        name = permission.resource
+        if permission.below:
+            if self.denies:
+                return any(pattern.reaches(name) for pattern in self.resources)
+            return any(pattern.covers(name) for pattern in self.resources)
+        is_named = False
+        for pattern in self.resources:  # `any` of a generator takes longer than most matches
+            is_named = is_named or pattern.matches(name)
+        return is_named
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from graveler.testing.clockwork import TickingClock
 
 SMALL = Scale(users=300, policies=20, decisions=5, verbs=3)
 LARGE = Scale(users=2_500, policies=40, decisions=5, verbs=3)  # more rows than a request scans
-MACHINE = {"processor": "P", "cores": "2", "system": "S", "python": "3"}
+MACHINE = {"processor": "P", "cores": "2", "system": "S", "python": "3", "load": "0.5"}
 FOUND = {
     "machine": MACHINE,
     "calibration": {"sha256_64_bytes_us": 0.5, "synced_4_kib_ms": 0.5},
