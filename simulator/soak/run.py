@@ -48,7 +48,7 @@ SEEDS = {
 }
 _SAY_SECONDS = 30.0
 _GRACE_SECONDS = 300.0
-_HURRIED_SECONDS = 8.0  # of grace period after a signal
+_HURRIED_SECONDS = 4.0  # of grace period after a signal
 _SHOWN = 20
 COMPILED = Path("build/compiled")
 _COMPILED_FROM_MINUTES = 10.0

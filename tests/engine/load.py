@@ -47,7 +47,7 @@ class Door(Protocol):
 REACHED = tuple(
     f"{verb}: done" for verb in ("write", "commit", "merge into main", f"merge into {SINK}")
 )
-_SLOW = 20  # times as long a run may last, on a machine on which that takes longer
+_SLOW = 40  # times as long a run may last, on a machine on which that takes longer
 
 
 @dataclass

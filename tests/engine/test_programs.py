@@ -21,7 +21,7 @@ from simulator.model.model import Blob, stage
 from simulator.programs import checks, programs
 from simulator.programs.world import Mismatch
 
-COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "1000"))
+COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "500"))
 _SEED = os.environ.get("GRAVELER_SEED", "1")
 FIRST = time.time_ns() // 1_000_000 % 10**9 * 10_000 if _SEED == "fresh" else int(_SEED)
 VERBS = range(40)

@@ -29,7 +29,7 @@ from tests.engine.load import FEATURE, REACHED, SINK, Load, Refused, judged
 from tests.waiting import PATIENCE_SECONDS
 
 WRITERS, COMMITTERS = 8, 4
-ENGINE_SECONDS, HTTP_SECONDS = 3, 8
+ENGINE_SECONDS, HTTP_SECONDS = 2, 4
 
 
 @dataclass

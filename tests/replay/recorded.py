@@ -12,13 +12,15 @@ import functools
 import hashlib
 import json
 import lzma
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 FILE = Path(__file__).parent.parent / "data" / "git-history.jsonl.xz"
 
 Tree = Mapping[str, str]  # path -> identity
+Change = tuple[str, str | None, int]  # path, identity (None: removed), size
 
 
 class Recorded(NamedTuple):
@@ -27,7 +29,7 @@ class Recorded(NamedTuple):
     n: int
     parents: tuple[int, ...]
     time: int
-    changes: tuple[tuple[str, str | None, int], ...]
+    changes: tuple[Change, ...]
     files: int
     digest: str
     bases: tuple[int, ...]
@@ -69,8 +71,12 @@ def history(count: int = 6_000) -> tuple[Recorded, ...]:
 @functools.cache
 def trees(count: int = 6_000) -> tuple[Tree, ...]:
     """The tree of every commit, each checked against its recorded digest."""
+    return _trees(history(count))
+
+
+def _trees(rows: Sequence[Recorded]) -> tuple[Tree, ...]:
     result: list[Tree] = []
-    for row in history(count):
+    for row in rows:
         tree = dict(result[row.parents[0]]) if row.parents else {}
         for path, identity, _ in row.changes:
             if identity is None:
@@ -82,9 +88,12 @@ def trees(count: int = 6_000) -> tuple[Tree, ...]:
     return tuple(result)
 
 
-def changed(row: Recorded, count: int = 6_000) -> tuple[tuple[str, str | None, int], ...]:
+def changed(row: Recorded, count: int = 6_000) -> tuple[Change, ...]:
     """The recorded changes but for those of a file's mode alone, which no path's identity knows."""
-    before = trees(count)[row.parents[0]] if row.parents else {}
+    return _changed(row, trees(count)[row.parents[0]] if row.parents else {})
+
+
+def _changed(row: Recorded, before: Tree) -> tuple[Change, ...]:
     return tuple(change for change in row.changes if before.get(change[0]) != change[1])
 
 
@@ -138,10 +147,65 @@ def best_common_ancestors(rows: tuple[Recorded, ...], octopus: bool) -> list[tup
     return found
 
 
+class Story(NamedTuple):
+    """A history to replay: commits, parents first; the tree of each; where each is made."""
+
+    rows: tuple[Recorded, ...]
+    trees: tuple[Tree, ...]
+    places: tuple[Place, ...]
+
+    def changed(self, row: Recorded) -> tuple[Change, ...]:
+        """As the function `changed`."""
+        return _changed(row, self.trees[row.parents[0]] if row.parents else {})
+
+
+def condensed(count: int, length: int) -> Story:
+    """The first `count` commits, with one in the place of up to `length` that follow each other.
+
+    Every merge is there, and so are its parents, every fork, and the ends of all lines."""
+    rows, known, sizes_of = history(count), trees(count), sizes(count)
+    children = Counter(parent for row in rows for parent in row.parents)
+    meeting = {parent for row in rows if len(row.parents) > 1 for parent in row.parents}
+    kept: list[Recorded] = []
+    numbers: dict[int, int] = {}  # of what is kept
+    begun: dict[int, tuple[int, int]] = {}  # left out -> the parent of what is begun, its length
+    for row in rows:
+        parent, so_far = begun.pop(row.parents[0], (row.parents[0], 0)) if row.parents else (-1, 0)
+        is_joint = len(row.parents) != 1 or children[row.n] != 1 or row.n in meeting
+        if not is_joint and so_far + 1 < length:
+            begun[row.n] = parent, so_far + 1
+            continue
+        parents = (parent, *row.parents[1:]) if row.parents else ()
+        changes = row.changes if not so_far else _between(known[parent], known[row.n], sizes_of)
+        numbers[row.n] = len(kept)
+        kept.append(
+            row._replace(
+                n=len(kept),
+                parents=tuple(numbers[each] for each in parents),
+                changes=changes,
+                bases=tuple(numbers[each] for each in row.bases),
+            )
+        )
+    made = tuple(kept)
+    return Story(made, _trees(made), _plan(made))
+
+
+def _between(before: Tree, after: Tree, sizes_of: Mapping[str, int]) -> tuple[Change, ...]:
+    paths = sorted({*before, *after}, key=str.encode)
+    return tuple(
+        (path, after.get(path), sizes_of[after[path]] if path in after else 0)
+        for path in paths
+        if before.get(path) != after.get(path)
+    )
+
+
 @functools.cache
 def plan(count: int = 6_000) -> tuple[Place, ...]:
     """The branch of every commit."""
-    rows = history(count)
+    return _plan(history(count))
+
+
+def _plan(rows: Sequence[Recorded]) -> tuple[Place, ...]:
     uses = [0] * len(rows)
     for row in rows:
         for parent in row.parents:

@@ -1,4 +1,4 @@
-"""The first 500 commits of the history again, over HTTP."""
+"""The first 1,000 commits of the history again, over HTTP; four that follow each other as one."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -8,12 +8,12 @@ import pytest
 from lakefs.client import Client as LakeFS
 
 from tests.api.serving import ADMINISTRATOR, served
-from tests.replay import http_replay
+from tests.replay import http_replay, recorded
 from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("history over HTTP")
 
-COUNT = 500
+COUNT, LENGTH = 1_000, 4
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def done() -> Iterator[Replayed]:
             username=ADMINISTRATOR.access_key_id,
             password=ADMINISTRATOR.secret_access_key,
         )
-        yield http_replay.replay(client, "local://lake", COUNT)
+        yield http_replay.replay(client, "local://lake", recorded.condensed(COUNT, LENGTH))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -13,7 +13,15 @@ ALL = (*PROGRAMS, *MORE_PROGRAMS)
 PREEMPTIONS, FAULT = Bound(preemptions=2, faults=0), Bound(preemptions=1, faults=1)
 # With a fault these have most of all schedules: the soak's track searches them, with greater bounds
 # than here; here their first clients and the fault.
-SMALLER = {"e|e|w c": "e|w c", "w c|d c|l": "w c|d c"}
+SMALLER = {
+    "e|e|w c": "e|w c",
+    "w c|d c|l": "w c|d c",
+    "w w|c|c": "w w|c",
+    "w|d|c c": "w|d|c",
+    "p|p c|c": "p|p c",
+    "b|w c|c": "b|w c",
+    "b|w|c c": "b|w|c",
+}
 CASES = [
     *(pytest.param(each, PREEMPTIONS, id=f"{each}-2 preemptions") for each in ALL),
     *(

@@ -1,5 +1,6 @@
-"""The first 345 commits of the recorded history replay through the deployed stack: eight branches
-are opened, four merged, two of them with conflicts.  A served store replays more of them."""
+"""The first 345 commits of the recorded history replay through the deployed stack, up to sixteen
+that follow each other as one: eight branches are opened, four merged, two of them with conflicts.
+A served store replays more of them."""
 
 from collections.abc import Callable
 
@@ -7,17 +8,17 @@ import pytest
 from lakefs.client import Client
 
 from tests.aws.deployment.conftest import Stack
-from tests.replay import http_replay
+from tests.replay import http_replay, recorded
 from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-COUNT = 345
+COUNT, LENGTH = 345, 16
 
 
 @pytest.fixture(scope="module")
 def done(stack: Stack, client: Client) -> Replayed:
-    return http_replay.replay(client, stack.namespace, COUNT)
+    return http_replay.replay(client, stack.namespace, recorded.condensed(COUNT, LENGTH))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
