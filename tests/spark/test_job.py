@@ -95,6 +95,7 @@ def test_garbage_is_reported(
     ]
 
 
+@pytest.mark.one_version
 def test_a_folder_is_served_while_the_job_runs(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_folder_is_served_while_the_job_runs(
 # ---- credentials ---------------------------------------------------------------------------------
 
 
+@pytest.mark.one_version
 def test_credentials_come_from_a_secret(
     lake: Lake,
     repository: str,

@@ -114,6 +114,7 @@ def test_all_of_it_through_the_service_on_aws(
     assert read(lake, "sales/main/t").count() == 50 and read(lake, "sales/main~1/t").count() == 50
 
 
+@pytest.mark.one_version
 def test_a_sweep_asks_for_stretches_and_not_for_files(
     lake: Lake, engine: str, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     assert direct.read(left[0], 0, 100) == b"written again"
 
 
+@pytest.mark.one_version
 def test_a_sweep_heads_no_file_of_tables(lake: Lake, engine: str) -> None:
     direct = opened(Place(f"s3:{NAME}", "", endpoint_url=engine)).blocks
     namespace = f"s3://{NAME}/tables"

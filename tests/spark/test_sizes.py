@@ -1,5 +1,4 @@
-"""What must hold at size: 400,000 rows imported, 2,000 files in one commit; a part of that on Spark
-3.5."""
+"""What must hold at size: 400,000 rows imported, 2,000 files in one commit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +16,6 @@ from graveler.spark.verbs.imports import import_rows
 from graveler.spark.verbs.write import SaveOptions
 from graveler.wire import encode_entry
 from tests.spark.cluster.test_land import log, repository
-from tests.spark.conftest import SHARE
 from tests.spark.lakes import entry
 from tests.spark.session import as_shipped
 
@@ -31,9 +29,9 @@ def shipped(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-ROWS = 400_000 if SHARE == 1 else 100_000
+ROWS = 400_000
 TABLES = 40
-FILES = 2_000 // SHARE
+FILES = 2_000
 
 
 def records() -> Iterator[Record]:

@@ -80,6 +80,7 @@ def test_replace_takes_the_place_of_the_prefix_and_merge_adds(lake: Lake, reposi
     assert len(log(lake.session, repository)) == 5
 
 
+@pytest.mark.one_version
 def test_what_others_commit_meanwhile_stays(lake: Lake, repository: str) -> None:
     """The first pass over the rows is late: another import lands between begin and finish."""
     rows = ascii_rows(3, 40)
@@ -125,6 +126,7 @@ def test_a_failed_import_is_cancelled(lake: Lake, repository: str) -> None:
     assert len(log(lake.session, repository)) == 1
 
 
+@pytest.mark.one_version
 def test_a_job_with_a_name_lands_once(lake: Lake, repository: str) -> None:
     """The first driver dies before the landing, the second goes on, the third is answered."""
     rows, terms = ascii_rows(8, 50), JobTerms(id="nightly")
@@ -136,6 +138,7 @@ def test_a_job_with_a_name_lands_once(lake: Lake, repository: str) -> None:
     assert len(log(lake.session, repository)) == 2
 
 
+@pytest.mark.one_version
 def test_a_name_that_is_used_again_for_another_target_is_refused(
     lake: Lake, repository: str
 ) -> None:
@@ -157,6 +160,7 @@ def test_a_name_that_is_used_again_for_another_target_is_refused(
     assert again.commit == landed.commit and len(log(lake.session, repository)) == 2
 
 
+@pytest.mark.one_version
 def test_uncommitted_changes_are_a_conflict(lake: Lake, repository: str) -> None:
     session = lake.session
     rows = ascii_rows(6, 5)
@@ -168,11 +172,13 @@ def test_uncommitted_changes_are_a_conflict(lake: Lake, repository: str) -> None
 
 
 @pytest.mark.parametrize("target", ["", "lake", "lake/", "/main", "UP/main", "lake/a b"])
+@pytest.mark.one_version
 def test_a_target_names_repository_and_branch(lake: Lake, target: str) -> None:
     with pytest.raises(Invalid, match=r"name invalid|ref invalid"):
         import_(lake, frame(lake.spark, []), target)
 
 
+@pytest.mark.one_version
 def test_what_is_not_there_is_said(lake: Lake, repository: str) -> None:
     with pytest.raises(NotFound):
         import_(lake, frame(lake.spark, []), f"{repository}/other")
@@ -188,6 +194,7 @@ def test_a_server_of_a_folder_needs_the_folder(lake: Lake, repository: str) -> N
         assert import_(told, frame(lake.spark, ascii_rows(7, 4)), f"{repository}/main").count == 4
 
 
+@pytest.mark.one_version
 def test_a_store_that_is_served_already_is_refused(lake: Lake) -> None:
     with pytest.raises(Unavailable, match="could not be served"):
         connect(lake.spark, lake.store, KEYS)

@@ -52,7 +52,7 @@ from tests.spark.session import as_shipped
 from tests.waiting import until
 
 DAY_NS = 24 * 3600 * 10**9
-HISTORIES = 100 // SHARE
+HISTORIES = 40 if SHARE == 1 else 10
 
 
 class LaterClock(SystemClock):
@@ -228,7 +228,7 @@ def garbage_in(world: World) -> set[tuple[str, str]]:
 def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
     spark: SparkSession,
 ) -> None:
-    """Of a hundred histories (Spark 3: twenty), in one job.  Not what a dry run found, and nothing
+    """Of forty histories (Spark 3: ten), in one job.  Not what a dry run found, and nothing
     within the day; a run after that finds nothing."""
     print(f"{HISTORIES=}")
     with world_of(HISTORIES, 1_000) as world, connect(spark, world.store, KEYS) as lake:
@@ -264,6 +264,7 @@ class Losing(Session):
         return said
 
 
+@pytest.mark.one_version
 def test_a_collection_has_the_turn_of_each_repository(spark: SparkSession) -> None:
     with world_of(2, 5_003) as world, connect(spark, world.store, KEYS) as lake:
         before, names, session = world.stored(), sorted(world.used), lake.session
@@ -287,6 +288,7 @@ def test_a_collection_has_the_turn_of_each_repository(spark: SparkSession) -> No
         assert world.stored() == before
 
 
+@pytest.mark.one_version
 def test_a_turn_beats_while_it_is_held() -> None:
     with scripted([Said(201), Said(503), *[Said(200)] * 100_000]) as server:
         session = Session(server.url, *KEYS)
@@ -298,6 +300,7 @@ def test_a_turn_beats_while_it_is_held() -> None:
     assert set(asked[1:-1]) == {("PUT", f"{where}/A")}
 
 
+@pytest.mark.one_version
 def test_what_only_saved_work_for_what_is_gone_goes_too(spark: SparkSession) -> None:
     """Names that were kept of ranges that are gone, and what ended jobs have left."""
     with world_of(2, 5_001) as world, connect(spark, world.store, KEYS) as lake:
@@ -360,6 +363,7 @@ def grown(spark: SparkSession) -> Iterator[tuple[World, Connected]]:
         yield world, lake
 
 
+@pytest.mark.one_version
 def test_what_is_written_again_stays(grown: tuple[World, Connected]) -> None:
     world, lake = grown
     blocks = opened(everywhere(world)).blocks
@@ -375,6 +379,7 @@ def test_what_is_written_again_stays(grown: tuple[World, Connected]) -> None:
     assert left == {files[0], data[0]}
 
 
+@pytest.mark.one_version
 def test_a_range_that_cannot_be_read_ends_the_run(grown: tuple[World, Connected]) -> None:
     world, lake = grown
     name, blocks = "repo-003", opened(everywhere(world)).blocks
@@ -394,6 +399,7 @@ def test_a_range_that_cannot_be_read_ends_the_run(grown: tuple[World, Connected]
     assert world.stored()[name] == before
 
 
+@pytest.mark.one_version
 def test_what_is_kept_of_a_range_is_checked(grown: tuple[World, Connected]) -> None:
     """A list of hashes that was cut short would doom what it lacks."""
     world, lake = grown
@@ -409,6 +415,7 @@ def scan(blocks: Blocks, prefix: str) -> list[str]:
     return [line.address for line in blocks.list(prefix, "", 1_000).lines]
 
 
+@pytest.mark.one_version
 def test_too_much_garbage_and_short_waits_are_refused(grown: tuple[World, Connected]) -> None:
     _, lake = grown
     with pytest.raises(Invalid, match="must wait"):
@@ -419,6 +426,7 @@ def test_too_much_garbage_and_short_waits_are_refused(grown: tuple[World, Connec
         collect(lake, [])
 
 
+@pytest.mark.one_version
 def test_files_of_somebody_else_are_refused(grown: tuple[World, Connected]) -> None:
     world, lake = grown
     marker = "local://lake/repo-002/_lakefs/dummy"
@@ -431,6 +439,7 @@ def test_files_of_somebody_else_are_refused(grown: tuple[World, Connected]) -> N
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 128])
+@pytest.mark.one_version
 def test_slices_hold_every_name_once(count: int) -> None:
     now_ns = SystemClock().now_ns()
     found = slices_of(CollectedRepository(0, "r", "local://r", now_ns - 40 * DAY_NS), now_ns, count)

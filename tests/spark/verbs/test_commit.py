@@ -214,6 +214,7 @@ def test_what_is_staged_becomes_one_commit(lake: Lake, repository: str) -> None:
         commit(lake, f"{repository}/main")
 
 
+@pytest.mark.one_version
 def test_writers_go_on_meanwhile(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +235,7 @@ def test_writers_go_on_meanwhile(
     assert commit(lake, f"{repository}/main").rows == 2
 
 
+@pytest.mark.one_version
 def test_a_commit_with_a_name_is_run_again_after_a_failure(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ def test_a_commit_with_a_name_is_run_again_after_a_failure(
     assert len(log(lake, repository)) == count
 
 
+@pytest.mark.one_version
 def test_a_reset_meanwhile_is_a_conflict(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +283,7 @@ def test_a_reset_meanwhile_is_a_conflict(
     assert len(log(lake, repository)) == 2 and "b" not in listed(lake, repository)
 
 
+@pytest.mark.one_version
 def test_a_commit_that_was_handed_over_is_made_by_its_name(
     spark: SparkSession,
     tmp_path: Path,

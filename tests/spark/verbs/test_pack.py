@@ -58,6 +58,7 @@ def some_refs(breaks: BreakParameters, count: int = 3_000) -> list[RangeRef]:
         {"salt": b"another"},
     ],
 )
+@pytest.mark.one_version
 def test_how_many_ranges_there_will_be_is_known_before(chosen: dict[str, Any]) -> None:
     old = BreakParameters(raggedness=30, salt=b"old")
     new = replace(old, **chosen)
@@ -73,6 +74,7 @@ def test_nothing_is_no_range_and_does_not_pay() -> None:
 
 
 @pytest.mark.parametrize(("count", "raggedness"), [(3_000, 30), (40_000, 15_000)])
+@pytest.mark.one_version
 def test_costs_are_those_of_real_requests(tmp_path: Path, count: int, raggedness: int) -> None:
     """Reading everything, and commits of forty changes each, counted at the object store."""
     clock, ids, counts = SystemClock(), SystemIds(), Counts()
@@ -194,6 +196,7 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
     assert head(lake, repository) == found.commit
 
 
+@pytest.mark.one_version
 def test_packing_with_a_name_is_run_again_after_a_failure(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +216,7 @@ def test_packing_with_a_name_is_run_again_after_a_failure(
     assert first.commit == "" and pack(lake, f"{repository}/main", finer, idle) == first
 
 
+@pytest.mark.one_version
 def test_parameters_that_others_set_stay_and_the_commit_too(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

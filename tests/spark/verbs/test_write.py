@@ -147,6 +147,7 @@ def test_a_job_that_fails_leaves_nothing_named(lake: Lake, repository: str) -> N
     assert write(lake, lake.spark.range(2), f"{repository}/main/t", "append").rows == 2
 
 
+@pytest.mark.one_version
 def test_a_write_with_a_name_lands_once(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_write_with_a_name_lands_once(
     assert len(log(lake.session, repository)) == 3
 
 
+@pytest.mark.one_version
 def test_a_name_that_is_used_again_for_another_table_is_refused(
     lake: Lake, repository: str
 ) -> None:
@@ -209,6 +211,7 @@ def test_an_attempt_that_ends_and_is_lost_is_not_named(lake: Lake, place: Place)
     }
 
 
+@pytest.mark.one_version
 def test_uncommitted_changes_refuse_the_write(lake: Lake, repository: str) -> None:
     target = f"{repository}/main/t"
     write(lake, lake.spark.range(1), target)
