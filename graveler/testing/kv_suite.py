@@ -238,6 +238,7 @@ class ScanClauses:
 
     bounds_step = 1  # one in this many keys is a bound of a scan
     random_steps = 20_000
+    deleted_rows = 10_000
 
     @pytest.mark.parametrize("page", [1, 2, 3, 7, 1_000])
     def test_k7_every_page_size_shows_the_same(self, store: Store, page: int) -> None:
@@ -280,7 +281,7 @@ class ScanClauses:
         assert len(shown) == len(set(shown))
 
     def test_a_long_run_of_deleted_rows_costs_one_request(self, store: Store) -> None:
-        count = 10_000
+        count = self.deleted_rows
         store.set_many([Write(b"p", b"%06d" % n, b"v", b"1") for n in range(count)])
         store.delete(b"p", [b"%06d" % n for n in range(count - 1)])
         page = store.scan(b"p", b"", b"", 1)

@@ -30,7 +30,8 @@ THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
 
 class TestDynamoStore(KvSuite):
     bounds_step = 1 if THOROUGH else 6
-    random_steps = 20_000 if THOROUGH else 1_000
+    random_steps = 20_000 if THOROUGH else 500
+    deleted_rows = 10_000 if THOROUGH else 2_000
 
     @pytest.fixture
     def store(self, dynamo: DynamoStore) -> Store:
@@ -100,6 +101,7 @@ class TestDynamoStoreOnMoto(ConditionClauses, ScanClauses):
 
     bounds_step = 12
     random_steps = 300
+    deleted_rows = 1_000
 
     @pytest.fixture
     def store(self, moto: AwsSession, moto_store: DynamoStore) -> Store:

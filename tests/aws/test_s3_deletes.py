@@ -145,22 +145,16 @@ def test_without_versions_nothing_is_listed(
     assert direct.list(f"s3://{bucket}/", "", 10).lines == ()
 
 
-def test_what_lies_between_is_passed_over(
-    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
-) -> None:
-    between = [f"m/{number:05}" for number in range(2_500)]
-    stored(direct, bucket, *between)
-    due = stored(direct, bucket, "a", "b", "z1", "z2")
-    far.delete_all(due)
-    assert wire.proxy.operations == [LIST, LIST, DELETE]
-    assert versions(client, bucket) == between
-
-
-def test_far_apart_every_page_finds_one_at_least(
+def test_what_lies_between_is_passed_over_and_far_apart_every_page_finds_one_at_least(
     direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
 ) -> None:
     names = [f"m/{number:05}" for number in range(2_500)]
     every = stored(direct, bucket, *names)
+    due = stored(direct, bucket, "a", "b", "z1", "z2")
+    far.delete_all(due)
+    assert wire.proxy.operations == [LIST, LIST, DELETE]
+    assert versions(client, bucket) == names
+    wire.proxy.operations.clear()
     far.delete_all(every[::10])
     pages = wire.proxy.operations.count(LIST)
     assert wire.proxy.operations == [*[LIST] * pages, DELETE]

@@ -112,7 +112,7 @@ def test_behind_a_network_that_fails_nothing_acknowledged_is_lost(
         def disturb() -> None:
             disturbed(proxy, chance)
 
-        told = run(writers, 8.0, 10, disturb)
+        told = run(writers, 5.0, 10, disturb)
         proxy.calm()
         proxy.deliver()
         print(dict(told), len(proxy.operations))
