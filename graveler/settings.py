@@ -19,6 +19,7 @@
     GRAVELER_OIDC_KEYS          the keys of the issuer: a URL, the path of a file, or JSON
     GRAVELER_OIDC_USER_CLAIM    the claim that names users; by default preferred_username
     GRAVELER_OIDC_GROUPS_CLAIM  the claim that names groups; empty: tokens change no groups
+    GRAVELER_OIDC_GROUPS        the groups for each name in this claim, as a JSON object
 
 On AWS the template sets, for each function:
 
@@ -166,13 +167,18 @@ def with_hooks_secret(variables: Mapping[str, str], text: str) -> Mapping[str, s
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """An identity provider.  `keys`: a URL, the path of a file, or JSON."""
+    """An identity provider.
+
+    `keys`: a URL, the path of a file, or JSON.  `group_names`: the groups for each name in the
+    claim of groups; `ABSENT`: the deployment maps none.
+    """
 
     issuer: str
     audience: str
     keys: str
     user_claim: str
     groups_claim: str
+    group_names: Mapping[str, tuple[str, ...]] | Literal[Absent.ABSENT] = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +238,35 @@ def _oidc(variables: Mapping[str, str]) -> OidcSettings | Literal[Absent.ABSENT]
         keys,
         variables.get("GRAVELER_OIDC_USER_CLAIM", "") or "preferred_username",
         variables.get("GRAVELER_OIDC_GROUPS_CLAIM", ""),
+        _group_names(variables),
     )
+
+
+def _group_names(
+    variables: Mapping[str, str],
+) -> Mapping[str, tuple[str, ...]] | Literal[Absent.ABSENT]:
+    text = variables.get("GRAVELER_OIDC_GROUPS", "")
+    if not text:
+        return ABSENT
+    if not variables.get("GRAVELER_OIDC_GROUPS_CLAIM", ""):
+        raise Invalid("GRAVELER_OIDC_GROUPS needs GRAVELER_OIDC_GROUPS_CLAIM")
+    try:
+        given = json.loads(text)
+        names = {name: _listed(groups) for name, groups in given.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Invalid(
+            "GRAVELER_OIDC_GROUPS must be a JSON object: for each name of the provider the name of "
+            'a group, or a list of names, as in {"lake-admins": "Admins"}'
+        ) from error
+    return names
+
+
+def _listed(groups: object) -> tuple[str, ...]:
+    """The names of groups in a text or in a list of texts.  Raises `TypeError`."""
+    names = groups if isinstance(groups, list) else [groups]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise TypeError("names of groups are texts")
+    return tuple(names)
 
 
 def endpoint_url() -> str:

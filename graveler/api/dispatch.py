@@ -75,6 +75,8 @@ class ApiRoute:
                 if trace.call is not ABSENT:
                     trace.needed = trace.needed or plan.named(trace.call)
                 self._witness.record(plan.name, scope, trace, answer.status)
+            if trace.changes:
+                self._witness.record_changes(scope, trace, answer.status)
         await send(self._service, scope, receive, send_message, answer)
 
     async def _answer(
@@ -85,12 +87,12 @@ class ApiRoute:
         try:
             pools = self._service.pools
             trace.arguments = arguments
-            account = await pools.point(self._account, plan, headers, scope)
+            account = await pools.point(self._account, plan, headers, scope, trace)
             trace.account = account
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
             call = await self._call(plan, arguments, headers, scope, receive)
-            call.account = account
+            call.account, call.changes = account, trace.changes
             trace.call = call
             if account is not ABSENT and not plan.is_by_item:
                 await self._authorize(account, plan, trace, call)
@@ -126,7 +128,7 @@ class ApiRoute:
             await self._service.pools.writers.start(authorize, caller, needed, repository_id)
 
     def _account(
-        self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope
+        self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope, trace: RequestTrace
     ) -> Caller | Literal[Absent.ABSENT]:
         front = self._service.settings.front
         if plan.is_open:
@@ -134,7 +136,9 @@ class ApiRoute:
             return ABSENT
         authorization = headers.get(b"authorization", b"")
         cookie = "" if authorization else cookies.session(front, scope, headers, scope["method"])
-        return self._service.auth.identify(authorization, cookie, lambda: front.client(scope))
+        return self._service.auth.identify(
+            authorization, cookie, lambda: front.client(scope), trace.changes
+        )
 
     async def _call(
         self,

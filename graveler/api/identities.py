@@ -34,7 +34,12 @@ def _aws(settings: IdentitySettings, clock: Clock) -> AwsLogin:
 def _oidc(settings: OidcSettings, clock: Clock) -> OidcIssuer:
     keys = _keys(settings.keys, clock)
     return OidcIssuer(
-        settings.issuer, settings.audience, keys, settings.user_claim, settings.groups_claim
+        settings.issuer,
+        settings.audience,
+        keys,
+        settings.user_claim,
+        settings.groups_claim,
+        settings.group_names,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from graveler.api import metrics
 from graveler.api.answers import NOSNIFF, PLAIN, Answer
 from graveler.api.service import Service
+from graveler.auth.authenticator import Caller
 from graveler.auth.permissions import Permission
 from graveler.committed.cache import CacheFigures
 from graveler.engine.repositories import repository
@@ -52,11 +53,10 @@ class Observation:
         self._ready_at = float("-inf")
         self._is_ready = False
 
-    async def metrics(self, authorization: bytes, client: str) -> Answer:
-        """The metrics of this process.  Raises `Unauthenticated`, `Throttled`."""
+    async def metrics(self, caller: Caller) -> Answer:
+        """The metrics of this process.  Raises `Refused`."""
         auth, pools = self._service.auth, self._service.pools
-        account = await pools.point(auth.identify, authorization, "", lambda: client)
-        await pools.point(auth.authorize, account, _PERMISSIONS)
+        await pools.point(auth.authorize, caller, _PERMISSIONS)
         return await pools.writers.start(self._text)
 
     def _text(self) -> Answer:

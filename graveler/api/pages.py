@@ -83,7 +83,7 @@ class Pages:
             if path.startswith(PRESIGNED_PATH):
                 answer = await self._presigned(scope, receive)
             elif path in (METRICS_PATH, READY_PATH) and scope["method"] in ("GET", "HEAD"):
-                answer = await self._observed(scope, path)
+                answer = await self._observed(scope, path, trace)
             elif path in (DOCUMENT_PATH, REFERENCE_PATH) and scope["method"] in ("GET", "HEAD"):
                 answer = self._pages.get(path) or await self._described(path)
             else:
@@ -97,16 +97,22 @@ class Pages:
             answer = errors.answer(error, "", {})
         if trace.acting or trace.denied(answer.status):
             self._witness.record(_operation(path), scope, trace, answer.status)
+        if trace.changes:
+            self._witness.record_changes(scope, trace, answer.status)
         if self._service.settings.front.origin(scope).secure:
             answer = answer._replace(headers=(*answer.headers, _ONLY_TLS))
         await send(self._service, scope, receive, send_message, answer)
 
-    async def _observed(self, scope: Scope, path: str) -> Answer:
+    async def _observed(self, scope: Scope, path: str, trace: RequestTrace) -> Answer:
         if path == READY_PATH:
             return await self._observation.ready()
         authorization = dict(scope["headers"]).get(b"authorization", b"")
-        client = self._service.settings.front.client(scope)
-        return await self._observation.metrics(authorization, client)
+        auth, client = self._service.auth, self._service.settings.front.client(scope)
+        caller = await self._service.pools.point(
+            auth.identify, authorization, "", lambda: client, trace.changes
+        )
+        trace.account = caller
+        return await self._observation.metrics(caller)
 
     def _page(self, scope: Scope, path: str) -> Answer:
         if path.startswith(_NOT_OFFERED):

@@ -18,6 +18,7 @@ from graveler.api.pools import Pools
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.attempts import DEFAULT_RATES, Rates
 from graveler.auth.authenticator import Authenticator, Caller
+from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
 from graveler.block.signature import Grant
 from graveler.engine.ports import OpenRepository, Ports, open_repository, within
@@ -91,6 +92,7 @@ class Call:
     `account` is set if the operation needs credentials; `repository` is set if its path names one.
     `acting`: the user that an operation without credentials has found out, for the audit trail.
     `refused`: items of a batch that the caller may not touch.
+    `changes`: what the service has changed itself to identify the caller, for the audit trail.
     `arrived_seconds`: time of arrival, on the steady clock of the ports.
     """
 
@@ -107,6 +109,7 @@ class Call:
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
     acting: str = ""
     refused: list[Permission] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 
     @property

@@ -4,7 +4,10 @@
 
 A request has a line if its operation is declared to change something (`Operation.audited`), or if
 it was denied: 401, 403, or the 404 of a repository that the caller may not see.  Any other request
-costs two comparisons.
+costs three comparisons.
+
+What the service changes itself to identify a caller has lines of its own, whatever the request is:
+a user that a token has made, and groups that it has changed (auth/changes.py).
 
 The line is written before the answer is sent.  Its request id is the one in the answer.
 
@@ -26,6 +29,7 @@ from graveler.audit import lines
 from graveler.audit.lines import Line, Outcome
 from graveler.auth import arns
 from graveler.auth.authenticator import Caller
+from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError
 from graveler.records import ABSENT, Absent
@@ -44,6 +48,7 @@ class RequestTrace:
 
     `arguments`: the parameters of its path.  `needed`: the permissions that it needs.
     `acting`: the user that the service found out without an account.  `error`: why it failed.
+    `changes`: what the service has changed to identify the caller.
     """
 
     account: Caller | Literal[Absent.ABSENT] = ABSENT
@@ -52,6 +57,7 @@ class RequestTrace:
     call: Call | Literal[Absent.ABSENT] = ABSENT
     acting: str = ""
     error: Exception | Literal[Absent.ABSENT] = ABSENT
+    changes: list[Change] = field(default_factory=list)
 
     @property
     def missing(self) -> str:
@@ -82,14 +88,12 @@ class Witness:
         user, uid = _who(trace)
         if not user and not self._admits_unknown():
             return
-        ports, request_id = self.service.ports, self.service.ports.ids.stamp().hex()
-        scope["graveler.request_id"] = request_id
         refused = trace.call.refused if trace.call is not ABSENT else []
         unrecorded, self._unrecorded = self._unrecorded, 0
         error = trace.error
         line = Line(
-            time=lines.moment(ports.clock.now_ns()),
-            request_id=request_id,
+            time=self._moment(),
+            request_id=self._request_id(scope),
             user=user,
             uid=uid,
             address=self.service.settings.front.client(scope),
@@ -104,6 +108,33 @@ class Witness:
         self.service.trail.write(line)
         if refused:
             self._record_refused(line, refused)
+
+    def record_changes(
+        self, scope: MutableMapping[str, Any], trace: RequestTrace, status: int
+    ) -> None:
+        """Write a line for each change that the service has made to identify the caller."""
+        for each in trace.changes:
+            line = Line(
+                time=self._moment(),
+                request_id=self._request_id(scope),
+                user=each.user,
+                uid=each.uid,
+                address=self.service.settings.front.client(scope),
+                operation=each.operation,
+                resources=tuple(map(_shown, each.resources)),
+                outcome=Outcome.DONE if each.done else Outcome.UNKNOWN,
+                status=status,
+            )
+            self.service.trail.write(line)
+
+    def _moment(self) -> str:
+        return lines.moment(self.service.ports.clock.now_ns())
+
+    def _request_id(self, scope: MutableMapping[str, Any]) -> str:
+        """The id of the request, which its answer has as well."""
+        id: str = scope.get("graveler.request_id") or self.service.ports.ids.stamp().hex()
+        scope["graveler.request_id"] = id
+        return id
 
     def _record_refused(self, line: Line, refused: list[Permission]) -> None:
         """The items of a batch that were denied, while others were not."""

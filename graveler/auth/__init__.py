@@ -5,7 +5,7 @@ accounts       the administrator's record
 sessions       login sessions: begin, read, end
 tokens         their signed tokens
 principals     identities of other systems that stand for users
-oidc, jwks     bearer tokens of an identity provider; subjects: their users
+oidc, jwks     bearer tokens of an identity provider; subjects: their users; changes: for the trail
 sts, logins    logins with an IAM identity; signatures: those that were used
 revocations    sessions that were ended early
 attempts       limits on failed attempts

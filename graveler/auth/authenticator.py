@@ -29,6 +29,7 @@ from graveler.auth import accounts, arns, credentials, policies, secrets
 from graveler.auth.access import Access, View
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
+from graveler.auth.changes import Change
 from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.entities import User
 from graveler.auth.identities import NO_IDENTITIES, Identities
@@ -151,14 +152,19 @@ class Authenticator:
         return account
 
     def identify(
-        self, authorization: bytes, cookie: str, address: Callable[[], str] = str
+        self,
+        authorization: bytes,
+        cookie: str,
+        address: Callable[[], str] = str,
+        changes: list[Change] | None = None,
     ) -> Caller:
         """The caller that sent a request.
 
         If there is an `authorization` header, the cookie is ignored.  `address` returns the
-        sender's address.  Raises `Unauthenticated`, `Throttled`.  No KV request if the header was
-        accepted before and the view of its user is fresh; otherwise those of the view (access.py),
-        and for a new header at most 2.
+        sender's address.  What the service changes on the way, or may have, is added to `changes`,
+        also if it raises (changes.py).  Raises `Unauthenticated`, `Throttled`.  No KV request if
+        the header was accepted before and the view of its user is fresh; otherwise those of the
+        view (access.py), and for a new header at most 2.
         """
         if len(authorization) > limits.bearer_length_bytes_max:
             raise Unauthenticated("error authenticating request")
@@ -168,7 +174,8 @@ class Authenticator:
         seen = digest.digest()
         known = self._accepted.get(seen)
         if known is None or self.keeper.clock.now_ns() >= known.expires * SECOND_NS:
-            known = self._verify(authorization, cookie, address)
+            noted = [] if changes is None else changes
+            known = self._verify(authorization, cookie, address, noted)
             if len(self._accepted) >= _ACCEPTED_COUNT_MAX:
                 self._accepted = {}
             self._accepted[seen] = known
@@ -227,7 +234,13 @@ class Authenticator:
         self.access.forget()
         return account, chosen
 
-    def _verify(self, authorization: bytes, cookie: str, address: Callable[[], str]) -> _Acceptance:
+    def _verify(
+        self,
+        authorization: bytes,
+        cookie: str,
+        address: Callable[[], str],
+        changes: list[Change],
+    ) -> _Acceptance:
         """Whose header or cookie it is.  Raises `Unauthenticated`, `Throttled`."""
         if not authorization:
             return self._read_token(cookie, address())
@@ -235,7 +248,7 @@ class Authenticator:
         if scheme.lower() == "bearer":
             token, oidc = rest.strip(), self.identities.oidc
             if oidc is not ABSENT and oidc.takes(token):
-                return _of_provider(self, oidc, token, address())
+                return _of_provider(self, oidc, token, address(), changes)
             return self._read_token(token, address())
         if scheme.lower() == "basic":
             return self._compare(*_basic(rest.strip()), address())
@@ -305,7 +318,9 @@ class Authenticator:
         return accepted
 
 
-def _of_provider(auth: Authenticator, oidc: "OidcIssuer", token: str, address: str) -> _Acceptance:
+def _of_provider(
+    auth: Authenticator, oidc: "OidcIssuer", token: str, address: str, changes: list[Change]
+) -> _Acceptance:
     """The user of a bearer token of the identity provider; forged tokens count by address."""
     from graveler.auth import subjects  # few deployments need it
 
@@ -316,8 +331,8 @@ def _of_provider(auth: Authenticator, oidc: "OidcIssuer", token: str, address: s
         auth.attempts.forged(address)
         raise
     claims = oidc.claims(verified, auth.sessions.now())
-    assignment, changed = subjects.user_of(auth.keeper, claims)
-    if changed:
+    assignment = subjects.user_of(auth.keeper, claims, changes)
+    if changes:
         auth.access.forget()
     return _Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
 

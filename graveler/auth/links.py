@@ -16,14 +16,14 @@ No verb reads more than the entities that it names and their links.  For this fo
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.auth import credentials, entities, principals
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Table, User
 from graveler.auth.keeper import Keeper, begun
 from graveler.kv.store import Place, Row, Store, Write
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 
 _VALUE: Final = b"\x01"
 _PRUNED_AT_ONCE: Final = 200  # rows of an index
@@ -132,9 +132,11 @@ def _members(
         size = limits.page_count_max
 
 
-def set_groups(keeper: Keeper, user: User, groups: list[Group], at: int) -> bool:
+def set_groups(
+    keeper: Keeper, user: User, groups: list[Group], at: int
+) -> tuple[Link, ...] | Literal[Absent.ABSENT]:
     """Make a user a member of these groups alone, unless its groups are from `at` or later; `user`
-    is the record as it was read.  Whether they were set.
+    is the record as it was read.  The links to groups that it had before; `ABSENT` if they stay.
 
     Raises `NotFound`, `OutcomeUnknown`.  2 requests; 2 more if groups are added, and one for the
     rows of those that go, and one for each of them.
@@ -144,20 +146,21 @@ def set_groups(keeper: Keeper, user: User, groups: list[Group], at: int) -> bool
     places = [(f"{MEMBER.partitions}/{link.uid}".encode(), user.id.encode()) for link in fresh]
     gone = replace(user, groups=tuple(link for link in user.groups if link not in memberships))
     rows = _index_rows(keeper, gone, MEMBER)
-    changed = False
+    before: tuple[Link, ...] | Literal[Absent.ABSENT] = ABSENT
 
     def change(record: User) -> User:
-        nonlocal changed
-        changed = record.uid == user.uid and record.groups_at < at
-        return replace(record, groups=memberships, groups_at=at) if changed else record
+        nonlocal before
+        is_older = record.uid == user.uid and record.groups_at < at
+        before = record.groups if is_older else ABSENT
+        return replace(record, groups=memberships, groups_at=at) if is_older else record
 
     _write_rows(keeper, places)
     entities.update(keeper, USERS, user.id, change)
-    if changed:
+    if before is not ABSENT:
         with begun("change of groups"):
             _write_rows(keeper, places)
             _remove_rows(keeper, rows)
-    return changed
+    return before
 
 
 def _write_rows(keeper: Keeper, places: list[Place]) -> None:

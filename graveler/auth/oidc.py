@@ -2,6 +2,9 @@
 
     token ──► key by its id ──► signature ──► issuer, audience, times ──► who it is, which groups
 
+A claim makes nobody an administrator by chance: a group that every lake has (builtin.py) is joined
+only if the deployment maps a name of the provider to it.
+
 The algorithm is that of the key (jwks.py): RS256 or ES256, never none, never a shared secret.  A
 token lives at most 12 hours.  The caller passes the time.  For authenticator.py.
 """
@@ -12,6 +15,7 @@ from typing import Any, Final, Literal, Protocol
 from urllib.parse import quote
 
 from graveler import limits
+from graveler.auth import builtin
 from graveler.auth.jwks import VerifyingKey
 from graveler.auth.tokens import LIFE_SECONDS
 from graveler.errors import Refused, Unauthenticated
@@ -20,6 +24,7 @@ from graveler.records import ABSENT, Absent
 _ALGORITHMS: Final = ("RS256", "ES256")
 _REQUIRED: Final = ("iss", "aud", "sub", "iat", "exp")
 _CLOCK_SKEW_SECONDS: Final = 60
+GroupNames = Mapping[str, tuple[str, ...]]  # of groups, by the name that the provider gives
 
 
 class Keys(Protocol):
@@ -48,13 +53,19 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class OidcIssuer:
-    """An identity provider.  `user_claim` names users; `groups_claim` names groups; empty: none."""
+    """An identity provider.
+
+    `user_claim` names users; `groups_claim` names groups; empty: none.  `group_names`: the groups
+    for each name in the claim; other names mean nothing.  `ABSENT`: a name is that of the group,
+    unless every lake has that group.
+    """
 
     issuer: str
     audience: str
     keys: Keys
     user_claim: str = "preferred_username"
     groups_claim: str = ""
+    group_names: GroupNames | Literal[Absent.ABSENT] = ABSENT
 
     def takes(self, token: str) -> bool:
         """Whether a token can be one of an identity provider, by its header alone."""
@@ -122,8 +133,12 @@ class OidcIssuer:
         names = payload.get(self.groups_claim, [])
         if not isinstance(names, list):
             names = [names]
-        texts = [name for name in names if isinstance(name, str) and _is_text(name)]
-        return tuple(sorted(set(texts)))[: limits.user_groups_count_max]
+        texts = {name for name in names if isinstance(name, str) and _is_text(name)}
+        if self.group_names is ABSENT:
+            groups = texts.difference(builtin.GROUPS)
+        else:
+            groups = {group for name in texts for group in self.group_names.get(name, ())}
+        return tuple(sorted(groups))[: limits.user_groups_count_max]
 
 
 def _header(token: str) -> Mapping[str, Any]:

@@ -5,11 +5,11 @@ never decides who somebody is: it only names a user that is made.  A name that a
 refused.  For authenticator.py.
 """
 
-from contextlib import suppress
 from typing import Literal
 
 from graveler.auth import entities, links, principals
-from graveler.auth.entities import GROUPS, USERS, Principal, User
+from graveler.auth.changes import Change, created, regrouped, unless_done
+from graveler.auth.entities import GROUPS, USERS, Link, Principal, User
 from graveler.auth.keeper import Keeper
 from graveler.auth.oidc import Claims
 from graveler.auth.principals import Assignment
@@ -17,8 +17,9 @@ from graveler.errors import AlreadyExists, Invalid, Refused
 from graveler.records import ABSENT, Absent
 
 
-def user_of(keeper: Keeper, claims: Claims) -> tuple[Assignment, bool]:
-    """The user of a verified token, and whether anything was changed for it.
+def user_of(keeper: Keeper, claims: Claims, changes: list[Change]) -> Assignment:
+    """The user of a verified token.  What was changed for it, or may have been, is added to
+    `changes`.
 
     A token that was issued before another one changes no groups, so an old token does not bring
     back what a newer one has taken.  Raises `Refused` if the name is not allowed or taken,
@@ -26,41 +27,65 @@ def user_of(keeper: Keeper, claims: Claims) -> tuple[Assignment, bool]:
     claim of groups also those of `links.set_groups`, and one if it names any.
     """
     known = principals.find(keeper.kv, [claims.principal])
-    assignment = _made(keeper, claims) if known is ABSENT else known
-    return assignment, _set_groups(keeper, assignment.user, claims) or known is ABSENT
+    assignment = _made(keeper, claims, changes) if known is ABSENT else known
+    _set_groups(keeper, assignment.user, claims, changes)
+    return assignment
 
 
-def _made(keeper: Keeper, claims: Claims) -> Assignment:
-    """A new user with its principal; or the one that an earlier attempt has made."""
+def _made(keeper: Keeper, claims: Claims, changes: list[Change]) -> Assignment:
+    """A new user with its principal; or the one that an earlier attempt has made.  Of several
+    attempts each one notes that has written something."""
     now = keeper.clock.now_ns()
     uid, epoch = keeper.ids.stamp().hex(), keeper.ids.stamp().hex()
     principal = Principal(claims.principal, epoch, now)
     user = User(claims.user, uid, now, claims.email, principals=(principal,))
+    with unless_done(changes, [created(user.id, uid)]):
+        is_new, user = _created(keeper, user, claims)
+        principal = user.principal(claims.principal)
+        try:
+            principals.bind(keeper, user, principal)
+        except AlreadyExists:  # another request of this caller was first
+            is_bound = False
+        else:
+            is_bound = True
+    if is_new or is_bound:
+        changes.append(created(user.id, user.uid))
+    return Assignment(principal, user, ())
+
+
+def _created(keeper: Keeper, user: User, claims: Claims) -> tuple[bool, User]:
+    """Whether the user is new, and its record.  Raises `Refused`."""
     try:
         principals.normal(claims.principal)
         entities.create(keeper, USERS, user)
     except Invalid as error:
         raise Refused(f"user of the token is not allowed: {error}") from error
     except AlreadyExists:
-        user = entities.get(keeper.kv, USERS, claims.user)
-        if _listed(user, claims.principal) is ABSENT:
+        known = entities.get(keeper.kv, USERS, claims.user)
+        if _listed(known, claims.principal) is ABSENT:
             raise Refused("user of the token is not allowed: another user has this name") from None
-    principal = user.principal(claims.principal)
-    with suppress(AlreadyExists):  # another request of this caller was first
-        principals.bind(keeper, user, principal)
-    return Assignment(principal, user, ())
+        return False, known
+    return True, user
 
 
 def _listed(user: User, id: str) -> Principal | Literal[Absent.ABSENT]:
     return next((each for each in user.principals if each.id == id), ABSENT)
 
 
-def _set_groups(keeper: Keeper, user: User, claims: Claims) -> bool:
-    """Whether the groups of the user are new, as those of the token are."""
+def _set_groups(keeper: Keeper, user: User, claims: Claims, changes: list[Change]) -> None:
+    """Make the groups of the user those of the token, if it is a newer one."""
     if claims.groups is ABSENT or claims.issued <= user.groups_at:
-        return False
+        return
     places = [GROUPS.place(name) for name in claims.groups]
     rows = keeper.kv.get_many(places) if places else {}
     records = [GROUPS.read(name, rows.get(GROUPS.place(name), ABSENT)) for name in claims.groups]
     groups = [group for group in records if group is not ABSENT]
-    return links.set_groups(keeper, user, groups, claims.issued)
+    names = [group.id for group in groups]
+    with unless_done(changes, regrouped(user.id, user.uid, _names(user.groups), names)):
+        before = links.set_groups(keeper, user, groups, claims.issued)
+    if before is not ABSENT:
+        changes += regrouped(user.id, user.uid, _names(before), names)
+
+
+def _names(groups: tuple[Link, ...]) -> list[str]:
+    return [link.id for link in groups]

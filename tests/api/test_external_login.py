@@ -17,7 +17,7 @@ from lakefs_sdk.exceptions import ApiException
 
 from graveler.api.identities import open_identities
 from graveler.auth.identities import Identities
-from graveler.auth.jwks import FetchedKeys
+from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.oidc import OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.clock import SystemClock
@@ -178,13 +178,14 @@ def test_a_token_of_a_provider_is_accepted_in_every_request(tmp_path: Path) -> N
     with web_served(react) as web:
         rules = EgressRules((f"127.0.0.1:{web.port}",), loopback=True)
         keys = FetchedKeys(web.url, WebSender(rules, SystemClock()), SystemClock())
-        oidc = OidcIssuer(ISSUER, AUDIENCE, keys, groups_claim="groups")
+        names = {"readers": ("Viewers",)}
+        oidc = OidcIssuer(ISSUER, AUDIENCE, keys, groups_claim="groups", group_names=names)
         with served(tmp_path / "store", identities=Identities(oidc=oidc)) as live:
 
             def ask(text: str, target: str = "/user") -> Any:
                 return replace(live.client, authorization=f"Bearer {text}").send("GET", target)
 
-            known = token(**times, groups=["Viewers"], email="carl@example.com")
+            known = token(**times, groups=["readers", "Admins"], email="carl@example.com")
             user = ask(known).json["user"]
             assert (user["id"], user["email"]) == ("carl", "carl@example.com")
             assert ask(known, "/repositories").status == 200
@@ -194,11 +195,78 @@ def test_a_token_of_a_provider_is_accepted_in_every_request(tmp_path: Path) -> N
             for wrong in (token(), token(**times, aud="x"), token("unknown", **times), "a.b.c"):
                 assert ask(wrong).status == 401
             assert len(web.requests) == 1
+            listed = live.client.send("GET", "/auth/users/carl/groups").json["results"]
+            assert [each["id"] for each in listed] == ["Viewers"]
             listed = live.client.send("GET", "/auth/users/carl/external/principals/ls").json
             assert [each["id"] for each in listed["results"]] == [f"oidc:{ISSUER}#s-1"]
             assert live.client.send("DELETE", "/auth/users/carl").status == 204
             again = token(**times, jti="2")  # makes the user again, without a group
             assert ask(again).status == 200 and ask(again, "/repositories").status == 403
+
+
+@pytest.mark.parametrize(("path", "status"), [("/user", 200), ("/repositories", 403)])
+def test_what_a_token_changes_has_lines_of_its_own(tmp_path: Path, path: str, status: int) -> None:
+    """Also in a request that changes nothing itself, and in one that is denied."""
+    now = SystemClock().now_ns() // 10**9
+    oidc = OidcIssuer(ISSUER, AUDIENCE, GivenKeys(key_set()), groups_claim="groups")
+    with served(tmp_path / "store", identities=Identities(oidc=oidc)) as live:
+        for group in ("one", "two"):
+            body = {"id": group, "name": group}
+            assert live.client.send("POST", "/auth/groups", body=body).status == 201
+
+        def changes(issued: int, *groups: str) -> list[tuple[str, list[str]]]:
+            text = token(iat=issued, exp=now + 600, groups=list(groups))
+            reply = replace(live.client, authorization=f"Bearer {text}").send("GET", path)
+            assert reply.status == status
+            lines = live.client.send("GET", "/audit", {"user": "carl"}).json["results"]
+            request = reply.headers["x-request-id"]
+            found = [each for each in lines if each["request_id"] == request]
+            for each in found:
+                assert (each["status"], each["address"]) == (status, "127.0.0.1")
+                assert each["uid"]
+            denied = [each for each in found if each["outcome"] == "denied"]
+            assert len(denied) == (status == 403)
+            done = [each for each in found if each["outcome"] == "done"]
+            names = [[one.rpartition("/")[2] for one in each["resources"]] for each in done]
+            return list(zip([each["operation"] for each in done], names, strict=True))
+
+        made = ("tokenCreatesUser", ["carl"])
+        assert changes(now - 9, "one") == [made, ("tokenJoinsGroups", ["carl", "one"])]
+        assert changes(now - 9, "one") == []
+        assert changes(now - 8, "two") == [
+            ("tokenJoinsGroups", ["carl", "two"]),
+            ("tokenLeavesGroups", ["carl", "one"]),
+        ]
+        assert changes(now - 7, "two") == []
+
+
+def test_metrics_put_on_record_whom_they_made_and_whom_they_denied(tmp_path: Path) -> None:
+    now = SystemClock().now_ns() // 10**9
+    oidc = OidcIssuer(ISSUER, AUDIENCE, GivenKeys(key_set()))
+    with served(tmp_path / "store", identities=Identities(oidc=oidc)) as live:
+        bearer = {"Authorization": f"Bearer {token(iat=now, exp=now + 600)}"}
+        assert live.client.raw("GET", "/metrics", headers=bearer).status == 403
+        lines = live.client.send("GET", "/audit", {"user": "carl"}).json["results"]
+        assert [each["operation"] for each in lines] == ["metrics", "tokenCreatesUser"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "[]", "7", '{"a": 7}', '{"a": []}', '{"a": [""]}', '{"a": ["b", 7]}', "{" * 9_999]
+)
+def test_groups_of_a_provider_are_mapped_by_a_json_object(text: str) -> None:
+    given = {"GRAVELER_OIDC_ISSUER": ISSUER, "GRAVELER_OIDC_AUDIENCE": AUDIENCE,
+             "GRAVELER_OIDC_KEYS": key_set().decode()}  # fmt: skip
+    claim = {"GRAVELER_OIDC_GROUPS_CLAIM": "groups"}
+    mapped = '{"lake-admins": "Admins", "CN=Data, OU=All": ["data", "Viewers"]}'
+    settings = identity_settings({**given, **claim, "GRAVELER_OIDC_GROUPS": mapped})
+    opened = open_identities(settings, SystemClock()).oidc
+    assert opened is not ABSENT
+    names = {"lake-admins": ("Admins",), "CN=Data, OU=All": ("data", "Viewers")}
+    assert opened.group_names == names
+    with pytest.raises(Invalid, match="needs GRAVELER_OIDC_GROUPS_CLAIM"):
+        identity_settings({**given, "GRAVELER_OIDC_GROUPS": mapped})
+    with pytest.raises(Invalid, match="must be a JSON object"):
+        identity_settings({**given, **claim, "GRAVELER_OIDC_GROUPS": text})
 
 
 def test_a_deployment_names_an_issuer_with_its_keys(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hmac
 import json
 import random
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import jwt
@@ -14,14 +15,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from graveler import limits
-from graveler.auth import directory, entities, jwks, links, principals, subjects
+from graveler.auth import builtin, directory, entities, jwks, links, principals, subjects
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.changes import CREATES_USER, JOINS_GROUPS, Change, created, regrouped
 from graveler.auth.entities import USERS
 from graveler.auth.identities import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.keeper import Keeper
 from graveler.auth.links import MEMBER
 from graveler.auth.oidc import Claims, OidcIssuer
+from graveler.auth.principals import Assignment
 from graveler.errors import Invalid, NotFound, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT
@@ -221,6 +224,12 @@ def said(at: int = START, *groups: str, user: str = "carl", subject: str = "s-1"
     return Claims(f"oidc:{ISSUER}#{subject}", user, "", groups, at, at + 60)
 
 
+def user_of(keeper: Keeper, claims: Claims) -> tuple[Assignment, list[Change]]:
+    """The user, and what was changed for it."""
+    changes: list[Change] = []
+    return subjects.user_of(keeper, claims, changes), changes
+
+
 def groups_of(lake: Lake, user: str = "carl") -> list[str]:
     record = entities.get(lake.kv, USERS, user)
     return [group.id for group in links.targets(lake.kv, MEMBER, record)]
@@ -229,9 +238,10 @@ def groups_of(lake: Lake, user: str = "carl") -> list[str]:
 def test_a_user_is_made_at_its_first_request_and_known_by_its_subject() -> None:
     lake = Lake()
     keeper = lake.keeper()
-    first, changed = subjects.user_of(keeper, said())
-    assert first.user.id == "carl" and changed and first.user.principals == (first.principal,)
-    again, changed = subjects.user_of(keeper, said(user="renamed"))
+    first, changed = user_of(keeper, said())
+    assert first.user.id == "carl" and first.user.principals == (first.principal,)
+    assert changed == [created("carl", first.user.uid)]
+    again, changed = user_of(keeper, said(user="renamed"))
     assert again.user.uid == first.user.uid and not changed
     with pytest.raises(NotFound):
         entities.get(lake.kv, USERS, "renamed")
@@ -240,93 +250,151 @@ def test_a_user_is_made_at_its_first_request_and_known_by_its_subject() -> None:
 def test_the_name_of_another_user_is_refused() -> None:
     lake = Lake()
     keeper = lake.keeper()
-    subjects.user_of(keeper, said())
+    user_of(keeper, said())
     for user, subject in (("ann", "s-2"), ("carl", "s-2")):
         with pytest.raises(Refused, match="another user has this name"):
-            subjects.user_of(keeper, said(user=user, subject=subject))
+            user_of(keeper, said(user=user, subject=subject))
     for user in ("a:b", "${user}", "*", "", "x" * 101, " a"):
         with pytest.raises(Refused, match="not allowed"):
-            subjects.user_of(keeper, said(user=user, subject="s-2"))
+            user_of(keeper, said(user=user, subject="s-2"))
     with pytest.raises(Refused, match="not allowed"):
-        subjects.user_of(keeper, said(user="new", subject="x" * 600))
+        user_of(keeper, said(user="new", subject="x" * 600))
     assert principals.find(lake.kv, [f"oidc:{ISSUER}#s-2"]) is ABSENT
 
 
 def test_an_administrator_may_bind_a_subject_to_a_user() -> None:
     lake = Lake()
     principals.create(lake.keeper(), "ann", f"oidc:{ISSUER}#s-1")
-    assert subjects.user_of(lake.keeper(), said())[0].user.id == "ann"
+    assert user_of(lake.keeper(), said())[0].user.id == "ann"
 
 
 def test_the_newest_token_says_which_groups() -> None:
     lake = Lake()
     keeper = lake.keeper()
     directory.create_group(keeper, "other")
-    subjects.user_of(keeper, said(START, "team", "nothing"))
+    user_of(keeper, said(START, "team", "nothing"))
     assert groups_of(lake) == ["team"] and "carl" in lake.listed_members
-    subjects.user_of(keeper, said(START + 5, "other"))
+    user_of(keeper, said(START + 5, "other"))
     assert groups_of(lake) == ["other"] and "carl" not in lake.listed_members
     for late in (START, START + 5):  # an older token brings nothing back
-        _, changed = subjects.user_of(keeper, said(late, "team"))
+        _, changed = user_of(keeper, said(late, "team"))
         assert not changed and groups_of(lake) == ["other"]
-    subjects.user_of(keeper, said(START + 6))
+    user_of(keeper, said(START + 6))
     assert groups_of(lake) == []
     lake.check_index()
 
 
 def test_without_a_claim_for_groups_tokens_change_none() -> None:
     lake = Lake()
-    subjects.user_of(lake.keeper(), said())
+    user_of(lake.keeper(), said())
     links.add(lake.keeper(), MEMBER, "carl", "team")
     none = said(START + 9)
-    subjects.user_of(lake.keeper(), Claims(**{**_fields(none), "groups": ABSENT}))
+    user_of(lake.keeper(), Claims(**{**_fields(none), "groups": ABSENT}))
     assert groups_of(lake) == ["team"]
     known = issuer(groups_claim="")
     assert known.claims(known.verified(token(groups=["team"])), NOW).groups is ABSENT
+
+
+def test_a_group_that_every_lake_has_is_joined_only_if_the_deployment_maps_a_name_to_it() -> None:
+    claimed = token(groups=[*builtin.GROUPS, "team", "lake-admins"])
+
+    def groups(**mapped: tuple[str, ...]) -> Any:
+        known = replace(issuer(), group_names=mapped or ABSENT)
+        return known.claims(known.verified(claimed), NOW).groups
+
+    assert groups() == ("lake-admins", "team")
+    both = groups(**{"lake-admins": ("Admins", "ops"), "elsewhere": ("SuperUsers",)})
+    assert both == ("Admins", "ops")  # with a map, a name outside of it means nothing
+    assert groups(Admins=("Admins",), team=("team",)) == ("Admins", "team")
+    assert groups(Admins=("guests",)) == ("guests",)
 
 
 def _fields(one: Claims) -> dict[str, Any]:
     return {name: getattr(one, name) for name in Claims.__dataclass_fields__}
 
 
+def test_changes_of_a_token_are_noted_by_what_they_are() -> None:
+    lake = Lake()
+    for group in ("other", "third"):
+        directory.create_group(lake.keeper(), group)
+    first, noted = user_of(lake.keeper(), said(START, "team", "other", "nothing"))
+    uid = first.user.uid
+    assert noted == [created("carl", uid), *regrouped("carl", uid, (), ("other", "team"))]
+    _, noted = user_of(lake.keeper(), said(START + 1, "third", "team"))
+    carl, group = "arn:lakefs:auth:::user/carl", "arn:lakefs:auth:::group/"
+    assert noted == [
+        Change("tokenJoinsGroups", "carl", uid, (carl, group + "third")),
+        Change("tokenLeavesGroups", "carl", uid, (carl, group + "other")),
+    ]
+    _, noted = user_of(lake.keeper(), said(START + 2, "third", "team"))
+    assert noted == []
+    _, noted = user_of(lake.keeper(), said(START + 3))
+    assert noted == [Change("tokenLeavesGroups", "carl", uid,
+                            (carl, group + "team", group + "third"))]  # fmt: skip
+
+
+NOTED: list[Change] = []  # by the verbs below
+
+
 def _first(keeper: Keeper) -> None:
-    subjects.user_of(keeper, said(START, "team"))
+    subjects.user_of(keeper, said(START, "team"), NOTED)
 
 
 def _next(keeper: Keeper) -> None:
-    subjects.user_of(keeper, said(START + 1, "other"))
+    subjects.user_of(keeper, said(START + 1, "other"), NOTED)
+
+
+def _fresh(_lake: Lake) -> None:
+    NOTED.clear()
 
 
 def _begun(lake: Lake) -> None:
+    NOTED.clear()
     directory.create_group(lake.keeper(), "other")
     _first(lake.keeper())
 
 
 def test_a_first_request_that_goes_wrong_is_whole_after_another() -> None:
-    for lake in broken(_first):
+    for lake in broken(_first, _fresh):
+        _check_noted(lake)
         _first(lake.keeper())
         assert groups_of(lake) == ["team"] and "carl" in lake.listed_members
         lake.land()
         assert groups_of(lake) == ["team"]
         lake.check_index()
+        _check_noted(lake)
 
 
 def test_a_change_of_groups_that_goes_wrong_is_whole_after_another() -> None:
     for lake in broken(_next, _begun):
         lake.check_index()
+        _check_noted(lake)
         _next(lake.keeper())
         assert groups_of(lake) == ["other"]
         lake.land()
         assert groups_of(lake) == ["other"]
         lake.check_index()
+        _check_noted(lake)
+
+
+def _check_noted(lake: Lake) -> None:
+    """Whatever has happened is noted, as done or as possible."""
+    user = USERS.read("carl", lake.kv.get(*USERS.place("carl")))
+    if user is ABSENT:
+        return
+    assert any(each.operation == CREATES_USER and each.uid == user.uid for each in NOTED)
+    for group in groups_of(lake):
+        named = f"arn:lakefs:auth:::group/{group}"
+        assert any(each.operation == JOINS_GROUPS and named in each.resources
+                   and each.uid == user.uid for each in NOTED)  # fmt: skip
 
 
 def test_verbs_cost_what_they_state() -> None:
     lake = Lake()
-    assert lake.requests(lambda k: subjects.user_of(k, said(START))) == 1 + 1 + 2 + 2
-    assert lake.requests(lambda k: subjects.user_of(k, said(START))) == 2
-    assert lake.requests(lambda k: subjects.user_of(k, said(START + 1, "team"))) == 2 + 1 + 4
-    assert lake.requests(lambda k: subjects.user_of(k, said(START + 2, "team"))) == 2 + 1 + 2
+    assert lake.requests(lambda k: user_of(k, said(START))) == 1 + 1 + 2 + 2
+    assert lake.requests(lambda k: user_of(k, said(START))) == 2
+    assert lake.requests(lambda k: user_of(k, said(START + 1, "team"))) == 2 + 1 + 4
+    assert lake.requests(lambda k: user_of(k, said(START + 2, "team"))) == 2 + 1 + 2
 
 
 # ---- requests ------------------------------------------------------------------------------------
@@ -358,7 +426,7 @@ def test_a_token_is_a_credential_until_it_expires_or_its_principal_ends() -> Non
 def test_sessions_and_tokens_stand_beside_each_other() -> None:
     lake = Lake()
     auth = authenticator(lake)
-    subjects.user_of(lake.keeper(), said())
+    user_of(lake.keeper(), said())
     epoch = entities.get(lake.kv, USERS, "carl").principals[0].epoch
     session = auth.sessions.begin("carl", epoch).token
     assert auth.identify(f"Bearer {session}".encode(), "").user == "carl"

@@ -180,7 +180,7 @@ def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) ->
     assert variables["GRAVELER_LOGIN_HOSTS"] == names
     accounts = {"!Join": [",", {"!Ref": "AwsLoginAccounts"}]}
     assert variables["GRAVELER_AWS_LOGIN_ACCOUNTS"] == accounts
-    for name in ("Issuer", "Audience", "Keys"):
+    for name in ("Issuer", "Audience", "Keys", "Groups"):
         assert variables[f"GRAVELER_OIDC_{name.upper()}"] == {"!Ref": f"Oidc{name}"}
     for name in ("User", "Groups"):
         assert variables[f"GRAVELER_OIDC_{name.upper()}_CLAIM"] == {"!Ref": f"Oidc{name}Claim"}
