@@ -251,8 +251,8 @@ def _group_names(
     if not variables.get("GRAVELER_OIDC_GROUPS_CLAIM", ""):
         raise Invalid("GRAVELER_OIDC_GROUPS needs GRAVELER_OIDC_GROUPS_CLAIM")
     try:
-        given = json.loads(text)
-        names = {name: _listed(groups) for name, groups in given.items()}
+        mapped = json.loads(text)
+        names = {name: _listed(groups) for name, groups in mapped.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Invalid(
             "GRAVELER_OIDC_GROUPS must be a JSON object: for each name of the provider the name of "

@@ -181,7 +181,7 @@ class Authenticator:
             self._accepted[seen] = known
         elif known.expires == _FOREVER:
             self.attempts.succeeded(address())
-        user, rights = self._holder(known)
+        user, rights = _holder(self, known)
         return Caller(user, rights, address)
 
     def authorize(
@@ -254,32 +254,17 @@ class Authenticator:
             return self._compare(*_basic(rest.strip()), address())
         raise Unauthenticated("error authenticating request")
 
-    def _holder(self, accepted: _Acceptance) -> tuple[User, Rights]:
-        """The user of an accepted header.  Raises `Unauthenticated` if its key, or its external
-        principal, has ended."""
-        view = self._view(accepted.user)
-        if view.user is ABSENT or not view.user.admits(accepted.epoch):
-            raise Unauthenticated("error authenticating request")
-        return view.user, view.rights
-
     def _newest_holder(self, accepted: _Acceptance, uid: str = "") -> None:
         """Raises `Unauthenticated` if the key has ended, or is not of the user with this uid.  A
         view that does not know the key may be older than the key, so it is read again, at most once
         a second for a user."""
         try:
-            user, _rights = self._holder(accepted)
+            user, _rights = _holder(self, accepted)
         except Unauthenticated:
             self.access.renew(accepted.user)
-            user, _rights = self._holder(accepted)
+            user, _rights = _holder(self, accepted)
         if uid and user.uid != uid:
             raise Unauthenticated("error authenticating request")
-
-    def _view(self, user: str) -> View:
-        view = self.access.view(user)
-        if view.user is not ABSENT:
-            return view
-        account = self.account()  # which settles the record of an earlier release
-        return self.access.view(user) if account is not ABSENT and account.user == user else view
 
     def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
         self.attempts.check(access_key_id, address)
@@ -316,6 +301,23 @@ class Authenticator:
         accepted = _Acceptance(session.user, session.epoch, expires)
         self._newest_holder(accepted)
         return accepted
+
+
+def _holder(auth: Authenticator, accepted: _Acceptance) -> tuple[User, Rights]:
+    """The user of an accepted header.  Raises `Unauthenticated` if its key, or its external
+    principal, has ended."""
+    view = _view(auth, accepted.user)
+    if view.user is ABSENT or not view.user.admits(accepted.epoch):
+        raise Unauthenticated("error authenticating request")
+    return view.user, view.rights
+
+
+def _view(auth: Authenticator, user: str) -> View:
+    view = auth.access.view(user)
+    if view.user is not ABSENT:
+        return view
+    account = auth.account()  # which settles the record of an earlier release
+    return auth.access.view(user) if account is not ABSENT and account.user == user else view
 
 
 def _of_provider(
