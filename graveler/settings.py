@@ -20,6 +20,15 @@
     GRAVELER_OIDC_USER_CLAIM    the claim that names users; by default preferred_username
     GRAVELER_OIDC_GROUPS_CLAIM  the claim that names groups; empty: tokens change no groups
     GRAVELER_OIDC_GROUPS        the groups for each name in this claim, as a JSON object
+    GRAVELER_OIDC_CLIENT_ID, GRAVELER_OIDC_CLIENT_SECRET
+                                the service as the issuer knows it, for logins with its codes
+    GRAVELER_OIDC_CLIENT_SECRET_FILE
+                                a file with the secret, instead of the secret
+    GRAVELER_OIDC_SECRET_NAME   on AWS, instead of the last two: a secret in Secrets Manager that
+                                has it
+    GRAVELER_OIDC_REDIRECTS     the URIs to which the issuer may send codes, with commas between
+    GRAVELER_OIDC_HOSTS         hosts that may have its token endpoint, beside those of the issuer
+                                and of its keys: HOST[:PORT] with commas between
 
 On AWS the template sets, for each function:
 
@@ -48,6 +57,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -59,6 +69,9 @@ ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(?::(?:[0-9]{1,5}|\*))?", re.ASCII)
 _ACCOUNT = re.compile(r"[0-9]{12}", re.ASCII)
+_REDIRECT = re.compile(
+    r"(?:https://|http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]))[!\"$-~]+", re.ASCII
+)
 _ISSUER = re.compile(r"https?://[!-~]{1,190}", re.ASCII)
 _HOOKS_SECRET_LENGTH_MIN = 32
 _HOOKS_PREFIX = "LAKEFSACTION_"
@@ -166,11 +179,22 @@ def with_hooks_secret(variables: Mapping[str, str], text: str) -> Mapping[str, s
 
 
 @dataclass(frozen=True, slots=True)
+class OidcClientSettings:
+    """The service as a client of an identity provider.  `redirects`: URIs to which the provider
+    may send codes.  `hosts`: further hosts that may have its token endpoint."""
+
+    id: str
+    secret: str = field(repr=False)
+    redirects: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class OidcSettings:
     """An identity provider.
 
     `keys`: a URL, the path of a file, or JSON.  `group_names`: the groups for each name in the
-    claim of groups; `ABSENT`: the deployment maps none.
+    claim of groups; `ABSENT`: the deployment maps none.  `client`: for logins with codes.
     """
 
     issuer: str
@@ -179,6 +203,7 @@ class OidcSettings:
     user_claim: str
     groups_claim: str
     group_names: Mapping[str, tuple[str, ...]] | Literal[Absent.ABSENT] = ABSENT
+    client: OidcClientSettings | Literal[Absent.ABSENT] = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +252,8 @@ def _oidc(variables: Mapping[str, str]) -> OidcSettings | Literal[Absent.ABSENT]
         variables.get(f"GRAVELER_OIDC_{name}", "") for name in ("ISSUER", "AUDIENCE", "KEYS")
     )
     if not (issuer or audience or keys):
+        if variables.get("GRAVELER_OIDC_CLIENT_ID", ""):
+            raise Invalid("GRAVELER_OIDC_CLIENT_ID needs GRAVELER_OIDC_ISSUER")
         return ABSENT
     if not (issuer and audience and keys):
         raise Invalid("set GRAVELER_OIDC_ISSUER, GRAVELER_OIDC_AUDIENCE and GRAVELER_OIDC_KEYS")
@@ -239,7 +266,72 @@ def _oidc(variables: Mapping[str, str]) -> OidcSettings | Literal[Absent.ABSENT]
         variables.get("GRAVELER_OIDC_USER_CLAIM", "") or "preferred_username",
         variables.get("GRAVELER_OIDC_GROUPS_CLAIM", ""),
         _group_names(variables),
+        _oidc_client(variables, issuer),
     )
+
+
+def _oidc_client(
+    variables: Mapping[str, str], issuer: str
+) -> OidcClientSettings | Literal[Absent.ABSENT]:
+    """Raises `Invalid`, which does not say the secret."""
+    id = variables.get("GRAVELER_OIDC_CLIENT_ID", "")
+    if not id:
+        return ABSENT
+    secret = _oidc_client_secret(variables)
+    redirects = _names(variables.get("GRAVELER_OIDC_REDIRECTS", ""))
+    if not (secret and redirects):
+        raise Invalid(
+            "GRAVELER_OIDC_CLIENT_ID needs GRAVELER_OIDC_REDIRECTS, and "
+            "GRAVELER_OIDC_CLIENT_SECRET or GRAVELER_OIDC_CLIENT_SECRET_FILE"
+        )
+    if not issuer.startswith("https://"):
+        raise Invalid("GRAVELER_OIDC_CLIENT_ID needs an issuer whose URL begins with https://")
+    for uri in redirects:
+        if len(uri) > limits.redirect_uri_length_max or not _REDIRECT.fullmatch(uri):
+            raise Invalid(
+                "redirect URI must begin with https://, or http:// for the own machine, and have "
+                f"no fragment: {uri!r:.300}"
+            )
+    hosts = _names(variables.get("GRAVELER_OIDC_HOSTS", ""))
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise Invalid(f"host of OIDC must be HOST or HOST:PORT: {host!r:.100}")
+    return OidcClientSettings(id, secret, redirects, hosts)
+
+
+def _oidc_client_secret(variables: Mapping[str, str]) -> str:
+    """Empty if none is set.  Raises `Invalid` for a file that cannot be read."""
+    file = variables.get("GRAVELER_OIDC_CLIENT_SECRET_FILE", "")
+    if not file:
+        return variables.get("GRAVELER_OIDC_CLIENT_SECRET", "")
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise Invalid(
+            f"file of GRAVELER_OIDC_CLIENT_SECRET_FILE not read: {file!r:.200}"
+        ) from error
+
+
+def oidc_secret_name(variables: Mapping[str, str]) -> str:
+    """The secret that `with_oidc_secret` needs; empty: none, or no codes are accepted."""
+    id = variables.get("GRAVELER_OIDC_CLIENT_ID", "")
+    return variables.get("GRAVELER_OIDC_SECRET_NAME", "") if id else ""
+
+
+def with_oidc_secret(variables: Mapping[str, str], text: str) -> Mapping[str, str]:
+    """`variables`, with the secret of the client, which lies in no environment.
+
+    `text`: a JSON object with `GRAVELER_OIDC_CLIENT_SECRET`.  Raises `Invalid`, which says nothing
+    of the value.
+    """
+    name = "GRAVELER_OIDC_CLIENT_SECRET"
+    try:
+        secret = json.loads(text)[name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        secret = ""
+    if not isinstance(secret, str) or not secret:
+        raise Invalid(f"secret of OIDC must be a JSON object with the text {name}")
+    return {**variables, name: secret}
 
 
 def _group_names(

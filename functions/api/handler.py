@@ -15,12 +15,18 @@ from graveler.api.front import Front
 from graveler.api.service import ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly.aws import StorageSigns
+from graveler.assembly.secret import secret_text
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.jobs.handover import Patience
 from graveler.jobs.sqs import SqsQueue
-from graveler.settings import environment, identity_settings
+from graveler.settings import (
+    environment,
+    identity_settings,
+    oidc_secret_name,
+    with_oidc_secret,
+)
 
 INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and Base64 makes binary bodies a third larger
 SETTINGS = ServiceSettings(
@@ -36,7 +42,10 @@ SETTINGS = ServiceSettings(
 
 def _identities() -> Identities:
     """What proves an identity beside a key, as the template says."""
-    chosen = identity_settings(environment())
+    variables = environment()
+    if name := oidc_secret_name(variables):  # many may read the environment of a function
+        variables = with_oidc_secret(variables, secret_text(aws.session, name))
+    chosen = identity_settings(variables)
     if not chosen.given:
         return NO_IDENTITIES
     from graveler.api.identities import open_identities

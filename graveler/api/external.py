@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from graveler import limits
 from graveler.api import answers, directory
 from graveler.api.answers import NO_CONTENT, Answer, Content
 from graveler.api.directory import PrincipalList, PrincipalShape, changing
@@ -17,12 +18,22 @@ from graveler.api.service import Call
 from graveler.auth import arns, entities, logins, principals, signatures
 from graveler.auth.entities import USERS
 from graveler.auth.permissions import Permission
+from graveler.auth.principals import Assignment
 from graveler.auth.tokens import LIFE_SECONDS
-from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Throttled, Unsupported
+from graveler.errors import (
+    AlreadyExists,
+    Invalid,
+    NotFound,
+    Refused,
+    Throttled,
+    Unavailable,
+    Unsupported,
+)
 from graveler.records import ABSENT
 
 _OF_USER: Final = "/auth/users/{userId}/external/principals"
 _USER_ARN: Final = arns.resource("auth", "user/{userId}")
+_LIFE_SECONDS_DEFAULT: Final = 3_600  # of a session that begins with a code
 _PRINCIPAL_ARN: Final = arns.resource("auth", "externalPrincipal/{principalId}")
 
 
@@ -146,10 +157,47 @@ def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answ
         raise Invalid('identityRequest invalid: it must have the text "identity_token"')
     host = host_of(call.origin.host)
 
-    def identify(now: int) -> tuple[str, ...]:
+    def prove(now: int) -> Assignment:
         caller = aws.caller(token, host, now)
         signatures.spend(auth.keeper, caller.signature, caller.expires, now)
-        return caller.principals
+        return logins.known(auth, caller.principals)
 
-    issued = logins.login(auth, identify, body.token_expiration_duration, call.origin.client)
+    issued = logins.login(auth, prove, body.token_expiration_duration, call.origin.client)
+    return with_session(call, issued)
+
+
+class StsAuthRequest(Body, frozen=True):
+    """A code of an identity provider, and the redirect URI to which the provider sent it.  The
+    state is for the client, which began the login: the service does not read it."""
+
+    code: Annotated[str, Meta(min_length=1, max_length=limits.login_code_length_max)]
+    state: Annotated[str, Meta(max_length=limits.login_code_length_max)]
+    redirect_uri: Annotated[str, Meta(min_length=1, max_length=limits.redirect_uri_length_max)]
+    ttl_seconds: Annotated[int, Meta(ge=1, le=LIFE_SECONDS)] = _LIFE_SECONDS_DEFAULT
+
+
+@operation(
+    "stsLogin",
+    "POST",
+    "/sts/login",
+    tag="experimental",
+    answers={200: AuthenticationToken},
+    errors=(Throttled, Refused, Unsupported, Unavailable),
+    runs=Runs.POOL,
+)
+def sts_login(call: Call, body: StsAuthRequest) -> Answer:
+    """Begin a session with a code of an identity provider."""
+    auth = call.service.auth
+    codes = auth.identities.codes
+    if codes is ABSENT:
+        raise Unsupported(
+            "no codes of an identity provider are accepted: the deployment sets no "
+            "GRAVELER_OIDC_CLIENT_ID (on AWS: OidcClientId)"
+        )
+
+    def prove(now: int) -> Assignment:
+        claims = codes.claims(body.code, body.redirect_uri, now)
+        return logins.made(auth, claims, call.changes)
+
+    issued = logins.login(auth, prove, body.ttl_seconds, call.origin.client)
     return with_session(call, issued)

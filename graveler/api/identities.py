@@ -4,8 +4,10 @@ Used by the commands and the functions.
 """
 
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
+from graveler.auth.codes import CodeLogin, OidcClient
 from graveler.auth.identities import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.oidc import Keys, OidcIssuer
@@ -13,17 +15,18 @@ from graveler.auth.sts import HOSTS, AwsLogin
 from graveler.clock import Clock
 from graveler.errors import Invalid
 from graveler.hooks.egress import EgressRules, WebSender
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 from graveler.settings import IdentitySettings, OidcSettings
 
 
 def open_identities(settings: IdentitySettings, clock: Clock) -> Identities:
     """The identities of a deployment.  Nothing is requested yet.  Raises `Invalid` for keys that
     are no key set."""
-    return Identities(
-        _aws(settings, clock) if settings.aws_accounts else ABSENT,
-        ABSENT if settings.oidc is ABSENT else _oidc(settings.oidc, clock),
-    )
+    aws = _aws(settings, clock) if settings.aws_accounts else ABSENT
+    if settings.oidc is ABSENT:
+        return Identities(aws)
+    oidc = _oidc(settings.oidc, clock)
+    return Identities(aws, oidc, _codes(settings.oidc, oidc, clock))
 
 
 def _aws(settings: IdentitySettings, clock: Clock) -> AwsLogin:
@@ -43,11 +46,26 @@ def _oidc(settings: OidcSettings, clock: Clock) -> OidcIssuer:
     )
 
 
+def _codes(
+    settings: OidcSettings, oidc: OidcIssuer, clock: Clock
+) -> CodeLogin | Literal[Absent.ABSENT]:
+    chosen = settings.client
+    if chosen is ABSENT:
+        return ABSENT
+    known = [settings.issuer, *([settings.keys] if settings.keys.startswith("https://") else [])]
+    rules = EgressRules((*map(_host, known), *chosen.hosts))
+    client = OidcClient(chosen.id, chosen.secret, frozenset(chosen.redirects))
+    return CodeLogin(oidc, client, WebSender(rules, clock), clock)
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or 443}"
+
+
 def _keys(text: str, clock: Clock) -> Keys:
     if text.startswith("https://"):
-        parts = urlsplit(text)
-        host = f"{parts.hostname}:{parts.port or 443}"
-        return FetchedKeys(text, WebSender(EgressRules((host,)), clock), clock)
+        return FetchedKeys(text, WebSender(EgressRules((_host(text),)), clock), clock)
     if text.lstrip().startswith("{"):
         return GivenKeys(text.encode())
     try:

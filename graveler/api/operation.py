@@ -56,6 +56,7 @@ OPEN: Final = frozenset(
         "setup",
         "login",
         "externalPrincipalLogin",
+        "stsLogin",
         "getAuthCapabilities",
     )
 )

@@ -6,7 +6,8 @@ sessions       login sessions: begin, read, end
 tokens         their signed tokens
 principals     identities of other systems that stand for users
 oidc, jwks     bearer tokens of an identity provider; subjects: their users; changes: for the trail
-sts, logins    logins with an IAM identity; signatures: those that were used
+sts, codes     logins with an IAM identity, and with a code of an identity provider
+logins         begins their sessions; signatures: those of IAM identities that were used
 revocations    sessions that were ended early
 attempts       limits on failed attempts
 secrets        keys derived from the store's secret

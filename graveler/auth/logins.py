@@ -1,31 +1,54 @@
 """Logins of callers that prove an identity of another system.  For api/."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from graveler.auth import principals
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.changes import Change
+from graveler.auth.principals import Assignment
 from graveler.auth.tokens import IssuedToken
 from graveler.errors import Refused, Unauthenticated
 from graveler.records import ABSENT
 
+if TYPE_CHECKING:
+    from graveler.auth.oidc import Claims
+
 
 def login(
-    auth: Authenticator, identify: Callable[[int], Sequence[str]], seconds: int, address: str
+    auth: Authenticator, prove: Callable[[int], Assignment], seconds: int, address: str
 ) -> IssuedToken:
     """Begin a session of `seconds` for a caller with an external principal.
 
-    `identify` gets the time in seconds since 1970 and returns the ids of principals that may stand
-    for the caller, the best first; it raises `Unauthenticated` if the caller proves nothing, which
-    counts as a failed attempt of `address`.  Raises what it raises, `Throttled`, `Refused` if no
-    principal stands for a user.  The requests of `identify` and of `Sessions.begin`, and 2.
+    `prove` gets the time in seconds since 1970 and returns the principal of the caller with its
+    user; it raises `Unauthenticated` if the caller proves nothing, which counts as a failed attempt
+    of `address`.  Raises what it raises, and `Throttled`.  The requests of `prove` and of
+    `Sessions.begin`.
     """
     auth.attempts.check(ABSENT, address)
     try:
-        ids = identify(auth.sessions.now())
+        assignment = prove(auth.sessions.now())
     except Unauthenticated:
         auth.attempts.failed(ABSENT, address)
         raise
+    return auth.sessions.begin(assignment.user.id, assignment.principal.epoch, seconds)
+
+
+def known(auth: Authenticator, ids: Sequence[str]) -> Assignment:
+    """The user for whom one of these principals stands, the best first.  Raises `Refused`.  2
+    requests."""
     assignment = principals.find(auth.keeper.kv, ids)
     if assignment is ABSENT:
         raise Refused(f"no user for this external principal: {ids[0][:600]}")
-    return auth.sessions.begin(assignment.user.id, assignment.principal.epoch, seconds)
+    return assignment
+
+
+def made(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Assignment:
+    """The user of a verified token, who is made at the first one.  Raises and costs what
+    `subjects.user_of` does."""
+    from graveler.auth import subjects  # few deployments need it
+
+    assignment = subjects.user_of(auth.keeper, claims, changes)
+    if changes:
+        auth.access.forget()
+    return assignment

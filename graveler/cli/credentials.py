@@ -1,6 +1,7 @@
 """`graveler credentials`: new credentials for the administrator of a store or a stack, and new keys
 for its sessions and secrets."""
 
+from importlib import import_module
 from pathlib import Path
 
 from graveler.auth import accounts, credentials, rotation
@@ -61,8 +62,11 @@ def rotate(folder: Path, *, ends_sessions: bool) -> int:
 def rotate_stack(name: str, kms_key: str, *, ends_sessions: bool) -> int:
     """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds.
 
-    `kms_key`: the ARN of the KMS key of the deployment; empty if it has none.
+    `kms_key`: the ARN of the KMS key of the deployment; empty if it has none.  Raises
+    `ModuleNotFoundError` before anything is changed if a package is missing, as the cipher is in an
+    installation with the extra `aws` alone.
     """
+    import_module("cryptography")
     from graveler.assembly.kms import KmsWrapper
     from graveler.assembly.secret import read_secret
     from graveler.aws import AwsSession, AwsSettings

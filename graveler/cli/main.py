@@ -30,6 +30,12 @@ from graveler.settings import environment, hook_settings, identity_settings
 T = TypeVar("T")
 LISTEN_DEFAULT = "127.0.0.1:8000"
 INTERRUPTED = 130
+# The extras of the package that bring what some commands import.
+_EXTRAS = {
+    **dict.fromkeys(("boto3", "botocore", "pynamodb"), "aws"),
+    **dict.fromkeys(("cryptography", "fastapi", "jwt", "msgspec", "uvicorn", "yaml"), "server"),
+    **dict.fromkeys(("airportsdata", "lakefs"), "demo"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +56,17 @@ def _called(arguments: argparse.Namespace) -> int:
     except GravelerError as error:
         sys.stdout.flush()
         print(f"graveler {arguments.command}: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        sys.stdout.flush()
+        print(
+            f"graveler {arguments.command}: package {package} is not installed: it comes with "
+            f"pip install 'graveler[{_EXTRAS[package]}]'",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -12,6 +12,7 @@ from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, READS, SETUP, record
 from tests.api.fault_world import World
 from tests.asgi import Ask
 from tests.auth.fake_sts import unsigned_token
+from tests.auth.provider import REDIRECT
 
 DEV = LAKE + "/branches/dev"
 REF = LAKE + "/refs/main"
@@ -374,8 +375,15 @@ def _external_login(world: World) -> Ask:
     return Ask.json("POST", "/auth/external/principal/login", body)
 
 
+def _sts_login(world: World) -> Ask:
+    code = str(world.clock.now_ns() // limits.SECOND_NS)
+    body = {"code": code, "state": "s", "redirect_uri": REDIRECT}
+    return Ask.json("POST", "/sts/login", body)
+
+
 _ACCESS = (
     Case("externalPrincipalLogin", _external_login),
+    Case("stsLogin", _sts_login),
     _get("listUsers", "/auth/users"),
     _json("createUser", "POST", "/auth/users", {"id": "new"}, (201, 409)),
     _get("getUser", _ANN),

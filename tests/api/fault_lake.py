@@ -27,6 +27,7 @@ from graveler.refs.names import repositories
 from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
 from tests.asgi import Ask, Door
 from tests.auth.fake_sts import ROLE
+from tests.auth.provider import ISSUER
 
 LAKE = "/repositories/lake"
 MAIN, CLEAN = LAKE + "/branches/main", LAKE + "/branches/clean"
@@ -122,6 +123,8 @@ def _team(door: Door, world: World) -> None:
     world.names["key"] = key["access_key_id"]
     _done(door, Ask("POST", "/auth/users/ann/external/principals?principalId=arn:known"))
     _done(door, Ask("POST", f"/auth/users/ann/external/principals?principalId={ROLE}"))
+    subject = quote(f"oidc:{ISSUER}#s-1")
+    _done(door, Ask("POST", f"/auth/users/ann/external/principals?principalId={subject}"))
 
 
 def _dump_to_restore(door: Door, world: World) -> None:

@@ -29,7 +29,10 @@ from graveler.api.witness import Witness
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.codes import CodeLogin, OidcClient
 from graveler.auth.identities import Identities
+from graveler.auth.jwks import GivenKeys
+from graveler.auth.oidc import OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
@@ -49,12 +52,30 @@ from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from simulator.service.http_client import basic
 from tests.asgi import Ask, Door, Heard
 from tests.auth.fake_sts import ACCOUNT, accepting
+from tests.auth.provider import (
+    AUDIENCE,
+    CLIENT,
+    CLIENT_SECRET,
+    ISSUER,
+    REDIRECT,
+    FakeProvider,
+    key_set,
+    token,
+)
 
 T = TypeVar("T")
 
 SECRET = bytes(range(32))
 SETUP_TOKEN = "the token of tests"
 AWS = AwsLogin(accepting(), frozenset(("lake",)), frozenset((ACCOUNT,)))
+# The code is the time at which the provider issues the token.
+PROVIDER = FakeProvider(lambda code: token(aud=CLIENT, iat=int(code), exp=int(code) + 600))
+CODES = CodeLogin(
+    OidcIssuer(ISSUER, AUDIENCE, GivenKeys(key_set())),
+    OidcClient(CLIENT, CLIENT_SECRET, frozenset((REDIRECT,))),
+    PROVIDER,
+    TickingClock(),
+)
 KEY, SECRET_KEY = "AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
 _OF_ALL = (b"repos", b"creating", b"deleted", b"watch")  # partitions; keys begin with a repository
@@ -236,7 +257,7 @@ class World:
                 keeper(kv, self.clock, ids, SECRET),
                 SECRET,
                 setup_token=SETUP_TOKEN,
-                identities=Identities(AWS),
+                identities=Identities(AWS, codes=CODES),
             ),
             Signer(SECRET, "", self.clock),
             ServiceSettings(

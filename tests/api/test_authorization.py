@@ -62,7 +62,7 @@ def needed(somebody: Somebody, one: Sample) -> tuple[list[Permission], Reply]:
 
 def test_the_exempt_operations_are_exactly_these() -> None:
     assert {"postStatsEvents", "getCurrentUser", "mayI"} == FOR_EVERY_CALLER
-    logins = {"login", "externalPrincipalLogin"}
+    logins = {"login", "externalPrincipalLogin", "stsLogin"}
     assert logins | {"healthCheck", "getSetupState", "setup", "getAuthCapabilities"} == OPEN
     for name, actions in NEEDED.items():
         assert bool(actions) is (name not in OPEN | FOR_EVERY_CALLER), name

@@ -1,6 +1,7 @@
 """Logins with an IAM identity, by the unmodified client, and tokens of an identity provider,
 against real servers."""
 
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,11 +12,12 @@ from urllib.parse import urlsplit
 import boto3
 import jwt
 import pytest
-from lakefs.client import from_aws_role
-from lakefs.exceptions import ForbiddenException
+from lakefs.client import from_aws_role, from_web_identity
+from lakefs.exceptions import ForbiddenException, NotAuthorizedException
 from lakefs_sdk.exceptions import ApiException
 
 from graveler.api.identities import open_identities
+from graveler.auth.codes import CodeLogin, OidcClient
 from graveler.auth.identities import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.oidc import OidcIssuer
@@ -24,7 +26,12 @@ from graveler.clock import SystemClock
 from graveler.errors import Invalid
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.records import ABSENT
-from graveler.settings import IdentitySettings, identity_settings
+from graveler.settings import (
+    IdentitySettings,
+    identity_settings,
+    oidc_secret_name,
+    with_oidc_secret,
+)
 from graveler.web import Outgoing, Reply
 from tests.api.serving import Client, Served, served
 from tests.auth.fake_sts import (
@@ -39,7 +46,16 @@ from tests.auth.fake_sts import (
     identity_token,
     signed_token,
 )
-from tests.auth.provider import AUDIENCE, ISSUER, key_set, token
+from tests.auth.provider import (
+    AUDIENCE,
+    CLIENT,
+    CLIENT_SECRET,
+    ISSUER,
+    REDIRECT,
+    FakeProvider,
+    key_set,
+    token,
+)
 from tests.hooks.web import answering
 from tests.hooks.web import served as web_served
 
@@ -267,6 +283,192 @@ def test_groups_of_a_provider_are_mapped_by_a_json_object(text: str) -> None:
         identity_settings({**given, "GRAVELER_OIDC_GROUPS": mapped})
     with pytest.raises(Invalid, match="must be a JSON object"):
         identity_settings({**given, **claim, "GRAVELER_OIDC_GROUPS": text})
+
+
+# ---- codes of an identity provider ---------------------------------------------------------------
+
+
+@dataclass
+class CodeLake:
+    """A service that accepts codes of a provider on this machine.  `codes`: the claims of those
+    that the provider has given out, and not yet exchanged."""
+
+    live: Served
+    provider: FakeProvider
+    codes: dict[str, dict[str, Any]]
+
+    def give(self, code: str, **said: Any) -> str:
+        """A code of the provider, for a login at this moment."""
+        now = SystemClock().now_ns() // 10**9
+        claims = {"iss": self.provider.issuer, "aud": CLIENT, "iat": now, "exp": now + 600}
+        self.codes[code] = claims | said
+        return code
+
+    def log_in(self, code: str, /, **body: Any) -> Any:
+        known = {"code": code, "state": "s", "redirect_uri": REDIRECT} | body
+        anonymous = Client(self.live.client.host, self.live.client.port, "")
+        return anonymous.send("POST", "/sts/login", body=known)
+
+    def lines(self, **query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.live.client.send("GET", "/audit", query).json["results"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def coded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CodeLake]:
+    codes: dict[str, dict[str, Any]] = {}
+
+    def said(code: str) -> str:
+        claims = codes.pop(code, {})  # a code is good once
+        return token(**claims) if claims else ""
+
+    provider = FakeProvider(said)
+
+    def react(connection: socket.socket, raw: bytes) -> None:
+        head, _, body = raw.partition(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        method, target, _ = first.split(" ")
+        headers = {name: value for name, _, value in (line.partition(": ") for line in lines)}
+        reply = provider.send(Outgoing(method, provider.issuer + target, headers, body), 1)
+        answering(reply.status, reply.body)(connection, raw)
+
+    with web_served(react) as web:
+        provider.issuer = f"http://127.0.0.1:{web.port}"
+        oidc = OidcIssuer(
+            provider.issuer, AUDIENCE, GivenKeys(key_set()), groups_claim="groups",
+            group_names={"readers": ("Viewers",)},
+        )  # fmt: skip
+        rules = EgressRules((f"127.0.0.1:{web.port}",), loopback=True)
+        client = OidcClient(CLIENT, CLIENT_SECRET, frozenset((REDIRECT,)))
+        login = CodeLogin(oidc, client, WebSender(rules, SystemClock()), SystemClock())
+        store = tmp_path_factory.mktemp("coded")
+        with served(store, identities=Identities(oidc=oidc, codes=login)) as live:
+            yield CodeLake(live, provider, codes)
+
+
+def test_the_client_logs_in_with_a_code(coded: CodeLake) -> None:
+    code = coded.give("one", sub="s-7", preferred_username="gina", groups=["readers", "Admins"])
+    known = {"host": coded.live.client.url, "username": "", "password": ""}
+    client = from_web_identity(code, "state", REDIRECT, ttl_seconds=900, **known)
+    assert client.sdk_client.auth_api.get_current_user().user.id == "gina"
+    assert client.sdk_client.repositories_api.list_repositories().results == []
+    claims = jwt.decode(client.config.access_token, options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == 900
+    with pytest.raises(NotAuthorizedException):
+        from_web_identity(code, "state", REDIRECT, **known)
+    lines = coded.lines(user="gina")
+    assert [each["operation"] for each in lines] == [
+        "stsLogin", "tokenCreatesUser", "tokenJoinsGroups",
+    ]  # fmt: skip
+    assert len({each["request_id"] for each in lines}) == 1
+    (denied,) = coded.lines(operation="stsLogin", outcome="denied")
+    assert (denied["status"], denied["user"]) == (401, "")
+
+
+def test_an_answer_to_a_code_is_a_session_of_an_hour_that_no_cache_keeps(coded: CodeLake) -> None:
+    reply = coded.log_in(coded.give("two"))
+    assert reply.status == 200 and reply.headers["cache-control"] == "no-store"
+    assert "set-cookie" not in reply.headers
+    claims = jwt.decode(reply.json["token"], options={"verify_signature": False})
+    assert (
+        claims["exp"] - claims["iat"] == 3_600 and claims["exp"] == reply.json["token_expiration"]
+    )
+    session = replace(coded.live.client, authorization=f"Bearer {reply.json['token']}")
+    assert session.send("GET", "/user").json["user"]["id"] == "carl"
+    where = "/auth/users/carl/external/principals"
+    (bound,) = coded.live.client.send("GET", where + "/ls").json["results"]
+    assert coded.live.client.send("DELETE", where, {"principalId": bound["id"]}).status == 204
+    assert session.send("GET", "/user").status == 401  # the session ends with its principal
+
+
+def test_a_code_that_is_malformed_or_for_elsewhere_never_leaves_the_service(
+    coded: CodeLake,
+) -> None:
+    before = len(coded.provider.requests)
+    for wrong in (
+        {"redirect_uri": REDIRECT + "/"}, {"redirect_uri": ""}, {"code": ""}, {"code": 7},
+        {"code": "x" * 4_097}, {"state": "x" * 4_097}, {"ttl_seconds": 0},
+        {"ttl_seconds": 12 * 3600 + 1}, {"ttl_seconds": "60"},
+    ):  # fmt: skip
+        assert coded.log_in(coded.give("three"), **wrong).status == 400, wrong
+    assert len(coded.provider.requests) == before
+    assert coded.log_in("three", ttl_seconds=None).status == 200  # null: the default
+
+
+def test_an_id_token_for_another_client_or_of_another_user_is_no_login(coded: CodeLake) -> None:
+    assert coded.log_in(coded.give("four", aud=AUDIENCE)).status == 401
+    administrator = coded.give("five", sub="s-9", preferred_username="administrator")
+    assert coded.log_in(administrator).status == 403
+    nameless = coded.give("six", sub="s-9", preferred_username=None)
+    assert coded.log_in(nameless).status == 403
+
+
+def test_without_a_client_id_no_code_is_accepted_and_the_setting_is_named(live: Served) -> None:
+    body = {"code": "c", "state": "s", "redirect_uri": REDIRECT}
+    reply = Client(live.client.host, live.client.port, "").send("POST", "/sts/login", body=body)
+    assert reply.status == 501
+    assert "GRAVELER_OIDC_CLIENT_ID" in reply.message and "OidcClientId" in reply.message
+
+
+_OIDC = {
+    "GRAVELER_OIDC_ISSUER": ISSUER,
+    "GRAVELER_OIDC_AUDIENCE": AUDIENCE,
+    "GRAVELER_OIDC_KEYS": key_set().decode(),
+}
+_CLIENT = {"GRAVELER_OIDC_CLIENT_ID": CLIENT, "GRAVELER_OIDC_REDIRECTS": REDIRECT}
+_SECRET = {"GRAVELER_OIDC_CLIENT_SECRET": CLIENT_SECRET}
+
+
+def test_a_deployment_accepts_codes_with_a_secret_from_its_own_place(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(CLIENT_SECRET + "\n")
+    from_file = {"GRAVELER_OIDC_CLIENT_SECRET_FILE": str(file)}
+    named = {**_CLIENT, "GRAVELER_OIDC_SECRET_NAME": "the-arn"}
+    assert (oidc_secret_name(named), oidc_secret_name({**named, **_CLIENT})) == ("the-arn",) * 2
+    assert oidc_secret_name({"GRAVELER_OIDC_SECRET_NAME": "the-arn"}) == ""
+    text = json.dumps(_SECRET)
+    more = {"GRAVELER_OIDC_HOSTS": "token.example.com,login.example.com:8443"}
+    for given in (_SECRET, from_file, with_oidc_secret({}, text)):
+        settings = identity_settings({**_OIDC, **_CLIENT, **given, **more}).oidc
+        assert settings is not ABSENT and settings.client is not ABSENT
+        assert settings.client.secret == CLIENT_SECRET and CLIENT_SECRET not in repr(settings)
+        assert settings.client.redirects == (REDIRECT,)
+        assert settings.client.hosts == ("token.example.com", "login.example.com:8443")
+    opened = open_identities(identity_settings({**_OIDC, **_CLIENT, **_SECRET}), SystemClock())
+    assert opened.codes is not ABSENT
+    assert open_identities(identity_settings(_OIDC), SystemClock()).codes is ABSENT
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"GRAVELER_OIDC_CLIENT_SECRET": ""}, "CLIENT_SECRET_FILE"),
+        ({"GRAVELER_OIDC_REDIRECTS": ""}, "GRAVELER_OIDC_REDIRECTS"),
+        ({"GRAVELER_OIDC_CLIENT_SECRET_FILE": "/nowhere/secret"}, "not read"),
+        ({"GRAVELER_OIDC_ISSUER": ISSUER.replace("https", "http")}, "https://"),
+        ({"GRAVELER_OIDC_HOSTS": "https://x"}, "host of OIDC"),
+        *(
+            ({"GRAVELER_OIDC_REDIRECTS": uri}, "redirect URI")
+            for uri in ("http://lake.example/", "http://localhost.evil.example/", "x", "https://",
+                        "https://a/#b", "https://a b", "https://a/" + "x" * 2_048)
+        ),
+    ],
+)  # fmt: skip
+def test_a_deployment_that_accepts_codes_by_halves_does_not_start(
+    changed: dict[str, str], text: str
+) -> None:
+    with pytest.raises(Invalid, match=text) as raised:
+        identity_settings({**_OIDC, **_CLIENT, **_SECRET, **changed})
+    assert CLIENT_SECRET not in str(raised.value)
+
+
+def test_a_client_needs_an_issuer_and_a_secret_of_its_own_form() -> None:
+    with pytest.raises(Invalid, match="needs GRAVELER_OIDC_ISSUER"):
+        identity_settings({**_CLIENT, **_SECRET})
+    for text in ("", "x", "[]", "{}", '{"GRAVELER_OIDC_CLIENT_SECRET": 7}', CLIENT_SECRET):
+        with pytest.raises(Invalid, match="JSON object") as raised:
+            with_oidc_secret({}, text)
+        assert CLIENT_SECRET not in str(raised.value)
 
 
 def test_a_deployment_names_an_issuer_with_its_keys(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from tests.api.serving import ADMINISTRATOR, API, Client, Served, served
 BODY = b'{"username": "eve"}'
 JSON = {"Content-Type": "application/json"}
 OPEN = (("POST", "/setup_lakefs"), ("POST", "/auth/login"),
-        ("POST", "/auth/external/principal/login"), ("GET", "/setup_lakefs"),
-        ("GET", "/auth/capabilities"))  # fmt: skip
+        ("POST", "/auth/external/principal/login"), ("POST", "/sts/login"),
+        ("GET", "/setup_lakefs"), ("GET", "/auth/capabilities"))  # fmt: skip
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ def test_exactly_these_operations_need_no_credentials() -> None:
         "setup",
         "login",
         "externalPrincipalLogin",
+        "stsLogin",
         "getAuthCapabilities",
     } == OPEN
     assert {each.operation for each in described() if not each.authenticated} == OPEN

@@ -212,7 +212,7 @@ def _check_answer(case: Case, world: World, heard: Heard, known: Known) -> None:
     elif case.operation in ("beginCollectionTurn", "beatCollectionTurn"):  # clocks go on
         assert heard.json["id"] == known.heard.json["id"]
         assert heard.json["until_time"] >= known.heard.json["until_time"]
-    elif case.operation in ("login", "externalPrincipalLogin"):
+    elif case.operation in ("login", "externalPrincipalLogin", "stsLogin"):
         token = {"Authorization": f"Bearer {heard.json['token']}"}
         assert door.send(Ask("GET", "/user", (), token)).status == 200
     elif known.before == known.after and not case.goes_on:  # each order has an id of its own

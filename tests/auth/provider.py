@@ -1,12 +1,19 @@
-"""An identity provider in memory: keys, tokens, and its key set."""
+"""An identity provider in memory: keys, tokens, its key set, and its endpoint for codes."""
 
+import base64
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from urllib.parse import parse_qsl, unquote_plus
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from graveler.auth.codes import DISCOVERY_PATH
+from graveler.web import Outgoing, Reply
 
 ISSUER, AUDIENCE = "https://login.example.com/realm", "graveler"
 START = 1_700_000_000
@@ -48,3 +55,54 @@ def token(
     key = key or (ec_key() if kid == "e" else rsa_key())
     algorithm = algorithm or ("ES256" if kid == "e" else "RS256")
     return jwt.encode(claims, key, algorithm, headers={"kid": kid, **(head or {})})
+
+
+CLIENT, CLIENT_SECRET, REDIRECT = (
+    "lake client",
+    "a secret: of 100 % & more",
+    "https://lake.example/back",
+)
+
+
+@dataclass
+class FakeProvider:
+    """The pages of a provider: its description, and the endpoint that exchanges codes.
+
+    `said`: the ID token for a code; empty if there is no such code.  `described`: what its
+    description says otherwise.  As a `Sender` it is asked without a network.
+    """
+
+    said: Callable[[str], str]
+    issuer: str = ISSUER
+    described: dict[str, Any] = field(default_factory=dict)
+    requests: list[Outgoing] = field(default_factory=list)
+
+    def send(self, request: Outgoing, seconds: float) -> Reply:
+        self.requests.append(request)
+        if request == Outgoing("GET", self.issuer + DISCOVERY_PATH, request.headers, b""):
+            known = {"issuer": self.issuer, "token_endpoint": self.issuer + "/token"}
+            return _json(200, {**known, **self.described})
+        assert (request.method, request.url) == ("POST", self.issuer + "/token")
+        assert request.headers["Content-Type"] == "application/x-www-form-urlencoded"
+        form = dict(parse_qsl(request.body.decode(), strict_parsing=True))
+        if _client_of(request, form) != (CLIENT, CLIENT_SECRET):
+            return _json(401, {"error": "invalid_client"})
+        assert form["grant_type"] == "authorization_code"
+        said = self.said(form["code"]) if form["redirect_uri"] == REDIRECT else ""
+        if not said:
+            return _json(400, {"error": "invalid_grant", "error_description": "canary"})
+        return _json(200, {"access_token": "x", "token_type": "Bearer", "id_token": said})
+
+
+def _client_of(request: Outgoing, form: dict[str, str]) -> tuple[str, str]:
+    """Who asks, by the header or by the body; never by both."""
+    given = request.headers.get("Authorization", "")
+    if not given:
+        return form.get("client_id", ""), form.get("client_secret", "")
+    assert "client_secret" not in form and given.startswith("Basic ")
+    id, _, secret = base64.b64decode(given.removeprefix("Basic ")).decode().partition(":")
+    return unquote_plus(id), unquote_plus(secret)
+
+
+def _json(status: int, document: object) -> Reply:
+    return Reply(status, json.dumps(document).encode())

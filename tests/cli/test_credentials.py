@@ -1,5 +1,7 @@
 """`graveler credentials reset`, and the file that keeps credentials."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from graveler.cli.administrator import SavedCredential
 from graveler.cli.main import main
 from graveler.errors import Conflict, Invalid
 from graveler.records import ABSENT
+from tests.cli.service import WAIT_SECONDS, environment
 
 OLD = NewCredential("OLDKEY", "old-secret-of-at-least-32-characters")
 URL = "http://127.0.0.1:8000"
@@ -112,3 +115,33 @@ def test_new_keys_end_no_credentials(tmp_path: Path, capsys: pytest.CaptureFixtu
     store = open_embedded(tmp_path)
     assert administrator.keeper(store).sessions.find(first.id) is ABSENT
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "command"),
+    [
+        ("cryptography", "server", ["credentials", "rotate", "--stack", "lake"]),
+        ("botocore", "aws", ["credentials", "reset", "--stack", "lake"]),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    package: str, extra: str, command: list[str]
+) -> None:
+    """A process in which the package cannot be imported.  Nothing is asked of AWS."""
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; "
+        f"from graveler.cli.main import main; sys.exit(main({command!r}))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(None) | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"graveler credentials: package {package} is not installed: it comes with "
+        f"pip install 'graveler[{extra}]'\n"
+    )

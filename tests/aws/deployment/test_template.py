@@ -182,6 +182,10 @@ def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) ->
     assert variables["GRAVELER_AWS_LOGIN_ACCOUNTS"] == accounts
     for name in ("Issuer", "Audience", "Keys", "Groups"):
         assert variables[f"GRAVELER_OIDC_{name.upper()}"] == {"!Ref": f"Oidc{name}"}
+    assert variables["GRAVELER_OIDC_CLIENT_ID"] == {"!Ref": "OidcClientId"}
+    for name in ("Redirects", "Hosts"):
+        joined = {"!Join": [",", {"!Ref": f"Oidc{name}"}]}
+        assert variables[f"GRAVELER_OIDC_{name.upper()}"] == joined
     for name in ("User", "Groups"):
         assert variables[f"GRAVELER_OIDC_{name.upper()}_CLAIM"] == {"!Ref": f"Oidc{name}Claim"}
 
@@ -363,7 +367,9 @@ def test_no_grant_is_for_everything(resources: dict[str, Any]) -> None:
     assert all(name == "UseCache" and action.startswith("ec2:") for name, action in wide), wide
 
 
-def test_no_secret_is_in_the_environment_of_a_function(parameters: dict[str, Any]) -> None:
+def test_no_secret_is_in_the_environment_of_a_function(
+    parameters: dict[str, Any], resources: dict[str, Any]
+) -> None:
     """Many may read it.  A function knows the names of secrets, and what its role grants."""
     assert not [name for name, each in parameters.items() if each.get("NoEcho")]
     text = TEMPLATE.read_text()
@@ -372,16 +378,24 @@ def test_no_secret_is_in_the_environment_of_a_function(parameters: dict[str, Any
     secrets = {name: value for name, value in variables.items() if "SECRET" in name}
     assert secrets.pop("GRAVELER_HOOKS_SECRET_NAME") == {"!Ref": "HooksSecretArn"}
     assert set(secrets) == {"GRAVELER_SECRET", "GRAVELER_SECRET_GENERATION"}
+    variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
+    own = {name: value for name, value in variables.items() if "SECRET" in name}
+    assert own == {"GRAVELER_OIDC_SECRET_NAME": {"!Ref": "OidcSecretArn"}}
 
 
-def test_functions_read_two_secrets_and_no_other(resources: dict[str, Any]) -> None:
+def test_functions_read_these_secrets_and_no_other(resources: dict[str, Any]) -> None:
+    """That of the identity provider is for the API alone."""
     readable = [
-        statement["Resource"]
-        for each in granting(resources).values()
+        (name if name == "ApiRole" else "", statement["Resource"])
+        for name, each in granting(resources).items()
         for statement in statements(each)
         if "secretsmanager:GetSecretValue" in json.dumps(statement["Action"])
     ]
-    assert readable == [{"!GetAtt": "Secret.Id"}, {"!Ref": "HooksSecretArn"}]
+    assert sorted(readable, key=str) == [
+        ("", {"!GetAtt": "Secret.Id"}),
+        ("", {"!Ref": "HooksSecretArn"}),
+        ("ApiRole", {"!Ref": "OidcSecretArn"}),
+    ]
 
 
 def test_only_the_api_uses_the_key_of_keys_and_only_in_the_context_of_its_stack(
