@@ -390,7 +390,8 @@ def test_a_code_that_is_malformed_or_for_elsewhere_never_leaves_the_service(
         {"code": "x" * 4_097}, {"state": "x" * 4_097}, {"ttl_seconds": 0},
         {"ttl_seconds": 12 * 3600 + 1}, {"ttl_seconds": "60"},
     ):  # fmt: skip
-        assert coded.log_in(coded.give("three"), **wrong).status == 400, wrong
+        hugo = coded.give("three", sub="s-3", preferred_username="hugo")
+        assert coded.log_in(hugo, **wrong).status == 400, wrong
     assert len(coded.provider.requests) == before
     assert coded.log_in("three", ttl_seconds=None).status == 200  # null: the default
 
