@@ -124,11 +124,11 @@ class CodeLogin:
         reply = self._sent(Outgoing("GET", url, {"Accept": "application/json"}, b""))
         if reply.status != 200:
             raise Unavailable(f"identity provider did not answer: status={reply.status}")
-        said = _object(reply)
-        endpoint = said.get("token_endpoint")
-        if said.get("issuer") != self._issuer.issuer or not isinstance(endpoint, str):
+        description = _object(reply)
+        endpoint = description.get("token_endpoint")
+        if description.get("issuer") != self._issuer.issuer or not isinstance(endpoint, str):
             raise Unavailable("identity provider describes another issuer, or no token endpoint")
-        methods = said.get("token_endpoint_auth_methods_supported")
+        methods = description.get("token_endpoint_auth_methods_supported")
         offered = methods if isinstance(methods, list) else [_BASIC]
         return _Endpoint(endpoint, _BASIC not in offered and _IN_BODY in offered)
 
@@ -168,9 +168,9 @@ def _reason(reply: Reply) -> str:
 
 def _object(reply: Reply) -> Mapping[str, Any]:
     try:
-        said = json.loads(reply.body)
+        document = json.loads(reply.body)
     except (ValueError, RecursionError) as error:
         raise Unavailable("answer of the identity provider is malformed") from error
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise Unavailable("answer of the identity provider is malformed")
-    return said
+    return document
