@@ -53,6 +53,7 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
+@pytest.mark.slow
 def test_no_test_patches_a_limit_or_a_constant() -> None:
     found = [f"{module.path}:{line}" for module in modules("tests") for line in patches(module)]
     assert not found, "pass it in: a setting of the engine, a parameter, or a store of short pages"
