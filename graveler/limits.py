@@ -41,6 +41,12 @@ json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000
 part_copy_bytes_max = 256 * 1024 * 1024  # of one part: the service reads and writes it
 
+# the S3 gateway
+xml_body_length_bytes_max = 4 * 1024 * 1024
+xml_elements_max = 200_000  # 10,000 parts, each with its checksums
+xml_depth_max = 8
+bucket_page_count_max = 10_000
+
 # connections of the HTTP service
 connections_max = 2_000
 connections_per_address_max = 500

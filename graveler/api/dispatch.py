@@ -14,12 +14,12 @@ with a deadline inside.
 Used by app.py and start.py, through routing.py.
 """
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from graveler.api import answers, cookies, errors, open_calls
+from graveler.api import answers, cookies, errors, open_calls, permits
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.operation import Operation, Runs
@@ -29,14 +29,12 @@ from graveler.api.responses import Send, send
 from graveler.api.service import Call, Service
 from graveler.api.witness import RequestTrace, Witness
 from graveler.auth.authenticator import Caller
-from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
 from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 _CLIENT_GONE: Final = Answer(499)
-_DECISION_WEIGHT_MAX: Final = 5_000  # about two milliseconds on the event loop
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
 
@@ -91,7 +89,8 @@ class ApiRoute:
             call.account = account
             trace.call, trace.needed = call, plan.named(call)
             if account is not ABSENT and not plan.is_by_item:
-                await self._authorize(account, trace.needed, arguments)
+                name = arguments.get("repository", "")
+                await permits.authorize(self._service, account, trace.needed, name)
             if plan.in_repository:
                 name = arguments["repository"]
                 call.repository = await pools.point(repository.get, self._service.ports, name)
@@ -101,23 +100,12 @@ class ApiRoute:
             trace.error = error
             return errors.answer(error, "", arguments)
         try:
-            return await self._run(plan, call)
+            return await run(plan.run, plan.runs, call)
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
             trace.error = error
             return errors.answer(error, plan.name, _names(call))
-
-    async def _authorize(
-        self, caller: Caller, needed: Sequence[Permission], arguments: Mapping[str, str]
-    ) -> None:
-        """Check permissions: on the event loop, unless the policies of the caller are such that it
-        would keep others waiting."""
-        authorize, repository_id = self._service.auth.authorize, arguments.get("repository", "")
-        if caller.rights.weight * len(needed) <= _DECISION_WEIGHT_MAX:
-            authorize(caller, needed, repository_id)
-        else:
-            await self._service.pools.writers.start(authorize, caller, needed, repository_id)
 
     def _account(
         self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope
@@ -147,21 +135,20 @@ class ApiRoute:
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 
-    async def _run(self, plan: Plan, call: Call) -> Answer:
-        runs, pools = plan.runs, self._service.pools
-        if runs is Runs.LOOP:
-            return plan.run(call)  # type: ignore[no-any-return]
-        if runs is Runs.STREAM:
-            return await plan.run(call)  # type: ignore[no-any-return]
-        if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
-            return await pools.walkers.start(_walk, plan.run, call)
-        if runs is Runs.POINT:
-            return await pools.point(plan.run, call)
-        return await self._in_pool(plan, call)
 
-    async def _in_pool(self, plan: Plan, call: Call) -> Answer:
-        answer: Answer = await self._service.pools.writers.start(plan.run, call)
-        return answer
+async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
+    """Run an endpoint where `runs` says.  Its result is its answer."""
+    pools = call.service.pools
+    if runs is Runs.LOOP:
+        return endpoint(call)  # type: ignore[no-any-return]
+    if runs is Runs.STREAM:
+        return await endpoint(call)  # type: ignore[no-any-return]
+    if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
+        return await pools.walkers.start(_walk, endpoint, call)
+    if runs is Runs.POINT:
+        return await pools.point(endpoint, call)
+    answer: Answer = await pools.writers.start(endpoint, call)
+    return answer
 
 
 def _walk(endpoint: Any, call: Call) -> Answer:

@@ -82,8 +82,8 @@ class Witness:
         user, uid = _who(trace)
         if not user and not self._admits_unknown():
             return
-        ports, request_id = self.service.ports, self.service.ports.ids.stamp().hex()
-        scope["graveler.request_id"] = request_id
+        ports = self.service.ports
+        request_id = scope.setdefault("graveler.request_id", ports.ids.stamp().hex())
         refused = trace.call.refused if trace.call is not ABSENT else []
         unrecorded, self._unrecorded = self._unrecorded, 0
         error = trace.error

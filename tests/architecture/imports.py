@@ -41,8 +41,9 @@ LAYERS = {
     "auth": 42,
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
-    **dict.fromkeys(("api", "spark", "gateway"), 45),
-    **dict.fromkeys(("cli", "functions"), 46),
+    **dict.fromkeys(("api", "spark"), 45),
+    "gateway": 46,
+    **dict.fromkeys(("cli", "functions"), 47),
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 ASIDE = "testing"

@@ -1,0 +1,158 @@
+"""A real server with the S3 gateway, and a client that signs with botocore and sends raw bytes."""
+
+import http.client
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+from xml.etree import ElementTree
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from graveler.api.answers import Headers
+from graveler.api.service import Service
+from graveler.auth.credentials import NewCredential
+from graveler.gateway.errors import S3Error
+from graveler.gateway.identity import Identity
+from graveler.gateway.request import S3Request
+from graveler.gateway.route import S3Route
+from tests.api.serving import ADMINISTRATOR, Reply, Served, basic, served
+from tests.waiting import PATIENCE_SECONDS
+
+DOMAIN = "s3.lake.test"
+_KEY = re.compile(r"Credential=([^/]+)/")
+
+
+class WholeBody:
+    """A body without framing, checksums or signatures."""
+
+    length = -1
+
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        return iter(chunks)
+
+    def echo(self) -> Headers:
+        return ()
+
+
+@dataclass
+class KnownKeys:
+    """Identifies callers by the id of their key."""
+
+    secrets: dict[str, str] = field(
+        default_factory=lambda: {ADMINISTRATOR.access_key_id: ADMINISTRATOR.secret_access_key}
+    )
+
+    def identify(
+        self, service: Service, request: S3Request, address: Callable[[], str]
+    ) -> Identity:
+        match = _KEY.search(request.header(b"authorization"))
+        if match is None:
+            raise S3Error("AccessDenied")
+        if match[1] not in self.secrets:
+            raise S3Error("InvalidAccessKeyId")
+        header = basic(match[1], self.secrets[match[1]]).encode()
+        return Identity(service.auth.identify(header, "", address), WholeBody())
+
+
+@dataclass(frozen=True)
+class S3Client:
+    """Sends one request a connection, signed with a key."""
+
+    host: str
+    port: int
+    key: NewCredential = ADMINISTRATOR
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """`path` as text: it is encoded here."""
+        target = quote(path, safe="/~")
+        return self.raw(method, target, query, body=body, headers=headers)
+
+    def raw(
+        self,
+        method: str,
+        target: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """As `send`, with the path as it is sent."""
+        url = f"http://{self.host}:{self.port}{target}"
+        if query:
+            url += "?" + urlencode(query, quote_via=quote)
+        request = AWSRequest(method, url, headers=dict(headers or {}), data=body)
+        credentials = Credentials(self.key.access_key_id, self.key.secret_access_key)
+        S3SigV4Auth(credentials, "s3", "us-east-1").add_auth(request)
+        sent = {name: value for name, value in request.headers.items()}
+        return exchange(self.host, self.port, method, request.url, sent, body)
+
+
+def exchange(
+    host: str, port: int, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+) -> Reply:
+    """One request as it is, and its answer."""
+    target = url.partition("://")[2].partition("/")[2]
+    connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_SECONDS)
+    try:
+        connection.request(method, "/" + target, body or None, dict(headers))
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return Reply(answer.status, found, answer.read())
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A running server with the gateway."""
+
+    live: Served
+    keys: KnownKeys
+    s3: S3Client
+
+    def boto(self, **config: Any) -> Any:
+        """A client of boto3."""
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.live.client.url,
+            aws_access_key_id=self.s3.key.access_key_id,
+            aws_secret_access_key=self.s3.key.secret_access_key,
+            region_name="us-east-1",
+            config=Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"}, **config),
+        )
+
+
+@contextmanager
+def gateway(store: Path) -> Iterator[Gateway]:
+    """Serve `store` with the gateway until the block ends."""
+    keys = KnownKeys()
+
+    def route(service: Service) -> S3Route:
+        return S3Route(service, (DOMAIN,), keys.identify)
+
+    with served(store, further=route) as live:
+        yield Gateway(live, keys, S3Client(live.client.host, live.client.port))
+
+
+def code_of(reply: Reply) -> str:
+    """The code of an answer that is an error."""
+    root = ElementTree.fromstring(reply.body)
+    assert root.tag == "Error", reply.body
+    return root.findtext("Code", "")
