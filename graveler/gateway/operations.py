@@ -5,7 +5,7 @@ Routing, authorization, the tests and the documentation read it.
 
 from typing import Final
 
-from graveler.gateway import buckets
+from graveler.gateway import buckets, deletes, listings, reads
 from graveler.gateway.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -14,4 +14,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     buckets.get_bucket_location,
     buckets.get_bucket_versioning,
     buckets.create_bucket,
+    listings.list_objects,
+    listings.list_objects_v2,
+    listings.list_branches,
+    listings.list_branches_v2,
+    reads.get_object,
+    reads.head_object,
+    reads.get_object_tagging,
+    deletes.delete_object,
+    deletes.delete_objects,
 )
