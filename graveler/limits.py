@@ -39,6 +39,7 @@ log_paths_count_max = 100
 range_header_length_max = 128
 json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000
+put_length_bytes_max = 5 * 1024 * 1024 * 1024  # of one request of an S3 client
 multipart_part_bytes_min = 5 * 1024 * 1024  # of every part but the last
 multipart_upload_seconds = 7 * 24 * 3600  # from its begin; then its parts are discarded
 multipart_upload_keep_seconds = 24 * 3600  # a completed upload is remembered

@@ -5,7 +5,7 @@ Routing, authorization, the tests and the documentation read it.
 
 from typing import Final
 
-from graveler.gateway import buckets, deletes, listings, reads
+from graveler.gateway import buckets, deletes, listings, reads, uploads, writes
 from graveler.gateway.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -23,4 +23,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     reads.get_object_tagging,
     deletes.delete_object,
     deletes.delete_objects,
+    writes.put_object,
+    writes.copy_object,
+    uploads.create_multipart_upload,
+    uploads.upload_part,
+    uploads.upload_part_copy,
+    uploads.complete_multipart_upload,
+    uploads.abort_multipart_upload,
+    uploads.list_parts,
+    uploads.list_multipart_uploads,
 )

@@ -17,8 +17,8 @@ from typing import Final
 from graveler.api.answers import Answer, Headers
 
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
-_DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_XML: Headers = ((b"content-type", b"application/xml"),)
+DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
+XML_HEADERS: Headers = ((b"content-type", b"application/xml"),)
 _SPECIAL: Final = re.compile("[&<>\"'\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 _ESCAPES: Final = {
     "&": "&amp;",
@@ -77,4 +77,4 @@ def joined(pieces: Iterable[Markup]) -> Markup:
 
 def document(root: Markup, status: int = 200, headers: Headers = ()) -> Answer:
     """An answer with a whole document."""
-    return Answer(status, _XML + headers, (_DECLARATION + root).encode())
+    return Answer(status, XML_HEADERS + headers, (DECLARATION + root).encode())

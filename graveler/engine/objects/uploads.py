@@ -215,8 +215,8 @@ def _planned(
         entry = encode_entry(_entry(repo, upload, seen.upload, parts))
         now_ns = repo.clock.now_ns()
         expires_ns = now_ns + limits.link_address_seconds * limits.SECOND_NS
-        kept = UploadAddress(seen.upload.branch, upload.path, expires_ns)
-        issued.put(repo.kv, repo.record, seen.upload.address, kept, repo.ids.stamp())
+        note = UploadAddress(seen.upload.branch, upload.path, expires_ns)
+        issued.put(repo.kv, repo.record, seen.upload.address, note, repo.ids.stamp())
         plan = seen.upload._replace(entry=entry, parts=digest)
         swapped = multiparts.swap(repo.kv, repo.record, seen, plan, repo.ids.stamp())
         if swapped is not ABSENT:
@@ -312,10 +312,10 @@ def _note_completed(repo: OpenRepository, upload: UploadId, planned: VersionedUp
         done = planned.upload._replace(completed_ns=now_ns, rest=seen.upload.rest)
         if multiparts.swap(repo.kv, repo.record, seen, done, repo.ids.stamp()) is not ABSENT:
             return
-        found = _record(repo, upload)
-        if found is ABSENT or found.upload.completed_ns:
+        present = _record(repo, upload)
+        if present is ABSENT or present.upload.completed_ns:
             return
-        seen = found
+        seen = present
     raise OutcomeUnknown("completion of an upload kept losing to other calls")
 
 
@@ -387,14 +387,14 @@ def list_uploads(
     """
     lines: list[MultipartUpload | str] = []
     after = f"{query.after}\0{query.after_id or _AFTER_IDS}" if query.after else ""
-    seen = multiparts.list_all(repo.kv, repo.record, query.prefix, after)
+    records = multiparts.list_all(repo.kv, repo.record, query.prefix, after)
     last = scanned = query.after, query.after_id
-    for count, found in enumerate(seen):
+    for count, record in enumerate(records):
         if count >= scan_count_max:
             return UploadList(lines, True, *scanned)
-        scanned = name_of(found.upload), found.upload.id
-        line = _line(query, found.upload)
-        if line is ABSENT or line in lines[-1:] or not _is_open(repo, found.upload):
+        scanned = name_of(record.upload), record.upload.id
+        line = _line(query, record.upload)
+        if line is ABSENT or line in lines[-1:] or not _is_open(repo, record.upload):
             continue
         if len(lines) == query.amount:
             return UploadList(lines, True, *last)
