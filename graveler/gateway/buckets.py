@@ -19,13 +19,9 @@ from graveler.records import ABSENT, Repository
 
 _BUCKETS: Final = Template(
     f'<ListAllMyBucketsResult xmlns="{NAMESPACE}"><Buckets>{{}}</Buckets>'
-    "<Owner><DisplayName>{}</DisplayName><ID>{}</ID></Owner>{}</ListAllMyBucketsResult>"
+    "<Owner><DisplayName></DisplayName><ID></ID></Owner>{}</ListAllMyBucketsResult>"
 )
-_BUCKET: Final = Template(
-    "<Bucket><CreationDate>{}</CreationDate><Name>{}</Name>"
-    f"<BucketRegion>{REGION}</BucketRegion></Bucket>"
-)
-_PREFIX: Final = Template("<Prefix>{}</Prefix>")
+_BUCKET: Final = Template("<Bucket><CreationDate>{}</CreationDate><Name>{}</Name></Bucket>")
 _TOKEN: Final = Template("<ContinuationToken>{}</ContinuationToken>")
 _LOCATION: Final = Template(f'<LocationConstraint xmlns="{NAMESPACE}"></LocationConstraint>')
 _VERSIONING: Final = Template(f'<VersioningConfiguration xmlns="{NAMESPACE}"/>')
@@ -50,13 +46,8 @@ def list_buckets(call: S3Call) -> Answer:
         return not caller.lacks((seeing(name),))
 
     repos, more = repository.list_page(call.ports, prefix, is_shown, after, amount)
-    ending = joined(
-        (
-            _TOKEN(repos[-1].id) if more else Markup(""),
-            _PREFIX(prefix) if prefix else Markup(""),
-        )
-    )
-    return document(_BUCKETS(joined(map(_bucket, repos)), caller.user, caller.user, ending))
+    token = _TOKEN(repos[-1].id) if more else Markup("")
+    return document(_BUCKETS(joined(map(_bucket, repos)), token))
 
 
 def _bucket(record: Repository) -> Markup:
@@ -109,7 +100,5 @@ def create_bucket(call: S3Call) -> Answer:
     try:
         repository.get(call.ports, call.address.bucket)
     except (NotFound, Invalid) as error:
-        raise S3Error(
-            "NotImplemented", "Create repositories by the API: they need a storage namespace."
-        ) from error
+        raise S3Error("NotImplemented") from error
     raise S3Error("BucketAlreadyExists")
