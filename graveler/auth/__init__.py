@@ -9,6 +9,7 @@ oidc, jwks     bearer tokens of an identity provider; subjects: their users
 sts, logins    logins with an IAM identity; signatures: those that were used
 revocations    sessions that were ended early
 attempts       limits on failed attempts
+proofs         callers that prove a secret by what they sign with it
 secrets        keys derived from the store's secret
 keyrings       keys that are replaced while the service runs, wrapped under a key outside the store
 ciphers        authenticated encryption

@@ -61,6 +61,11 @@ def is_of_domain(host: str, domains: Sequence[str]) -> bool:
     return _bucket_of(host, domains) is not None
 
 
+def bucket_of_host(host: str, domains: Sequence[str]) -> str:
+    """The bucket of a request in host style; empty for one in path style."""
+    return _bucket_of(host, domains) or ""
+
+
 def _bucket_of(host: str, domains: Sequence[str]) -> str | None:
     """The label below a configured domain; empty for the domain itself, None for another host."""
     name = host_of(host).rstrip(".")
@@ -78,7 +83,7 @@ def address_of(host: str, raw_path: bytes, domains: Sequence[str]) -> Address:
     name = _text(unquote_to_bytes(raw_path), "InvalidURI")
     if not name.startswith("/"):
         raise S3Error("InvalidURI")
-    bucket, key = _bucket_of(host, domains) or "", name[1:]
+    bucket, key = bucket_of_host(host, domains), name[1:]
     if not bucket:
         bucket, _, key = key.partition("/")
     return address_in(bucket, key)

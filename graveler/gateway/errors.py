@@ -77,6 +77,11 @@ CODES: Final[Mapping[str, Kind]] = {
     "InvalidToken": Kind(400, "The provided token is malformed or otherwise not valid"),
     "InvalidURI": Kind(400, "Couldn't parse the specified URI."),
     "KeyTooLongError": Kind(400, "Your key is too long"),
+    "MalformedTrailerError": Kind(
+        400,
+        "The request contained trailing data that was not well-formed or did not conform to our "
+        "published schema.",
+    ),
     "MalformedXML": Kind(
         400,
         "The XML you provided was not well-formed or did not validate against our published schema",

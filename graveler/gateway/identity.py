@@ -19,8 +19,8 @@ class Payload(Protocol):
 
     @property
     def length(self) -> int:
-        """The number of bytes of the content, without framing, as the request says; -1 if it does
-        not say."""
+        """The number of bytes of the content, without framing, as the request says.  Raises
+        `S3Error` if it does not say, or if a header about the body is malformed."""
         ...
 
     def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -38,10 +38,14 @@ class Payload(Protocol):
 
 
 class Identity(NamedTuple):
-    """The sender of a request, as its signature proves, and its body."""
+    """The sender of a request, as its signature proves, and its body.
+
+    `hoisted`: the headers for which parameters of a presigned URL stand.
+    """
 
     caller: Caller
     payload: Payload
+    hoisted: Headers = ()
 
 
 Identify = Callable[[Service, S3Request, Callable[[], str]], Identity]

@@ -5,10 +5,11 @@ parameter that occurs twice is refused: two readers could choose different ones.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from graveler.api.answers import Headers
 from graveler.gateway.errors import S3Error
 
 _SIGNED_SCHEMES: Final = (b"aws4-", b"aws ")
@@ -34,6 +35,10 @@ class S3Request:
     def header(self, name: bytes) -> str:
         """The text of a header; empty if the request does not have it."""
         return self.headers.get(name, b"").decode("latin-1")
+
+    def with_headers(self, further: Headers) -> "S3Request":
+        """The request with headers for which its query stands."""
+        return replace(self, headers={**self.headers, **dict(further)}) if further else self
 
 
 def request_of(scope: Mapping[str, Any]) -> S3Request:

@@ -105,6 +105,7 @@ class S3Route:
             identify, pools = self._identify, self._service.pools
             identity = await pools.point(identify, self._service, request, client)
             trace.account = identity.caller
+            request = request.with_headers(identity.hoisted)
             operation = self._table.find(request, address)
             call = self._call(operation, request, address, identity, scope, receive)
             trace.call, trace.changes = call, operation.audited

@@ -60,7 +60,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "fastapi": ("graveler/api",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),
-    "google_crc32c": ("graveler/committed",),
+    "google_crc32c": ("graveler/committed", "graveler/gateway/checksums.py"),
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
@@ -78,7 +78,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
     "yaml": ("graveler/hooks/yaml_text.py",),
-    "xxhash": ("graveler/identity.py",),
+    "xxhash": ("graveler/identity.py", "graveler/gateway/checksums.py"),
 }
 
 _TIME_AND_CHANCE = "take a Clock or Ids as an argument: graveler/clock.py owns time and chance"

@@ -1,10 +1,9 @@
 """A real server with the S3 gateway, and a client that signs with botocore and sends raw bytes."""
 
 import http.client
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -14,50 +13,14 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.answers import Headers
 from graveler.api.service import Service
 from graveler.auth.credentials import NewCredential
-from graveler.gateway.errors import S3Error
-from graveler.gateway.identity import Identity
-from graveler.gateway.request import S3Request
+from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
-from tests.api.serving import ADMINISTRATOR, Reply, Served, basic, served
+from tests.api.serving import ADMINISTRATOR, Reply, Served, served
 from tests.waiting import PATIENCE_SECONDS
 
 DOMAIN = "s3.lake.test"
-_KEY = re.compile(r"Credential=([^/]+)/")
-
-
-class WholeBody:
-    """A body without framing, checksums or signatures."""
-
-    length = -1
-
-    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        return iter(chunks)
-
-    def echo(self) -> Headers:
-        return ()
-
-
-@dataclass
-class KnownKeys:
-    """Identifies callers by the id of their key."""
-
-    secrets: dict[str, str] = field(
-        default_factory=lambda: {ADMINISTRATOR.access_key_id: ADMINISTRATOR.secret_access_key}
-    )
-
-    def identify(
-        self, service: Service, request: S3Request, address: Callable[[], str]
-    ) -> Identity:
-        match = _KEY.search(request.header(b"authorization"))
-        if match is None:
-            raise S3Error("AccessDenied")
-        if match[1] not in self.secrets:
-            raise S3Error("InvalidAccessKeyId")
-        header = basic(match[1], self.secrets[match[1]]).encode()
-        return Identity(service.auth.identify(header, "", address), WholeBody())
 
 
 @dataclass(frozen=True)
@@ -91,14 +54,27 @@ class S3Client:
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """As `send`, with the path as it is sent."""
-        url = f"http://{self.host}:{self.port}{target}"
         if query:
-            url += "?" + urlencode(query, quote_via=quote)
+            target += "?" + urlencode(query, quote_via=quote)
+        sent = self.signed(method, target, body=body, headers=headers)
+        url = f"http://{self.host}:{self.port}{target}"
+        return exchange(self.host, self.port, method, url, sent, body)
+
+    def signed(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, str]:
+        """The headers of a request with its signature.  `target`: path and query as they are
+        sent."""
+        url = f"http://{self.host}:{self.port}{target}"
         request = AWSRequest(method, url, headers=dict(headers or {}), data=body)
         credentials = Credentials(self.key.access_key_id, self.key.secret_access_key)
         S3SigV4Auth(credentials, "s3", "us-east-1").add_auth(request)
-        sent = {name: value for name, value in request.headers.items()}
-        return exchange(self.host, self.port, method, request.url, sent, body)
+        return {name: value for name, value in request.headers.items()}
 
 
 def exchange(
@@ -121,7 +97,6 @@ class Gateway:
     """A running server with the gateway."""
 
     live: Served
-    keys: KnownKeys
     s3: S3Client
 
     def boto(self, **config: Any) -> Any:
@@ -142,13 +117,12 @@ class Gateway:
 @contextmanager
 def gateway(store: Path) -> Iterator[Gateway]:
     """Serve `store` with the gateway until the block ends."""
-    keys = KnownKeys()
 
     def route(service: Service) -> S3Route:
-        return S3Route(service, (DOMAIN,), keys.identify)
+        return S3Route(service, (DOMAIN,), Authentication((DOMAIN,)).identify)
 
     with served(store, further=route) as live:
-        yield Gateway(live, keys, S3Client(live.client.host, live.client.port))
+        yield Gateway(live, S3Client(live.client.host, live.client.port))
 
 
 def code_of(reply: Reply) -> str:

@@ -97,7 +97,6 @@ def world(served_gateway: Gateway) -> Iterator[World]:
     somebody = somebody_of(live)
     pair = base64.b64decode(somebody.client.authorization.removeprefix("Basic ")).decode()
     key_id, _, secret = pair.partition(":")
-    served_gateway.keys.secrets[key_id] = secret
     s3 = S3Client(live.client.host, live.client.port, NewCredential(key_id, secret))
     yield World(served_gateway, somebody, s3, *repos)
 

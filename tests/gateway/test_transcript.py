@@ -156,7 +156,7 @@ def _tree(element: ElementTree.Element) -> _TREE:
 
 def _presigned(client: S3Client, method: str, path: str, body: bytes) -> Reply:
     url = f"http://{client.host}:{client.port}{quote(path, safe='/~')}"
-    request = AWSRequest(method, url, data=body)
+    request = AWSRequest(method, url)
     credentials = Credentials(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
     S3SigV4QueryAuth(credentials, "s3", "us-east-1", expires=60).add_auth(request)
     return exchange(client.host, client.port, method, request.url, {}, body)

@@ -14,10 +14,11 @@ import pytest
 
 from graveler.api.service import Service, ServiceSettings
 from graveler.errors import Unavailable
+from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from tests.api.serving import ANY_NUMBER, Served, served
 from tests.engine.overridden import Overridden
-from tests.gateway.serving import DOMAIN, Gateway, KnownKeys, S3Client, code_of, gateway
+from tests.gateway.serving import DOMAIN, Gateway, S3Client, code_of, gateway
 from tests.gateway.test_writes import content, etag, is_there, refused, stat
 
 MIB = 1024 * 1024
@@ -312,17 +313,16 @@ def other_ports(
     store: Path, kv: Blocks = same, blocks: Blocks = same, seconds: float = 10
 ) -> Iterator[tuple[Served, Any]]:
     """A server whose gateway works on other ports, and boto3's client of it."""
-    keys = KnownKeys()
 
     def route(service: Service) -> S3Route:
         ports = service.ports
         ports = replace(ports, kv=kv(ports.kv), blocks=blocks(ports.blocks))
-        return S3Route(replace(service, ports=ports), (DOMAIN,), keys.identify)
+        return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)).identify)
 
     settings = ServiceSettings(failed_logins=ANY_NUMBER, blank_seconds=seconds)
     with served(store, settings=settings, further=route) as live:
         s3 = S3Client(live.client.host, live.client.port)
-        yield live, Gateway(live, keys, s3).boto()
+        yield live, Gateway(live, s3).boto()
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -368,9 +368,8 @@ def signed(
     live: Served, repo: str, upload: dict[str, str], body: bytes
 ) -> http.client.HTTPConnection:
     """A connection with a request that completes an upload, to be answered."""
-    key = S3Client(live.client.host, live.client.port).key.access_key_id
     connection = http.client.HTTPConnection(live.client.host, live.client.port)
-    authorization = f"AWS4-HMAC-SHA256 Credential={key}/20261123/us-east-1/s3/aws4_request"
     target = f"/{repo}/main/a?uploadId={upload['UploadId']}"
-    connection.request("POST", target, body, {"Authorization": authorization})
+    client = S3Client(live.client.host, live.client.port)
+    connection.request("POST", target, body, client.signed("POST", target, body=body))
     return connection

@@ -172,8 +172,8 @@ def test_headers_that_ask_for_what_is_not_served_are_refused(
 
 def unfinished(s3: S3Client, target: str, headers: str, body: bytes) -> bytes:
     """What is answered before the connection ends, to a request whose body stops."""
-    key = f"AWS4-HMAC-SHA256 Credential={s3.key.access_key_id}/20261123/us-east-1/s3/aws4_request"
-    head = f"PUT {target} HTTP/1.1\r\nHost: {s3.host}\r\nAuthorization: {key}\r\n{headers}\r\n"
+    lines = "".join(f"{name}: {value}\r\n" for name, value in s3.signed("PUT", target).items())
+    head = f"PUT {target} HTTP/1.1\r\nHost: {s3.host}:{s3.port}\r\n{lines}{headers}\r\n"
     with socket.create_connection((s3.host, s3.port)) as connection:
         connection.sendall(head.encode() + body)
         connection.shutdown(socket.SHUT_WR)
