@@ -4,7 +4,7 @@ Imports no slow modules.  For this folder.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -40,6 +40,18 @@ class Listen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class S3Options:
+    """How S3 clients reach the service.
+
+    `domains`: host names whose requests are for the S3 gateway.  `v2_writes`: presigned URLs of
+    Signature Version 2 may write, and not only read.
+    """
+
+    domains: tuple[str, ...] = ()
+    v2_writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ServeOptions:
     """`graveler serve`."""
 
@@ -52,6 +64,7 @@ class ServeOptions:
     setup_token: str = ""  # empty: a fresh one
     hooks: HookSettings = NO_HOOK_SETTINGS
     identities: IdentitySettings = NO_IDENTITY_SETTINGS
+    s3: S3Options = field(default_factory=S3Options)
 
 
 @dataclass(frozen=True, slots=True)
