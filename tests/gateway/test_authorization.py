@@ -142,6 +142,15 @@ def test_an_unknown_key_is_denied(world: World, operation: Operation) -> None:
 
 
 @each_operation
+def test_a_wrong_secret_is_denied(world: World, operation: Operation) -> None:
+    wrong = NewCredential(world.s3.key.access_key_id, "w" * 40)
+    client = S3Client(world.s3.host, world.s3.port, wrong)
+    reply = world.ask(operation, world.repo, client)
+    _is_denied(operation, reply, "SignatureDoesNotMatch")
+    assert world.is_unchanged(world.repo)
+
+
+@each_operation
 def test_a_caller_without_a_permission_is_denied(world: World, operation: Operation) -> None:
     for needed in operation.permissions:
         deny = (Permission(needed.action, "*"),)
