@@ -120,7 +120,7 @@ def create_multipart_upload(call: S3Call) -> Answer:
     "partNumber",
     "uploadId",
     permissions=(WRITE_OBJECT,),
-    errors=(*_UPLOAD_ERRORS, *BODY_ERRORS),
+    errors=tuple(sorted({*_UPLOAD_ERRORS, *BODY_ERRORS})),
     runs=Runs.STREAM,
     writes=True,
 )
