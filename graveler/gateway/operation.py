@@ -84,7 +84,7 @@ _ENCRYPTION: Final = b"x-amz-server-side-encryption"
 _LOCK: Final = b"x-amz-object-lock-"
 _CONDITIONS: Final = (
     *("if-match", "if-none-match", "if-modified-since", "if-unmodified-since"),
-    *("x-amz-if-match-last-modified-time", "x-amz-if-match-size"),
+    *("x-amz-if-match-initiated-time", "x-amz-if-match-last-modified-time", "x-amz-if-match-size"),
     *("x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"),
     *("x-amz-copy-source-if-modified-since", "x-amz-copy-source-if-unmodified-since"),
 )

@@ -181,6 +181,14 @@ def test_an_aborted_upload_is_gone(served_gateway: Gateway, boto: Any, repo: str
     assert not is_there(served_gateway, repo, "a")
 
 
+def test_an_abort_on_a_condition_is_refused(s3: S3Client, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    headers = {"x-amz-if-match-initiated-time": "Mon, 23 Nov 2026 10:00:00 GMT"}
+    reply = s3.send("DELETE", f"/{repo}/main/a", {"uploadId": upload["UploadId"]}, headers=headers)
+    assert (reply.status, code_of(reply)) == (501, "NotImplemented")
+    assert uploads_of(boto, repo)[0]["UploadId"] == upload["UploadId"]
+
+
 def test_a_part_is_copied(served_gateway: Gateway, boto: Any, s3: S3Client, repo: str) -> None:
     other = served_gateway.live.fresh_repository()
     boto.put_object(Bucket=other, Key="main/a", Body=b"0123456789")
