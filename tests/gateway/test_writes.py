@@ -1,5 +1,6 @@
 """Writes of one object: PUT with a body, with conditions, and copies."""
 
+import base64
 import hashlib
 import socket
 from typing import Any
@@ -186,6 +187,40 @@ def test_a_body_whose_client_goes_away_leaves_nothing(
     answer = unfinished(s3, f"/{repo}/main/a", "Content-Length: 3000000\r\n", b"x" * 1_000_000)
     assert b" 200 " not in answer[:20]
     assert not is_there(served_gateway, repo, "a")
+
+
+@pytest.mark.parametrize("size", [3, 3_000_000], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Content-MD5", base64.b64encode(bytes(16)).decode()),
+        ("x-amz-checksum-crc32", base64.b64encode(bytes(4)).decode()),
+        ("x-amz-checksum-sha256", base64.b64encode(bytes(32)).decode()),
+    ],
+)
+def test_a_body_with_another_checksum_changes_nothing(
+    served_gateway: Gateway,
+    boto: Any,
+    s3: S3Client,
+    repo: str,
+    size: int,
+    header: str,
+    value: str,
+) -> None:
+    boto.put_object(Bucket=repo, Key="main/a", Body=b"before")
+    id = boto.create_multipart_upload(Bucket=repo, Key="main/b")["UploadId"]
+    part = {"uploadId": id, "partNumber": "1"}
+    for path, query in ((f"/{repo}/main/a", None), (f"/{repo}/main/b", part)):
+        reply = s3.send("PUT", path, query, body=b"x" * size, headers={header: value})
+        assert (reply.status, code_of(reply)) == (400, "BadDigest")
+    assert content(served_gateway, repo, "a") == b"before"
+    assert "Parts" not in boto.list_parts(Bucket=repo, Key="main/b", UploadId=id)
+
+
+def test_a_checksum_that_was_verified_is_echoed(boto: Any, repo: str) -> None:
+    body = b"123456789"
+    done = boto.put_object(Bucket=repo, Key="main/a", Body=body, ChecksumAlgorithm="CRC32")
+    assert done["ChecksumCRC32"] == base64.b64encode(bytes.fromhex("cbf43926")).decode()
 
 
 @pytest.mark.parametrize(
