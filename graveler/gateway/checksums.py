@@ -18,6 +18,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 import google_crc32c
 import xxhash
 
+from graveler.gateway import crc64
 from graveler.gateway.errors import S3Error
 from graveler.records import ABSENT, Absent
 
@@ -41,17 +42,18 @@ class Digest(Protocol):
 
 
 class _Crc:
-    """A CRC of 32 bits, made by a function that continues one."""
+    """A CRC, made by a function that continues one; `length` in bytes."""
 
-    def __init__(self, extend: Callable[[int, bytes], int]) -> None:
+    def __init__(self, extend: Callable[[int, bytes], int], length: int) -> None:
         self._extend = extend
+        self._length = length
         self._crc = 0
 
     def update(self, piece: bytes, /) -> None:
         self._crc = self._extend(self._crc, piece)
 
     def digest(self) -> bytes:
-        return self._crc.to_bytes(4, "big")
+        return self._crc.to_bytes(self._length, "big")
 
 
 class _Algorithm(NamedTuple):
@@ -60,8 +62,9 @@ class _Algorithm(NamedTuple):
 
 
 _ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
-    "crc32": _Algorithm(4, lambda: _Crc(lambda crc, piece: zlib.crc32(piece, crc))),
-    "crc32c": _Algorithm(4, lambda: _Crc(google_crc32c.extend)),
+    "crc32": _Algorithm(4, lambda: _Crc(lambda crc, piece: zlib.crc32(piece, crc), 4)),
+    "crc32c": _Algorithm(4, lambda: _Crc(google_crc32c.extend, 4)),
+    "crc64nvme": _Algorithm(8, lambda: _Crc(crc64.extend, 8)),
     "sha1": _Algorithm(20, lambda: hashlib.sha1(usedforsecurity=False)),
     "sha256": _Algorithm(32, hashlib.sha256),
     "sha512": _Algorithm(64, hashlib.sha512),

@@ -64,7 +64,8 @@ def framing(
     stated = _NO_CHECKSUMS
     if has_checksums:
         stated = checksums.expected(headers, has_trailer=payload.form.has_trailer)
-    return Framing(payload, length, raw_length, stated, seal)
+    chain = seal if payload.form.has_signed_chunks else ABSENT
+    return Framing(payload, length, raw_length, stated, chain)
 
 
 def _length(headers: Mapping[bytes, bytes], name: bytes) -> int | Literal[Absent.ABSENT]:

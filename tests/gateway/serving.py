@@ -67,14 +67,26 @@ class S3Client:
         *,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
+        payload: str = "",
     ) -> dict[str, str]:
         """The headers of a request with its signature.  `target`: path and query as they are
-        sent."""
+        sent.  `payload`: how the body is signed; by default its hash."""
         url = f"http://{self.host}:{self.port}{target}"
         request = AWSRequest(method, url, headers=dict(headers or {}), data=body)
         credentials = Credentials(self.key.access_key_id, self.key.secret_access_key)
-        S3SigV4Auth(credentials, "s3", "us-east-1").add_auth(request)
+        signer = _Signer(credentials, "s3", "us-east-1")
+        signer.stated = payload
+        signer.add_auth(request)
         return {name: value for name, value in request.headers.items()}
+
+
+class _Signer(S3SigV4Auth):
+    """Signs with a payload that is stated, if one is."""
+
+    stated = ""
+
+    def payload(self, request: AWSRequest) -> str:
+        return self.stated or super().payload(request)
 
 
 def exchange(

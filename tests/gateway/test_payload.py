@@ -14,6 +14,7 @@ from graveler.gateway import checksums, payload
 from graveler.gateway.errors import S3Error
 from graveler.gateway.payload import VerifiedBody
 from graveler.gateway.signatures import ChunkSeal, Form, Payload
+from tests.gateway.test_crc64 import by_bits
 from tests.gateway.vectors import (
     CHUNK_SIGNATURES,
     CHUNKED_LENGTH,
@@ -30,6 +31,7 @@ TRAILER = Payload(Form.UNSIGNED_TRAILER)
 DIGESTS: Mapping[str, Callable[[bytes], bytes]] = {
     "crc32": lambda body: zlib.crc32(body).to_bytes(4, "big"),
     "crc32c": lambda body: google_crc32c.value(body).to_bytes(4, "big"),
+    "crc64nvme": lambda body: by_bits(body).to_bytes(8, "big"),
     "sha1": lambda body: hashlib.sha1(body).digest(),
     "sha256": lambda body: hashlib.sha256(body).digest(),
     "sha512": lambda body: hashlib.sha512(body).digest(),
