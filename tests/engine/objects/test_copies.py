@@ -15,6 +15,7 @@ from graveler.engine.repositories import repository
 from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
 from graveler.kv.counter import ObservedStore
 from graveler.requests import Counts
+from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.storage import Storage, new_storage
 
 KEPT = {"colour": "blue"}
@@ -117,3 +118,29 @@ def test_a_description_on_a_condition(storage: Storage) -> None:
     with pytest.raises(PreconditionFailed, match="already exists"):
         write.describe(repo, "main", "a", Description(), CREATE)
     assert write.describe(repo, "main", "a", Description(), Update(present)).metadata == {}
+
+
+def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> None:
+    repo = storage.opened
+    checksum = read.stat(repo, "main", "a").checksum
+    faults = [Fault.LOST]
+
+    def plan(_: int, verb: str) -> Fault:
+        return faults.pop() if verb == "set_if" and faults else Fault.NONE
+
+    faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
+    made = write.describe(faulty, "main", "a", Description("", {"x": "y"}), Update(checksum))
+    assert not faults and read.stat(repo, "main", "a").metadata == made.metadata == {"x": "y"}
+
+
+def test_a_replacement_whose_answer_is_lost_is_not_refused_by_itself(storage: Storage) -> None:
+    repo = storage.opened
+    checksum = read.stat(repo, "main", "a").checksum
+    faults = [Fault.LOST]
+
+    def plan(_: int, verb: str) -> Fault:
+        return faults.pop() if verb == "set_if" and faults else Fault.NONE
+
+    faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
+    write.upload(faulty, "main", "a", Upload([b"new"], mode=Update(checksum)))
+    assert not faults and storage.read("main", "a") == b"new"
