@@ -39,7 +39,19 @@ log_paths_count_max = 100
 range_header_length_max = 128
 json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000
+put_length_bytes_max = 5 * 1024 * 1024 * 1024  # of one request of an S3 client
+multipart_part_bytes_min = 5 * 1024 * 1024  # of every part but the last
+multipart_upload_seconds = 7 * 24 * 3600  # from its begin; then its parts are discarded
+multipart_upload_keep_seconds = 24 * 3600  # a completed upload is remembered
+multipart_scan_count_max = 10_000  # records that one page of uploads looks at
+part_page_count_max = 1_000  # parts on one page of a list of parts
 part_copy_bytes_max = 256 * 1024 * 1024  # of one part: the service reads and writes it
+
+# the S3 gateway
+xml_body_length_bytes_max = 4 * 1024 * 1024
+xml_elements_max = 200_000  # 10,000 parts, each with its checksums
+xml_depth_max = 8
+bucket_page_count_max = 10_000
 
 # connections of the HTTP service
 connections_max = 2_000

@@ -15,6 +15,7 @@ swap by this release therefore keeps them.  Pure; every module may import this.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
@@ -272,6 +273,29 @@ class UploadAddress(NamedTuple):
     branch: BranchId
     path: str
     expires_ns: int
+
+
+class MultipartUpload(NamedTuple):
+    """An upload in parts that go through the service.
+
+    `address`: where the object will be, relative to the namespace.  `store_id`: the id that the
+    object store gave to the upload.  `entry`: the encoded entry to stage, once the parts to join
+    are known; `parts`: a digest of those parts.  `completed_ns`: when the entry was staged.
+    """
+
+    id: str
+    branch: BranchId
+    path: str
+    address: str
+    store_id: str
+    created_ns: int
+    content_type: str = ""
+    metadata: Mapping[str, str] = MappingProxyType({})
+    storage_class: str = ""
+    entry: bytes = b""
+    parts: bytes = b""
+    completed_ns: int = 0
+    rest: bytes = b""
 
 
 class JobState(IntEnum):

@@ -42,6 +42,7 @@ from graveler.records import (
     Fold,
     Job,
     JobState,
+    MultipartUpload,
     PullRequest,
     PullState,
     RangeRef,
@@ -423,6 +424,45 @@ def decode_upload_address(raw: bytes) -> UploadAddress:
     """Raises `Corrupt`."""
     m = _record(pb.UploadAddress, raw, "upload address record")
     return UploadAddress(BranchId(m.branch), m.path, m.expires_ns)
+
+
+def encode_multipart_upload(u: MultipartUpload) -> bytes:
+    """See `records.MultipartUpload`."""
+    message = pb.MultipartUpload(
+        id=u.id,
+        branch=u.branch,
+        path=u.path,
+        address=u.address,
+        store_id=u.store_id,
+        created_ns=u.created_ns,
+        content_type=u.content_type,
+        metadata=dict(u.metadata),
+        storage_class=u.storage_class,
+        entry=u.entry,
+        parts=u.parts,
+        completed_ns=u.completed_ns,
+    )
+    return _bytes(message, u.rest)
+
+
+def decode_multipart_upload(raw: bytes) -> MultipartUpload:
+    """Raises `Corrupt`."""
+    m = _record(pb.MultipartUpload, raw, "multipart upload record")
+    return MultipartUpload(
+        m.id,
+        BranchId(m.branch),
+        m.path,
+        m.address,
+        m.store_id,
+        m.created_ns,
+        m.content_type,
+        dict(m.metadata),
+        m.storage_class,
+        m.entry,
+        m.parts,
+        m.completed_ns,
+        _rest(m),
+    )
 
 
 def encode_job(j: Job) -> bytes:

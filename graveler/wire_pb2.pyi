@@ -200,6 +200,41 @@ class UploadAddress(_message.Message):
     expires_ns: int
     def __init__(self, branch: _Optional[str] = ..., path: _Optional[str] = ..., expires_ns: _Optional[int] = ...) -> None: ...
 
+class MultipartUpload(_message.Message):
+    __slots__ = ("id", "branch", "path", "address", "store_id", "created_ns", "content_type", "metadata", "storage_class", "entry", "parts", "completed_ns")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_NS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    branch: str
+    path: str
+    address: str
+    store_id: str
+    created_ns: int
+    content_type: str
+    metadata: _containers.ScalarMap[str, str]
+    storage_class: str
+    entry: bytes
+    parts: bytes
+    completed_ns: int
+    def __init__(self, id: _Optional[str] = ..., branch: _Optional[str] = ..., path: _Optional[str] = ..., address: _Optional[str] = ..., store_id: _Optional[str] = ..., created_ns: _Optional[int] = ..., content_type: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., storage_class: _Optional[str] = ..., entry: _Optional[bytes] = ..., parts: _Optional[bytes] = ..., completed_ns: _Optional[int] = ...) -> None: ...
+
 class Job(_message.Message):
     __slots__ = ("id", "kind", "state", "owner", "created_ns", "updated_ns", "progress", "cancel", "error", "commit", "metarange", "branch")
     ID_FIELD_NUMBER: _ClassVar[int]

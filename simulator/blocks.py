@@ -28,6 +28,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
     unwatched,
 )
@@ -78,10 +79,16 @@ class SharedObjects:
 class _WithoutParts:
     """`Multipart` of a driver that does not support it."""
 
-    def create_upload(self, address: str) -> str:
+    def create_upload(self, address: str, storage_class: str = "") -> str:
         raise _no_parts(address)
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        raise _no_parts(address)
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        raise _no_parts(address)
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
         raise _no_parts(address)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:

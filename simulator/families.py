@@ -48,6 +48,10 @@ FAMILIES: dict[str, Family] = {
     "cond": Family(
         {"create_only": 6, "read": 2, "commit": 4, "write": 0.5, "delete": 1}, ("k2", "k2", "k1")
     ),
+    "match": Family(
+        {"replace_only": 6, "create_only": 1, "read": 2, "commit": 4, "delete": 0.5},
+        ("k1", "k1", "k2"),
+    ),
     "replay": Family(
         {
             "write": 2,
@@ -193,6 +197,6 @@ def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...
         return ("k1", "k2")
     if verb == "note":
         return (key, str(serial))
-    own = verb in ("create_only", "link_only", "link", "breaks")
+    own = verb in ("create_only", "replace_only", "link_only", "link", "breaks")
     value = f"{key}-0" if chance < 0.15 and not own else f"{key}-{serial}"
     return (key, value)

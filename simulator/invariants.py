@@ -4,7 +4,8 @@
     I2  the content of an acknowledged commit is legal for the time of its call ("no changes" too)
     I3  reads and lists are legal; a list never shows half a merge
     I5  every acknowledged commit is in the history
-    I7  of several conditional creations at most one wins; none is refused by its own write
+    I7  of several conditional creations at most one wins; none is refused by its own write; of
+        several replacements of one value at most one wins
     I8  allow_empty makes a commit for each caller
     I9  without faults, no call fails
     LEAK  no rows of tokens that no branch names remain after the janitor has had enough time
@@ -12,6 +13,7 @@
 histories.py checks I4 and parts of I1 and I5 during the run.  For tests only.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
@@ -89,6 +91,7 @@ def judge(
             if call.end != NEVER:
                 _observed(verdict, call)
         _conditional(verdict)
+        _matched(verdict)
         _final(verdict, fully=fully)
     _empties(run, calls)
     _replaced_once(run, calls)
@@ -171,6 +174,15 @@ def _conditional(verdict: Judge) -> None:
         ]
         if refused and len(mine) == 1:
             verdict.run.wrong.append(f"I7 a creation was refused by its own write: {key}")
+
+
+def _matched(verdict: Judge) -> None:
+    """Check replacements of a value that is never written again: each value has one at most."""
+    tries = [call for call in verdict.calls if call.verb == "replace_only" and call.acknowledged]
+    replaced = Counter((call.arguments[0], call.answer) for call in tries)
+    for (key, value), winners in replaced.items():
+        if winners > 1:
+            verdict.run.wrong.append(f"I7 {key}={value} was replaced {winners} times")
 
 
 def _touches(call: Call, key: str) -> bool:

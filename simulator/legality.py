@@ -37,7 +37,16 @@ REFUSALS = (
     Conflict,
     Contended,
 )
-STAGING = ("write", "upload", "delete", "create_only", "link", "link_only", "note")
+STAGING = (
+    "write",
+    "upload",
+    "delete",
+    "create_only",
+    "replace_only",
+    "link",
+    "link_only",
+    "note",
+)
 LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "bulk_job", "pack")
 Value = str | None
 
@@ -110,7 +119,7 @@ class Judge:
 
     def _effects(self, call: Call) -> dict[str, set[Value]]:
         verb = call.verb
-        if verb in ("write", "create_only", "link", "link_only"):
+        if verb in ("write", "create_only", "replace_only", "link", "link_only"):
             return {call.arguments[0]: {call.arguments[1]}}
         if verb == "upload":
             return {call.arguments[0]: {checksum_of(call.arguments[1])}}

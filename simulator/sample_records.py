@@ -21,6 +21,7 @@ from graveler.records import (
     Fold,
     Job,
     JobState,
+    MultipartUpload,
     PullRequest,
     PullState,
     RangeRef,
@@ -62,6 +63,22 @@ def encoded_records() -> dict[str, bytes]:
         "cleanup": wire.encode_cleanup(Cleanup(BranchId("main"), _BORN_NS, 1, 2)),
         "upload_address": wire.encode_upload_address(
             UploadAddress(BranchId("main"), "a/b", _BORN_NS)
+        ),
+        "multipart_upload": wire.encode_multipart_upload(
+            MultipartUpload(
+                "0" * 20,
+                BranchId("main"),
+                "a/b",
+                "data/c",
+                "store",
+                _BORN_NS,
+                "text/plain",
+                pairs,
+                "STANDARD_IA",
+                wire.encode_entry(entry),
+                b"p" * 32,
+                _BORN_NS + 1,
+            )
         ),
         "job": wire.encode_job(job),
         "pull": wire.encode_pull(pull),

@@ -14,7 +14,7 @@ Used by the commands.
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -24,19 +24,21 @@ from graveler.api.local_jobs import open_service
 from graveler.api.metrics import add_requests
 from graveler.api.openapi import document
 from graveler.api.service import Service
-from graveler.api.start import bare_app
+from graveler.api.start import Route, bare_app
 from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError
 from graveler.jobs.handover import Desk, revive_all
 from graveler.kv.store import Store
 from graveler.kv.wait import Prompt
+from graveler.records import ABSENT, Absent
 
 __all__ = ["create_app", "open_service"]
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application.  It owns the threads of the service from its start to its stop."""
+def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> FastAPI:
+    """The application.  It owns the threads of the service from its start to its stop.  `further`:
+    a route that answers the requests it wants, whatever their path."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -53,7 +55,7 @@ def create_app(service: Service) -> FastAPI:
             service.pools.close()
 
     return _Application(
-        bare_app(service),
+        bare_app(service, further),
         title="Graveler",
         version=__version__,
         openapi_url=None,

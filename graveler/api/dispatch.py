@@ -14,12 +14,12 @@ with a deadline inside.
 Used by app.py and start.py, through routing.py.
 """
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from graveler.api import answers, cookies, errors, open_calls
+from graveler.api import answers, cookies, errors, open_calls, permits
 from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.operation import Operation, Runs
@@ -36,7 +36,6 @@ from graveler.records import ABSENT, Absent
 Scope = MutableMapping[str, Any]
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 _CLIENT_GONE: Final = Answer(499)
-_DECISION_WEIGHT_MAX: Final = 5_000  # about two milliseconds on the event loop
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
 
@@ -105,7 +104,7 @@ class ApiRoute:
             trace.error = error
             return errors.answer(error, "", arguments)
         try:
-            answer = await self._run(plan, call)
+            answer = await run(plan.run, plan.runs, call)
             _check_named(plan, call, answer)
             return answer
         except Disconnected:
@@ -115,17 +114,11 @@ class ApiRoute:
             return errors.answer(error, plan.name, _names(call))
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:
-        """Check permissions: on the event loop, unless the policies of the caller are such that it
-        would keep others waiting."""
         if plan.actions and plan.actions <= caller.rights.everywhere:
             return  # whatever the request names
-        trace.needed = needed = plan.named(call)
-        authorize = self._service.auth.authorize
-        repository_id = call.arguments.get("repository", "")
-        if caller.rights.weight * len(needed) <= _DECISION_WEIGHT_MAX:
-            authorize(caller, needed, repository_id)
-        else:
-            await self._service.pools.writers.start(authorize, caller, needed, repository_id)
+        trace.needed = plan.named(call)
+        name = call.arguments.get("repository", "")
+        await permits.authorize(self._service, caller, trace.needed, name)
 
     def _account(
         self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope, trace: RequestTrace
@@ -157,21 +150,20 @@ class ApiRoute:
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 
-    async def _run(self, plan: Plan, call: Call) -> Answer:
-        runs, pools = plan.runs, self._service.pools
-        if runs is Runs.LOOP:
-            return plan.run(call)  # type: ignore[no-any-return]
-        if runs is Runs.STREAM:
-            return await plan.run(call)  # type: ignore[no-any-return]
-        if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
-            return await pools.walkers.start(_walk, plan.run, call)
-        if runs is Runs.POINT:
-            return await pools.point(plan.run, call)
-        return await self._in_pool(plan, call)
 
-    async def _in_pool(self, plan: Plan, call: Call) -> Answer:
-        answer: Answer = await self._service.pools.writers.start(plan.run, call)
-        return answer
+async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
+    """Run an endpoint where `runs` says.  Its result is its answer."""
+    pools = call.service.pools
+    if runs is Runs.LOOP:
+        return endpoint(call)  # type: ignore[no-any-return]
+    if runs is Runs.STREAM:
+        return await endpoint(call)  # type: ignore[no-any-return]
+    if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
+        return await pools.walkers.start(_walk, endpoint, call)
+    if runs is Runs.POINT:
+        return await pools.point(endpoint, call)
+    answer: Answer = await pools.writers.start(endpoint, call)
+    return answer
 
 
 def _check_named(plan: Plan, call: Call, answer: Answer) -> None:

@@ -18,6 +18,7 @@ from graveler.errors import Invalid
 
 Network = IPv4Network | IPv6Network
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,255}")
+_DOMAIN: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _SCHEMES: Final = ("http", "https")
 
 
@@ -118,6 +119,14 @@ def public_url(text: str) -> str:
         raise Invalid(f"public URL invalid: it must have no path and no query: {text!r}")
     usual = ":443" if parts.scheme == "https" else ":80"
     return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual)}"
+
+
+def domain(text: str) -> str:
+    """A host name in lower case.  Raises `Invalid` for anything else, such as one with a port."""
+    name = text.lower().rstrip(".")
+    if not _DOMAIN.fullmatch(name):
+        raise Invalid(f"domain invalid: it must be a host name without a port: {text!r}")
+    return name
 
 
 def host_of(authority: str) -> str:

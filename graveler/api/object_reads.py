@@ -27,7 +27,7 @@ from graveler.api.queries import Delimiter, Paging, PathQuery, Presign
 from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats, ObjectStatsList
 from graveler.auth.permissions import Permission
-from graveler.block.adapter import PresignedUrl
+from graveler.block.adapter import Body, PresignedUrl
 from graveler.engine.objects import metadata_files, reachable, read, write
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Gone, RangeUnsatisfiable
@@ -159,22 +159,26 @@ def _elsewhere(call: Call, view: _ObjectView) -> Answer:
 
 
 async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
-    start, end = window.start, window.end
-    small = end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, view.entry)
-    arguments = (call.repo, view.entry, start, end)
-    if small:
-        body = await call.service.pools.point(read.open_body, *arguments)
-    else:
-        body = await call.service.pools.streams.start(read.open_body, *arguments)
+    body, content = await body_of(call, view.entry, window.start, window.end)
     headers = (view.content_type, *view.described, *view.guarded, *_ACCEPT_RANGES)
-    status = 200
-    if window.partial:
-        status = 206
-        covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
-        headers += (text_header(b"content-range", covered),)
-    if small:
-        return Answer(status, headers, b"".join(body.chunks))
-    return Answer(status, headers, StreamedBody(body.chunks, body.end - body.start))
+    if not window.partial:
+        return Answer(200, headers, content)
+    covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
+    return Answer(206, (*headers, text_header(b"content-range", covered)), content)
+
+
+async def body_of(
+    call: Call, entry: Entry, start: int, end: int
+) -> tuple[Body, bytes | StreamedBody]:
+    """The bytes of an object from `start` to `end`, as the store describes them and as an answer
+    sends them: whole if they are few and inside the repository's folder, else as a stream.
+    Errors: as for `read.open_body`."""
+    arguments = (call.repo, entry, start, end)
+    if end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry):
+        body = await call.service.pools.point(read.open_body, *arguments)
+        return body, b"".join(body.chunks)
+    body = await call.service.pools.streams.start(read.open_body, *arguments)
+    return body, StreamedBody(body.chunks, body.end - body.start)
 
 
 @operation(

@@ -69,7 +69,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
     If the whole body arrived in the first message, one thread stores it.  Otherwise a thread stores
     the body while it arrives, through a `Feed`.
     """
-    only_if_absent = headers.only_if_absent
+    mode = headers.mode
     content_type = call.header(b"content-type")
     boundary = multipart.boundary_of(content_type)
     branch = call.arguments["branch"]
@@ -78,7 +78,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
         (),
         content_type or _DEFAULT_TYPE,
         _user_metadata(call),
-        only_if_absent,
+        mode,
         query.storage_class,
     )
     message = await call.receive()

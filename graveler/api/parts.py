@@ -182,7 +182,7 @@ def complete_presign_multipart_upload(
         tuple(Part(part.part_number, part.etag.strip('"')) for part in body.parts),
         body.content_type,
         body.user_metadata,
-        headers.only_if_absent,
+        headers.mode,
     )
     branch, path = call.arguments["branch"], query.path
     entry = multipart.finish(call.repo, branch, path, finish, force=body.force)

@@ -2,14 +2,32 @@
 them, or because each item of a batch has its own answer.
 
 The declaration names those of the first kind (`conditional`), for readers; all others are declared
-as `permissions`, and dispatch checks them.  Used by the endpoints.
+as `permissions`, and checked by `authorize` before the endpoint runs.  Used by dispatch.py, the
+endpoints and the S3 gateway.
 """
 
-from graveler.api.service import Call
+from collections.abc import Sequence
+from typing import Final
+
+from graveler.api.service import Call, Service
 from graveler.auth import arns
-from graveler.auth.authenticator import refusal
+from graveler.auth.authenticator import Caller, refusal
 from graveler.auth.permissions import Permission
 from graveler.records import ABSENT
+
+_DECISION_WEIGHT_MAX: Final = 5_000  # about two milliseconds on the event loop
+
+
+async def authorize(
+    service: Service, caller: Caller, needed: Sequence[Permission], repository: str = ""
+) -> None:
+    """Check permissions: on the event loop, unless the policies of the caller are such that it
+    would keep others waiting.  `repository` and errors: as for `Authenticator.authorize`."""
+    decide = service.auth.authorize
+    if caller.rights.weight * len(needed) <= _DECISION_WEIGHT_MAX:
+        decide(caller, needed, repository)
+    else:
+        await service.pools.writers.start(decide, caller, needed, repository)
 
 
 def lacks(call: Call, action: str, path: str) -> bool:

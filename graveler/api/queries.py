@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api.operation import Headers, Query
+from graveler.block.adapter import CREATE, OVERWRITE, PutMode
 from graveler.errors import Invalid, Unsupported
 from graveler.limits import SECOND_NS
 
@@ -61,12 +62,12 @@ class WriteConditions(Headers, frozen=True):
     if_match: str | UnsetType = field(default=UNSET, name="If-Match")
 
     @property
-    def only_if_absent(self) -> bool:
-        """Whether the path must be absent (`If-None-Match: *`).  Raises `Unsupported` for any other
-        condition."""
+    def mode(self) -> PutMode:
+        """`CREATE` if the path must be absent (`If-None-Match: *`), `OVERWRITE` without a
+        condition.  Raises `Unsupported` for any other condition."""
         if self.if_match is not UNSET or self.if_none_match not in (UNSET, "", "*"):
             raise Unsupported("Not Implemented")
-        return self.if_none_match == "*"
+        return CREATE if self.if_none_match == "*" else OVERWRITE
 
 
 def moment_ns(name: str, text: str) -> int:

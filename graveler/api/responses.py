@@ -21,7 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
 _LOG = logging.getLogger("graveler.access")
-_HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-request-id"))
+_HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-amz-request-id", b"x-request-id"))
 _WITHOUT_LENGTH = frozenset((204, 304))
 _ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
 

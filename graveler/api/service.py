@@ -56,6 +56,7 @@ class ServiceSettings:
     front: Front = DIRECT  # proxies between clients and the service
     failed_logins: Rates = DEFAULT_RATES  # more attempts are refused unchecked
     unknown_lines_max: int = limits.audit_unknown_lines_max  # a minute, in the audit trail
+    blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 
 

@@ -12,7 +12,7 @@ by the commands and the functions.
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import Literal, Protocol
 
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Receive
@@ -82,13 +82,28 @@ def open_service(
     return Service(announcing(ports, jobs), auth, grants, settings, pools, jobs, trail=records)
 
 
-def bare_app(service: Service) -> Application:
+class Route(Protocol):
+    """A part of the application that answers some of its requests."""
+
+    def wants(self, scope: Scope) -> bool:
+        """Whether a request is for this route."""
+        ...
+
+    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+        """Answer a request."""
+        ...
+
+
+def bare_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> Application:
     """The application.  The caller closes the pools of the service when the process ends, if it
-    ends."""
+    ends.  `further`: a route that answers the requests it wants, whatever their path."""
     api, pages, prefix = api_route(service), Pages(service), API_PREFIX + "/"
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
+        if further is not ABSENT and further.wants(scope):
+            await further.handle(scope, receive, send)
+            return
         route = api if scope["path"].startswith(prefix) else pages
         await route.handle(scope, receive, send)
 

@@ -15,6 +15,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block import address
+from graveler.block.adapter import CREATE
 from graveler.engine.objects import addresses
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place
@@ -93,7 +94,7 @@ def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditio
     With `presign` the answer has a URL to write to.  With `If-None-Match: *` the URL can only
     create an object, on every storage.  On S3 the PUT must then carry that header.
     """
-    only_create = headers.only_if_absent
+    only_create = headers.mode is CREATE
     place = addresses.hand_out(call.repo, call.arguments["branch"], query.path)
     if not query.presign:
         return answers.json(StagingLocation(place, None))
@@ -124,7 +125,7 @@ def link_physical_address(
         body.size_bytes,
         body.content_type,
         body.user_metadata,
-        only_if_absent=headers.only_if_absent,
+        mode=headers.mode,
     )
     entry = addresses.link(call.repo, call.arguments["branch"], query.path, link, force=body.force)
     return answers.json(shapes.full_stats(call.repo.record, query.path, entry))
@@ -147,7 +148,7 @@ def stage_object(
     call: Call, query: PathQuery, headers: WriteConditions, body: ObjectStageCreation
 ) -> Answer:
     """Stage an entry for an object that is already in storage."""
-    if headers.only_if_absent:
+    if headers.mode is CREATE:
         raise Unsupported("Not Implemented")
     link = Link(
         body.physical_address,

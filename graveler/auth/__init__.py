@@ -10,6 +10,7 @@ sts, codes     logins with an IAM identity, and with a code of an identity provi
 logins         begins their sessions; signatures: those of IAM identities that were used
 revocations    sessions that were ended early
 attempts       limits on failed attempts
+proofs         callers that prove a secret by what they sign with it
 secrets        keys derived from the store's secret
 keyrings       keys that are replaced while the service runs, wrapped under a key outside the store
 ciphers        authenticated encryption

@@ -339,6 +339,16 @@ def _of_provider(
     return _Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
 
 
+def caller_with(
+    auth: Authenticator, user: str, uid: str, epoch: str, address: Callable[[], str] = str
+) -> Caller:
+    """The caller that has proved that it holds a key of a user.  Raises `Unauthenticated` if the
+    key has ended.  The requests of the view (access.py)."""
+    accepted = _Acceptance(user, epoch, _FOREVER)
+    auth._newest_holder(accepted, uid)
+    return Caller(*_holder(auth, accepted), address)
+
+
 def _wrong_setup_token(attempts: Attempts, address: str) -> Refused:
     """Count the failure.  Raises `Throttled`."""
     # After the comparison, so that wrong guesses never block a caller with the right token.

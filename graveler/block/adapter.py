@@ -113,6 +113,22 @@ class Part(NamedTuple):
     etag: str
 
 
+class StoredPart(NamedTuple):
+    """An uploaded part in a list of parts."""
+
+    number: int
+    etag: str
+    size: int
+    modified_ns: int
+
+
+class PartPage(NamedTuple):
+    """One page of the parts of an upload, by number.  `more`: further parts follow the last one."""
+
+    lines: tuple[StoredPart, ...]
+    more: bool
+
+
 class PartOf(NamedTuple):
     """A part of a multipart upload that is not uploaded yet."""
 
@@ -212,13 +228,26 @@ class BlockStore(Protocol):
 class Multipart(Protocol):
     """Uploads in parts.  A driver without them raises `Unsupported`."""
 
-    def create_upload(self, address: str) -> str:
+    def create_upload(self, address: str, storage_class: str = "") -> str:
         """Begin an upload and return its id.  Nothing is visible at `address` until the upload is
-        completed."""
+        completed.  `storage_class`: as in `BlockStore.put`."""
         ...
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         """Store part `number` (1 to 10,000).  A second call with the same number replaces it."""
+        ...
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        """Store the bytes `start` to `end` (excluded) of the object `source` as a part of an
+        upload, as `put_part` does.  `address`: that of the upload.
+
+        Raises `RangeUnsatisfiable` if the object is shorter than `end`.
+        """
+        ...
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        """At most `limit` stored parts (1 to 1,000) with numbers greater than `after`, by number.
+        `NotFound` for an unknown upload."""
         ...
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:

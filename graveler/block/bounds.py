@@ -44,6 +44,21 @@ def check_page(limit: int) -> None:
         raise Invalid(f"list limit must be 1 to {limits.scan_page_count_max}: {limit=}")
 
 
+def check_part_page(limit: int) -> None:
+    """Raises `Invalid` for a size out of bounds of a page of parts."""
+    if not 1 <= limit <= limits.part_page_count_max:
+        raise Invalid(f"list of parts must have 1 to {limits.part_page_count_max}: {limit=}")
+
+
+def check_part_range(size: int, start: int, end: int) -> None:
+    """Raises `Invalid` or `RangeUnsatisfiable` unless an object of `size` bytes has the range."""
+    if end < 0:
+        raise Invalid(f"range of a part must have an end: {start=} {end=}")
+    check_range(start, end)
+    if end > size:
+        raise RangeUnsatisfiable(f"range ends after the object's end: {end=} {size=}", size)
+
+
 def check_targets(targets: Sized) -> None:
     """Raises `Invalid` for more deletions than one call may have."""
     if len(targets) > limits.block_delete_count_max:

@@ -21,6 +21,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
     Target,
     unwatched,
@@ -48,7 +49,35 @@ class _CountedDeletes:
         self._store.check_versions(address)
 
 
-class ObservedBlocks(_CountedDeletes):
+class _CountedParts(_CountedDeletes):
+    """The uploads in parts."""
+
+    def create_upload(self, address: str, storage_class: str = "") -> str:
+        self._counts.add("create_upload")
+        return self._store.create_upload(address, storage_class)
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        self._counts.add("put_part")
+        return self._store.put_part(address, upload_id, number, body)
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        self._counts.add("copy_part")
+        return self._store.copy_part(part, address, source, start, end)
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        self._counts.add("list_parts")
+        return self._store.list_parts(address, upload_id, after, limit)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        self._counts.add("complete_upload")
+        return self._store.complete_upload(address, upload_id, parts)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        self._counts.add("abort_upload")
+        self._store.abort_upload(address, upload_id)
+
+
+class ObservedBlocks(_CountedParts):
     """`Blocks` that counts each call and forwards it."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
@@ -94,19 +123,3 @@ class ObservedBlocks(_CountedDeletes):
         return self._store.presign(
             address, method, seconds, content_type, part, only_create=only_create
         )
-
-    def create_upload(self, address: str) -> str:
-        self._counts.add("create_upload")
-        return self._store.create_upload(address)
-
-    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        self._counts.add("put_part")
-        return self._store.put_part(address, upload_id, number, body)
-
-    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        self._counts.add("complete_upload")
-        return self._store.complete_upload(address, upload_id, parts)
-
-    def abort_upload(self, address: str, upload_id: str) -> None:
-        self._counts.add("abort_upload")
-        self._store.abort_upload(address, upload_id)

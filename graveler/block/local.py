@@ -27,6 +27,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
     Target,
     unwatched,
@@ -86,8 +87,8 @@ class _LocalDeletes:
         layout.owned(address)
 
 
-class LocalBlocks(_LocalDeletes):
-    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`."""
+class _LocalReads(_LocalDeletes):
+    """What reads, and what all calls need."""
 
     def __init__(
         self,
@@ -124,16 +125,6 @@ class LocalBlocks(_LocalDeletes):
         finally:
             chunks.close()
 
-    def put(
-        self,
-        address: str,
-        body: Iterable[bytes],
-        mode: Mode = OVERWRITE,
-        storage_class: str = "",
-    ) -> ObjectHead:
-        parts = layout.owned(address)
-        return self._files.write(layout.place(parts), body, mode, parts.address)
-
     def head(self, address: str) -> ObjectHead:
         chunks = self._open(address)
         try:
@@ -146,6 +137,26 @@ class LocalBlocks(_LocalDeletes):
         parts = layout.served_prefix(prefix)
         tree = self._files if parts.bucket else self._imports
         return self._pages.page(tree, parts, after, limit)
+
+    def _open(self, address: str) -> Chunks:
+        parts = layout.served(address)
+        if not parts.bucket:
+            return self._imports.open(parts)
+        return self._files.open(layout.place(parts), parts.address)
+
+
+class LocalBlocks(_LocalReads):
+    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`."""
+
+    def put(
+        self,
+        address: str,
+        body: Iterable[bytes],
+        mode: Mode = OVERWRITE,
+        storage_class: str = "",
+    ) -> ObjectHead:
+        parts = layout.owned(address)
+        return self._files.write(layout.place(parts), body, mode, parts.address)
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         # A real copy: a hard link would keep the old time, and garbage collection uses the time to
@@ -178,7 +189,7 @@ class LocalBlocks(_LocalDeletes):
             self._imports.check(parts)
         return self._signer.presign(parts.address, method, seconds, content_type)
 
-    def create_upload(self, address: str) -> str:
+    def create_upload(self, address: str, storage_class: str = "") -> str:
         parts = layout.owned(address)
         layout.place(parts)
         return self._uploads.create(parts.address)
@@ -186,18 +197,25 @@ class LocalBlocks(_LocalDeletes):
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         return self._uploads.put_part(layout.owned(address).address, upload_id, number, body)
 
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        chunks = self._open(source)
+        try:
+            bounds.check_part_range(chunks.head().size, start, end)
+            chunks.at, chunks.end = start, end
+            return self.put_part(address, part.upload_id, part.number, chunks)
+        finally:
+            chunks.close()
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        bounds.check_part_page(limit)
+        return self._uploads.list_parts(layout.owned(address).address, upload_id, after, limit)
+
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
         owned = layout.owned(address)
         return self._uploads.complete(owned.address, layout.place(owned), upload_id, parts)
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         self._uploads.abort(layout.owned(address).address, upload_id)
-
-    def _open(self, address: str) -> Chunks:
-        parts = layout.served(address)
-        if not parts.bucket:
-            return self._imports.open(parts)
-        return self._files.open(layout.place(parts), parts.address)
 
 
 def _watched(chunks: Iterable[bytes], beat: Beat) -> Iterator[bytes]:

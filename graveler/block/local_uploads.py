@@ -1,28 +1,30 @@
 """Multipart uploads on the local store: each part is a file until all parts are joined.
 
     %uploads/<id>/address    the target address of the upload
-    %uploads/<id>/<number>   a part; its etag is the MD5 of its bytes in hex
+    %uploads/<id>/<number>   a part: its bytes, then their MD5 (16 bytes), which is its etag in hex
 
-The join compares each part with its etag, so a failed join stores nothing at the address.  After a
-crash right after the join the parts still exist, and the join can be repeated.  For the local
-driver only.
+The join compares the MD5 at the end of each part with the etag that the caller names, before it
+stores anything.  After a crash right after the join the parts still exist, and the join can be
+repeated.  For the local driver only.
 """
 
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from typing import Final
 
 from graveler.block import bounds
-from graveler.block.adapter import OVERWRITE, ObjectHead, Part
-from graveler.block.files import Files
+from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, StoredPart
+from graveler.block.files import Chunks, Files
 from graveler.block.layout import UPLOADS, Place
 from graveler.clock import Ids
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.streams import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
+_DIGEST_LENGTH: Final = 16
 
 
 class LocalUploads:
@@ -43,9 +45,20 @@ class LocalUploads:
         """See `Multipart.put_part`."""
         bounds.check_part_number(number)
         self._check(address, upload_id)
-        measured = MeasuredBody(body)
-        self._files.write(_place(upload_id, str(number)), measured, OVERWRITE, address)
+        measured = MeasuredBody(bounds.measured(body))
+        ended = _with_digest(measured)
+        self._files.write(_place(upload_id, str(number)), ended, OVERWRITE, address)
         return Part(number, measured.checksum)
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        """See `Multipart.list_parts`."""
+        self._check(address, upload_id)
+        with suppress(FileNotFoundError), os.scandir(self._folder(upload_id)) as entries:
+            names = [entry.name for entry in entries if entry.name.isdecimal()]
+            numbers = sorted(number for number in map(int, names) if number > after)
+            lines = [self._part(address, upload_id, number) for number in numbers[:limit]]
+            return PartPage(tuple(lines), len(numbers) > limit)
+        raise NotFound(f"upload not found: {upload_id=} {address=}")
 
     def complete(
         self, address: str, place: Place, upload_id: str, parts: tuple[Part, ...]
@@ -53,6 +66,8 @@ class LocalUploads:
         """See `Multipart.complete_upload`."""
         bounds.check_parts(parts)
         self._check(address, upload_id)
+        for part in parts:
+            self._check_part(address, upload_id, part)
         head = self._files.write(place, self._joined(address, upload_id, parts), OVERWRITE, address)
         self._forget(upload_id)
         return head
@@ -64,15 +79,27 @@ class LocalUploads:
 
     def _joined(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> Iterator[bytes]:
         for part in parts:
-            digest = hashlib.md5(usedforsecurity=False)
-            try:
-                for chunk in self._stored(_place(upload_id, str(part.number)), address):
-                    digest.update(chunk)
-                    yield chunk
-            except NotFound as error:
-                raise Invalid(f"part was not uploaded: number={part.number}") from error
-            if digest.hexdigest() != part.etag:
-                raise Invalid(f"part was not uploaded with this etag: number={part.number}")
+            chunks = self._files.open(_place(upload_id, str(part.number)), address)
+            with closing(chunks):
+                chunks.end = chunks.head().size - _DIGEST_LENGTH
+                # Another call may have replaced the part since it was checked.
+                if _digest(chunks) != part.etag:
+                    raise Invalid(f"part was not uploaded with this etag: number={part.number}")
+                yield from chunks
+
+    def _check_part(self, address: str, upload_id: str, part: Part) -> None:
+        try:
+            stored = self._part(address, upload_id, part.number)
+        except NotFound as error:
+            raise Invalid(f"part was not uploaded: number={part.number}") from error
+        if stored.etag != part.etag:
+            raise Invalid(f"part was not uploaded with this etag: number={part.number}")
+
+    def _part(self, address: str, upload_id: str, number: int) -> StoredPart:
+        with closing(self._files.open(_place(upload_id, str(number)), address)) as chunks:
+            head = chunks.head()
+            size = head.size - _DIGEST_LENGTH
+            return StoredPart(number, _digest(chunks), size, head.modified_ns)
 
     def _check(self, address: str, upload_id: str) -> None:
         """Raises `NotFound` for an unknown upload id, or one of another address."""
@@ -90,7 +117,27 @@ class LocalUploads:
         yield from chunks
 
     def _forget(self, upload_id: str) -> None:
-        shutil.rmtree(os.path.join(self._root, UPLOADS, upload_id), ignore_errors=True)
+        shutil.rmtree(self._folder(upload_id), ignore_errors=True)
+
+    def _folder(self, upload_id: str) -> str:
+        return os.path.join(self._root, UPLOADS, upload_id)
+
+
+def _with_digest(body: MeasuredBody) -> Iterator[bytes]:
+    yield from body
+    yield bytes.fromhex(body.checksum)
+
+
+def _digest(chunks: Chunks) -> str:
+    """The MD5 at the end of an open part; the position of `chunks` stays."""
+    size = chunks.head().size
+    if size < _DIGEST_LENGTH:
+        raise Corrupt(f"part of an upload is too short: {size=}")
+    begun = chunks.at, chunks.end
+    chunks.at, chunks.end = size - _DIGEST_LENGTH, size
+    digest = next(chunks).hex()
+    chunks.at, chunks.end = begun
+    return digest
 
 
 def _place(upload_id: str, name: str) -> Place:

@@ -30,7 +30,9 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
+    StoredPart,
     Update,
     unwatched,
 )
@@ -47,11 +49,12 @@ class _StoredObject(NamedTuple):
 
 class _Upload(NamedTuple):
     address: str
-    parts: dict[int, tuple[str, bytes]]
+    storage_class: str
+    parts: dict[int, tuple[StoredPart, bytes]]
 
 
-class MemoryBlocks(OneByOne):
-    """`Blocks` in memory, for the addresses of one scheme."""
+class _MemoryObjects(OneByOne):
+    """Whole objects."""
 
     def __init__(self, clock: Clock, scheme: str = "mem") -> None:
         self._clock = clock
@@ -98,11 +101,6 @@ class MemoryBlocks(OneByOne):
             lines = tuple(ListedObject(a, self._listed(a)) for a in addresses[:limit])
         return ObjectPage(lines, len(addresses) > limit)
 
-    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
-        beat()
-        target = self._canonical(destination)
-        return self._store(target, self._stored(self._canonical(source)).content, OVERWRITE)
-
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
         canonical = self._canonical(address)
         if version == UNVERSIONED:
@@ -113,6 +111,57 @@ class MemoryBlocks(OneByOne):
                 return
             del self._objects[canonical]
             self._addresses.pop(bisect_left(self._addresses, canonical))
+
+    def _canonical(self, address: str) -> str:
+        parts = split(address)
+        self._check_scheme(parts.scheme, address)
+        if not parts.bucket:
+            raise Invalid(f"address has no bucket: {address=}")
+        return parts.address
+
+    def _check_scheme(self, scheme: str, address: str) -> None:
+        if scheme != self._scheme:
+            raise Invalid(
+                f"address has a scheme that this store does not serve: {address=} "
+                f"scheme={self._scheme}"
+            )
+
+    def _listed(self, canonical: str) -> ObjectHead:
+        return self._objects[canonical].head._replace(storage_class="")
+
+    def _stored(self, canonical: str) -> _StoredObject:
+        stored = self._objects.get(canonical)
+        if stored is None:
+            raise NotFound(f"object not found: address={canonical}")
+        return stored
+
+    def _store(
+        self, canonical: str, content: bytes, mode: Mode, storage_class: str = ""
+    ) -> ObjectHead:
+        etag = _md5(content)
+        with self._lock:
+            present = self._objects.get(canonical)
+            if mode is CREATE and present is not None:
+                raise AlreadyExists(f"object already exists: address={canonical}")
+            if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
+                raise PreconditionFailed(f"object has another etag: address={canonical}")
+            self._serial += 1
+            version = str(self._serial) if self.keeps_versions else UNVERSIONED
+            now_ns = self._clock.now_ns()
+            head = ObjectHead(len(content), etag, now_ns, version, storage_class)
+            if present is None:
+                insort(self._addresses, canonical)
+            self._objects[canonical] = _StoredObject(content, head)
+        return head
+
+
+class MemoryBlocks(_MemoryObjects):
+    """`Blocks` in memory, for the addresses of one scheme."""
+
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        beat()
+        target = self._canonical(destination)
+        return self._store(target, self._stored(self._canonical(source)).content, OVERWRITE)
 
     def presign(
         self,
@@ -138,12 +187,12 @@ class MemoryBlocks(OneByOne):
         expires_ns = self._clock.now_ns() + seconds * limits.SECOND_NS
         return PresignedUrl(f"{canonical}?{query}", expires_ns)
 
-    def create_upload(self, address: str) -> str:
+    def create_upload(self, address: str, storage_class: str = "") -> str:
         canonical = self._canonical(address)
         with self._lock:
             self._serial += 1
             upload_id = f"upload-{self._serial}"
-            self._uploads[upload_id] = _Upload(canonical, {})
+            self._uploads[upload_id] = _Upload(canonical, storage_class, {})
         return upload_id
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
@@ -151,20 +200,33 @@ class MemoryBlocks(OneByOne):
         bounds.check_part_number(number)
         self._upload(canonical, upload_id)
         content = b"".join(bounds.measured(body))
-        etag = _md5(content)
-        self._upload(canonical, upload_id).parts[number] = (etag, content)
-        return Part(number, etag)
+        part = StoredPart(number, _md5(content), len(content), self._clock.now_ns())
+        self._upload(canonical, upload_id).parts[number] = (part, content)
+        return Part(number, part.etag)
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        stored = self._stored(self._canonical(source))
+        bounds.check_part_range(stored.head.size, start, end)
+        return self.put_part(address, part.upload_id, part.number, [stored.content[start:end]])
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        bounds.check_part_page(limit)
+        stored = self._upload(self._canonical(address), upload_id).parts
+        numbers = sorted(number for number in list(stored) if number > after)
+        lines = tuple(stored[number][0] for number in numbers[:limit])
+        return PartPage(lines, len(numbers) > limit)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
         canonical = self._canonical(address)
         bounds.check_parts(parts)
         upload = self._upload(canonical, upload_id)
         for part in parts:
-            if upload.parts.get(part.number, ("", b""))[0] != part.etag:
+            stored = upload.parts.get(part.number)
+            if stored is None or stored[0].etag != part.etag:
                 raise Invalid(f"part was not uploaded with this etag: number={part.number}")
         content = b"".join(upload.parts[part.number][1] for part in parts)
         self.abort_upload(canonical, upload_id)
-        return self._store(canonical, content, OVERWRITE)
+        return self._store(canonical, content, OVERWRITE, upload.storage_class)
 
     def abort_upload(self, address: str, upload_id: str) -> None:
         canonical = self._canonical(address)
@@ -173,53 +235,11 @@ class MemoryBlocks(OneByOne):
             if self._uploads.pop(upload_id, None) is None:
                 raise NotFound(f"upload not found: {upload_id=}")
 
-    def _canonical(self, address: str) -> str:
-        parts = split(address)
-        self._check_scheme(parts.scheme, address)
-        if not parts.bucket:
-            raise Invalid(f"address has no bucket: {address=}")
-        return parts.address
-
-    def _check_scheme(self, scheme: str, address: str) -> None:
-        if scheme != self._scheme:
-            raise Invalid(
-                f"address has a scheme that this store does not serve: {address=} "
-                f"scheme={self._scheme}"
-            )
-
-    def _listed(self, canonical: str) -> ObjectHead:
-        return self._objects[canonical].head._replace(storage_class="")
-
-    def _stored(self, canonical: str) -> _StoredObject:
-        stored = self._objects.get(canonical)
-        if stored is None:
-            raise NotFound(f"object not found: address={canonical}")
-        return stored
-
     def _upload(self, canonical: str, upload_id: str) -> _Upload:
         upload = self._uploads.get(upload_id)
         if upload is None or upload.address != canonical:
             raise NotFound(f"upload not found: {upload_id=} address={canonical}")
         return upload
-
-    def _store(
-        self, canonical: str, content: bytes, mode: Mode, storage_class: str = ""
-    ) -> ObjectHead:
-        etag = _md5(content)
-        with self._lock:
-            present = self._objects.get(canonical)
-            if mode is CREATE and present is not None:
-                raise AlreadyExists(f"object already exists: address={canonical}")
-            if isinstance(mode, Update) and (present is None or present.head.etag != mode.etag):
-                raise PreconditionFailed(f"object has another etag: address={canonical}")
-            self._serial += 1
-            version = str(self._serial) if self.keeps_versions else UNVERSIONED
-            now_ns = self._clock.now_ns()
-            head = ObjectHead(len(content), etag, now_ns, version, storage_class)
-            if present is None:
-                insort(self._addresses, canonical)
-            self._objects[canonical] = _StoredObject(content, head)
-        return head
 
 
 def _md5(content: bytes) -> str:

@@ -43,6 +43,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
     Target,
     unwatched,
@@ -81,7 +82,46 @@ class _RetryingDeletes:
         return repeated(call, self._clock, self._policy)
 
 
-class RetryingBlocks(_RetryingDeletes):
+class _RetryingParts(_RetryingDeletes):
+    """The uploads in parts."""
+
+    def create_upload(self, address: str, storage_class: str = "") -> str:
+        return self._repeat(lambda: self._store.create_upload(address, storage_class))
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        with bodies.held(body) as sent:
+            return self._repeat(lambda: self._store.put_part(address, upload_id, number, sent))
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        return self._repeat(lambda: self._store.copy_part(part, address, source, start, end))
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        return self._repeat(lambda: self._store.list_parts(address, upload_id, after, limit))
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        attempts = RetryState(self._clock, self._policy)
+        while True:
+            try:
+                return self._store.complete_upload(address, upload_id, parts)
+            except Unavailable as error:
+                if isinstance(error, OutcomeUnknown) or not attempts.another(error):
+                    raise
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        attempts = RetryState(self._clock, self._policy)
+        while True:
+            try:
+                return self._store.abort_upload(address, upload_id)
+            except NotFound:
+                if not attempts.unknown:
+                    raise
+                return None  # an earlier attempt has aborted the upload
+            except Unavailable as error:
+                if not attempts.another(error):
+                    raise attempts.verdict(error) from error
+
+
+class RetryingBlocks(_RetryingParts):
     """`Blocks` that repeats failed calls where that is safe.  Each attempt is a request."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
@@ -124,35 +164,6 @@ class RetryingBlocks(_RetryingDeletes):
         return self._store.presign(
             address, method, seconds, content_type, part, only_create=only_create
         )
-
-    def create_upload(self, address: str) -> str:
-        return self._repeat(lambda: self._store.create_upload(address))
-
-    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        with bodies.held(body) as sent:
-            return self._repeat(lambda: self._store.put_part(address, upload_id, number, sent))
-
-    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        attempts = RetryState(self._clock, self._policy)
-        while True:
-            try:
-                return self._store.complete_upload(address, upload_id, parts)
-            except Unavailable as error:
-                if isinstance(error, OutcomeUnknown) or not attempts.another(error):
-                    raise
-
-    def abort_upload(self, address: str, upload_id: str) -> None:
-        attempts = RetryState(self._clock, self._policy)
-        while True:
-            try:
-                return self._store.abort_upload(address, upload_id)
-            except NotFound:
-                if not attempts.unknown:
-                    raise
-                return None  # an earlier attempt has aborted the upload
-            except Unavailable as error:
-                if not attempts.another(error):
-                    raise attempts.verdict(error) from error
 
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put.  If an answer was lost, compare the stored bytes to find out

@@ -20,6 +20,7 @@ Cost: one request per verb, except
     delete of a version   2, one of them a list; more if it replaced older versions
     long put              one per part, and 2
     empty range           a head
+    copy of a part        2; more than 1 GiB is read and written
     deletion of many      see s3_deletes.py
 """
 
@@ -28,6 +29,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from graveler import limits
 from graveler.aws import AwsSession, CallPolicy
 from graveler.block import bounds, s3_uploads, s3_versions
 from graveler.block.adapter import (
@@ -41,6 +43,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
     unwatched,
 )
@@ -67,8 +70,8 @@ class S3Options:
     read_only: tuple[str, ...] = ()
 
 
-class S3Blocks(S3Deletes):
-    """`Blocks` on S3.  Thread-safe; sends nothing before the first verb."""
+class _S3Reads(S3Deletes):
+    """What reads, and what all calls need."""
 
     def __init__(
         self,
@@ -117,6 +120,17 @@ class S3Blocks(S3Deletes):
             return b""
         return b"".join(answer.chunks())[:length]
 
+    def head(self, address: str) -> ObjectHead:
+        return self._reads.head(self._places.object(address).address)
+
+    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
+        bounds.check_page(limit)
+        return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
+
+
+class S3Blocks(_S3Reads):
+    """`Blocks` on S3.  Thread-safe; sends nothing before the first verb."""
+
     def put(
         self,
         address: str,
@@ -126,13 +140,6 @@ class S3Blocks(S3Deletes):
     ) -> ObjectHead:
         target = self._places.written(address)
         return s3_uploads.put(self._calls, target, body, mode, storage_class, self._resending)
-
-    def head(self, address: str) -> ObjectHead:
-        return self._reads.head(self._places.object(address).address)
-
-    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        bounds.check_page(limit)
-        return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         target, origin = self._places.written(destination), self._places.object(source)
@@ -156,8 +163,8 @@ class S3Blocks(S3Deletes):
         bounds.check_presigned_part(method, part)
         return self.urls.presign_part(address, part.upload_id, part.number, seconds)
 
-    def create_upload(self, address: str) -> str:
-        return s3_uploads.create(self._calls, self._places.written(address), "")
+    def create_upload(self, address: str, storage_class: str = "") -> str:
+        return s3_uploads.create(self._calls, self._places.written(address), storage_class)
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         bounds.check_part_number(number)
@@ -167,6 +174,23 @@ class S3Blocks(S3Deletes):
                 spool.write(chunk)
             spool.seek(0)
             return s3_uploads.put_part(self._calls, parts, upload_id, number, spool)
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        bounds.check_part_number(part.number)
+        target, origin = self._upload(address, part.upload_id), self._places.object(source)
+        head = self._reads.head(origin.address)
+        bounds.check_part_range(head.size, start, end)
+        length = end - start
+        if not length or length > limits.copy_in_request_bytes_max:
+            body = self.get(source, start, end) if length else Body(head, start, end, iter(()))
+            return self.put_part(address, part.upload_id, part.number, body.chunks)
+        span = f"bytes={start}-{end - 1}"
+        return s3_uploads.copy_part(self._calls, origin, head, target, part, span)
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        bounds.check_part_page(limit)
+        target = self._upload(address, upload_id)
+        return s3_uploads.list_parts(self._calls, target, upload_id, after, limit)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
         bounds.check_parts(parts)

@@ -24,6 +24,9 @@ from graveler.block.adapter import (
     Mode,
     ObjectHead,
     Part,
+    PartOf,
+    PartPage,
+    StoredPart,
     Update,
     unwatched,
 )
@@ -125,6 +128,45 @@ def put_part(calls: S3Calls, parts: Parts, upload_id: str, number: int, body: Bo
     return Part(number, str(answer["ETag"]).strip('"'))
 
 
+def copy_part(
+    calls: S3Calls, source: Parts, head: ObjectHead, target: Parts, part: PartOf, span: str
+) -> Part:
+    """Store the range `span` of the source, in the version that `head` names, as a part."""
+    call = Call("upload_part_copy", "copy a part", target.bucket, target.key)
+    answer = calls.send(
+        call,
+        UploadId=part.upload_id,
+        PartNumber=part.number,
+        CopySource=_origin(source, head),
+        CopySourceRange=span,
+    )
+    return Part(part.number, str(answer["CopyPartResult"]["ETag"]).strip('"'))
+
+
+def list_parts(calls: S3Calls, parts: Parts, upload_id: str, after: int, limit: int) -> PartPage:
+    """See `Multipart.list_parts`."""
+    call = Call("list_parts", "list parts", parts.bucket, parts.key, is_write=False)
+    answer = calls.send(call, UploadId=upload_id, PartNumberMarker=after, MaxParts=limit)
+    lines = tuple(
+        StoredPart(
+            int(part["PartNumber"]),
+            str(part["ETag"]).strip('"'),
+            int(part["Size"]),
+            int(part["LastModified"].timestamp()) * limits.SECOND_NS,
+        )
+        for part in answer.get("Parts", ())
+    )
+    return PartPage(lines, bool(answer.get("IsTruncated")))
+
+
+def _origin(source: Parts, head: ObjectHead) -> dict[str, str]:
+    """The version of the source that `head` names, as a copy names it."""
+    origin = {"Bucket": source.bucket, "Key": source.key}
+    if head.version != UNVERSIONED:
+        origin["VersionId"] = head.version
+    return origin
+
+
 def complete(
     calls: S3Calls, parts: Parts, upload_id: str, stored: tuple[Part, ...], mode: Mode, size: int
 ) -> ObjectHead:
@@ -162,9 +204,7 @@ def copy(
 
     Cost: one request; for more than 1 GiB, one per part and two more.  Sixteen parts are copied
     concurrently, and `beat`, the heartbeat callback, is called after each part."""
-    origin = {"Bucket": source.bucket, "Key": source.key}
-    if head.version != UNVERSIONED:
-        origin["VersionId"] = head.version
+    origin = _origin(source, head)
     if head.size > lengths.at_once:
         return _copy_long(calls, origin, head, target, resending, lengths.part, beat)
     call = Call("copy_object", "copy an object", target.bucket, target.key)

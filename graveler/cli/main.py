@@ -18,6 +18,7 @@ from graveler.cli.options import (
     Commands,
     CredentialsOptions,
     DemoOptions,
+    S3Options,
     ServeOptions,
     VerifyOptions,
     add_store,
@@ -122,8 +123,26 @@ def _add_serve(commands: Commands) -> None:
         f"{limits.audit_bytes_max >> 20})",
     )
     _add_front(parser)
+    _add_s3(parser)
     _add_hooks(parser)
     parser.set_defaults(run=_serve)
+
+
+def _add_s3(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--s3-domain",
+        type=_checked(front.domain),
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name at which S3 clients reach the service; the names one label below it are "
+        "buckets (repeatable; signed requests of S3 clients are recognised at any host)",
+    )
+    parser.add_argument(
+        "--s3-v2-writes",
+        action="store_true",
+        help="presigned URLs of Signature Version 2 may write objects (default: only read them)",
+    )
 
 
 def _add_front(parser: argparse.ArgumentParser) -> None:
@@ -305,6 +324,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             hooks=hooks,
             identities=identities,
             audit_bytes_max=arguments.audit_mib_max,
+            s3=S3Options(tuple(arguments.s3_domain), arguments.s3_v2_writes),
         )
     )
 

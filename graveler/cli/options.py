@@ -4,7 +4,7 @@ Imports no slow modules.  For this folder.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -43,6 +43,18 @@ class Listen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class S3Options:
+    """How S3 clients reach the service.
+
+    `domains`: host names whose requests are for the S3 gateway.  `v2_writes`: presigned URLs of
+    Signature Version 2 may write, and not only read.
+    """
+
+    domains: tuple[str, ...] = ()
+    v2_writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ServeOptions:
     """`graveler serve`."""
 
@@ -56,6 +68,7 @@ class ServeOptions:
     hooks: HookSettings = NO_HOOK_SETTINGS
     identities: IdentitySettings = NO_IDENTITY_SETTINGS
     audit_bytes_max: int = limits.audit_bytes_max  # of all files of the trail
+    s3: S3Options = field(default_factory=S3Options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,12 @@ from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
-from graveler.cli.options import Listen, ServeOptions
+from graveler.cli.options import Listen, S3Options, ServeOptions
 from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
 from graveler.engine.ports import Ports
 from graveler.errors import Internal
+from graveler.gateway.authentication import Authentication
+from graveler.gateway.route import S3Route
 
 # The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
 # slowest look-ups beside writers and a long listing take five times as long
@@ -89,7 +91,8 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
                         identities=_identities(options, ports),
                         trail=trail,
                     )
-                    _serve(service, taken, listen, signals, on_ready, _rounds(store, options))
+                    route, rounds = _s3_route(service, options.s3), _rounds(store, options)
+                    _serve(service, route, taken, listen, signals, on_ready, rounds)
                 finally:
                     trail.close()
         finally:
@@ -168,8 +171,15 @@ def _settings(options: ServeOptions) -> ServiceSettings:
     )
 
 
+def _s3_route(service: Service, options: S3Options) -> S3Route:
+    """The route of S3 clients."""
+    authentication = Authentication(options.domains, v2_writes=options.v2_writes)
+    return S3Route(service, options.domains, authentication.identify)
+
+
 def _serve(
     service: Service,
+    route: S3Route,
     taken: socket.socket,
     listen: Listen,
     signals: Signals,
@@ -194,7 +204,7 @@ def _serve(
             file=sys.stderr,
         )
     server = make_server(
-        create_app(service), listen.host, listen.port, ready, bounds=bounds, front=front
+        create_app(service, route), listen.host, listen.port, ready, bounds=bounds, front=front
     )
     gc.collect()
     gc.freeze()  # modules and operations live for ever: Python's collector can skip them

@@ -19,6 +19,7 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.objects import intents, read, write
 from graveler.engine.objects.intents import Intent
+from graveler.engine.objects.write import CopySource
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
@@ -102,7 +103,7 @@ def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
         entry = (
             _result(order)  # of an earlier version, which recorded no intent
             if order.result
-            else write.bytes_copied(repo, copy.there, copy.source.path)
+            else write.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
         )
         intent = intents.intend(repo, job.branch, copy.path)
         order = record.note_intent(

@@ -74,6 +74,8 @@ class _HeartbeatBlocks:
         self.presign = blocks.presign
         self.create_upload = blocks.create_upload
         self.put_part = blocks.put_part
+        self.copy_part = blocks.copy_part
+        self.list_parts = blocks.list_parts
         self.complete_upload = blocks.complete_upload
         self.abort_upload = blocks.abort_upload
 

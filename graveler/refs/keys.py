@@ -22,7 +22,8 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     c/ f/    commits, fold records              s/    settings, such as the retention rule
     v/       the table of commits, by generation
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
-    l/       upload addresses                   u/    commits that no ref reaches, and since when
+    l/ y/    upload addresses, uploads in parts
+                                                u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
@@ -49,6 +50,7 @@ COMMITS = b"c/"
 GRAPH = b"v/"
 FOLDS = b"f/"
 UPLOADS = b"l/"
+MULTIPART_UPLOADS = b"y/"
 SETTINGS = b"s/"
 JOBS = b"j/"
 JOB_ORDERS = b"q/"
@@ -106,6 +108,12 @@ def fold_key(branch: BranchId, commit: CommitId, newest: StagingToken) -> bytes:
 
 def upload_key(address: str) -> bytes:
     return UPLOADS + address.encode()
+
+
+def multipart_upload_name(branch: BranchId, path: str, upload: str) -> str:
+    """Names sort by branch and path, as the keys of a bucket do, then by upload.  No path has a
+    NUL."""
+    return f"{branch}/{path}\0{upload}"
 
 
 def setting_key(setting: str) -> bytes:

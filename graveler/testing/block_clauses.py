@@ -32,6 +32,7 @@ class Capabilities:
     presigns_parts: ClassVar[bool] = True
     keeps_classes: ClassVar[bool] = True
     tells_put_time: ClassVar[bool] = True  # a put returns the time that `head` returns
+    checks_uploads_of_copies: ClassVar[bool] = True  # a copy into an unknown upload is refused
     completes_again: ClassVar[bool] = False  # completing an upload twice is no error
     unlistable: ClassVar[frozenset[str]] = frozenset()  # characters that its lists cannot show
 

@@ -21,6 +21,7 @@ from graveler.block.adapter import (
     ObjectPage,
     Part,
     PartOf,
+    PartPage,
     PresignedUrl,
     Target,
     unwatched,
@@ -66,7 +67,41 @@ class _Faulty:
         raise _error(fault, f"injected: {fault=} request={self.requests}")
 
 
-class FaultyBlocks(_Faulty):
+class _FaultyParts(_Faulty):
+    """The uploads in parts."""
+
+    def create_upload(self, address: str, storage_class: str = "") -> str:
+        return self._send(
+            "create_upload", lambda: self._store.create_upload(address, storage_class)
+        )
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        fault = self._next("put_part")
+        content = body if fault is Fault.NONE else list(body)
+        return self._become(
+            fault, lambda: self._store.put_part(address, upload_id, number, content)
+        )
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        return self._send(
+            "copy_part", lambda: self._store.copy_part(part, address, source, start, end)
+        )
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        return self._send(
+            "list_parts", lambda: self._store.list_parts(address, upload_id, after, limit)
+        )
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        return self._send(
+            "complete_upload", lambda: self._store.complete_upload(address, upload_id, parts)
+        )
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
+
+
+class FaultyBlocks(_FaultyParts):
     """`Blocks` whose requests fail by plan."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
@@ -108,24 +143,6 @@ class FaultyBlocks(_Faulty):
         return self._store.presign(
             address, method, seconds, content_type, part, only_create=only_create
         )
-
-    def create_upload(self, address: str) -> str:
-        return self._send("create_upload", lambda: self._store.create_upload(address))
-
-    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        fault = self._next("put_part")
-        content = body if fault is Fault.NONE else list(body)
-        return self._become(
-            fault, lambda: self._store.put_part(address, upload_id, number, content)
-        )
-
-    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        return self._send(
-            "complete_upload", lambda: self._store.complete_upload(address, upload_id, parts)
-        )
-
-    def abort_upload(self, address: str, upload_id: str) -> None:
-        self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
 
 
 def _error(fault: Fault, text: str) -> Unavailable:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import limits
-from graveler.block.adapter import CREATE, Blocks, PartOf, Target
-from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.block.adapter import CREATE, Blocks, PartOf, PartPage, Target
+from graveler.errors import Invalid, NotFound, RangeUnsatisfiable, Unsupported
 from graveler.testing.block_clauses import Capabilities, PutClauses, ReadClauses, content
 from graveler.testing.block_oracle import compare_at_random
 from graveler.testing.hostile_names import KEYS_IN_ORDER, escaping_addresses
@@ -305,6 +305,87 @@ class UploadClauses(Capabilities):
             blocks.head(address)
 
 
+class PartClauses(Capabilities):
+    """Lists and copies of parts."""
+
+    def test_stored_parts_are_listed_by_number(self, blocks: Blocks) -> None:
+        if not self.uploads_parts:
+            return
+        address = f"{self.bucket}/joined"
+        upload = blocks.create_upload(address)
+        assert blocks.list_parts(address, upload, 0, 10) == PartPage((), False)
+        bodies = {10: b"ten", 2: b"", 9: b"x" * 70_000, 10_000: b"last"}
+        sent = {
+            number: blocks.put_part(address, upload, number, [bodies[number]]) for number in bodies
+        }
+        page = blocks.list_parts(address, upload, 0, 1_000)
+        assert [line.number for line in page.lines] == [2, 9, 10, 10_000] and not page.more
+        for line in page.lines:
+            assert line.etag == sent[line.number].etag and line.size == len(bodies[line.number])
+            assert line.modified_ns > 0
+        first = blocks.list_parts(address, upload, 0, 2)
+        assert (first.lines, first.more) == (page.lines[:2], True)
+        rest = blocks.list_parts(address, upload, 9, 2)
+        assert (rest.lines, rest.more) == (page.lines[2:], False)
+        assert blocks.list_parts(address, upload, 10_000, 1) == PartPage((), False)
+        again = blocks.put_part(address, upload, 10, [b"more"])
+        assert blocks.list_parts(address, upload, 9, 1).lines[0][:3] == (10, again.etag, 4)
+        for limit in (0, limits.part_page_count_max + 1):
+            with pytest.raises(Invalid):
+                blocks.list_parts(address, upload, 0, limit)
+        blocks.abort_upload(address, upload)
+        for place, name in ((address, upload), (f"{self.bucket}/other", upload), (address, "")):
+            with pytest.raises(NotFound):
+                blocks.list_parts(place, name, 0, 1)
+
+    def test_a_part_is_copied_from_a_range(self, blocks: Blocks) -> None:
+        if not self.uploads_parts:
+            return
+        source, address = f"{self.bucket}/source", f"{self.bucket}/joined"
+        blocks.put(source, [b"0123456789"])
+        upload = blocks.create_upload(address)
+        parts = [
+            blocks.copy_part(PartOf(upload, number), address, source, start, end)
+            for number, (start, end) in enumerate(((3, 7), (0, 10), (4, 4), (9, 10)), 1)
+        ]
+        assert [line.size for line in blocks.list_parts(address, upload, 0, 9).lines] == [
+            4,
+            10,
+            0,
+            1,
+        ]
+        for start, end, kind in (
+            (0, 11, RangeUnsatisfiable),
+            (10, 12, RangeUnsatisfiable),
+            (5, 4, Invalid),
+            (-1, 2, Invalid),
+            (0, -1, Invalid),
+        ):
+            with pytest.raises(kind):
+                blocks.copy_part(PartOf(upload, 5), address, source, start, end)
+        with pytest.raises(NotFound):
+            blocks.copy_part(PartOf(upload, 1), address, f"{self.bucket}/absent", 0, 1)
+        if self.checks_uploads_of_copies:
+            for part, place in (
+                (PartOf("no", 1), address),
+                (PartOf(upload, 1), f"{self.bucket}/other"),
+            ):
+                with pytest.raises(NotFound):
+                    blocks.copy_part(part, place, source, 0, 1)
+        with pytest.raises(Invalid):
+            blocks.copy_part(PartOf(upload, 0), address, source, 0, 1)
+        blocks.complete_upload(address, upload, tuple(parts))
+        assert content(blocks, address) == b"345601234567899"
+
+    def test_an_upload_keeps_its_storage_class(self, blocks: Blocks) -> None:
+        if not self.uploads_parts:
+            return
+        address = f"{self.bucket}/joined"
+        upload = blocks.create_upload(address, "STANDARD_IA")
+        blocks.complete_upload(address, upload, (blocks.put_part(address, upload, 1, [b"x"]),))
+        assert blocks.head(address).storage_class == ("STANDARD_IA" if self.keeps_classes else "")
+
+
 class PresignClauses(Capabilities):
     """B9: presigned URLs."""
 
@@ -362,6 +443,7 @@ class BlockSuite(
     ChangeClauses,
     AddressClauses,
     UploadClauses,
+    PartClauses,
     PresignClauses,
     PresignedPartClauses,
 ):

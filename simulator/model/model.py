@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.errors import (
     AlreadyExists,
     DirtyBranch,
@@ -244,11 +245,17 @@ def delete_tag(model: Model, name: str) -> None:
 # --- staging ----------------------------------------------------------------
 
 
-def stage(model: Model, branch: str, path: str, blob: Blob, only_if_absent: bool = False) -> None:
-    """Put `blob` at `path`."""
+def stage(model: Model, branch: str, path: str, blob: Blob, mode: Mode = OVERWRITE) -> None:
+    """Put `blob` at `path`, under the condition of `mode`."""
     staged = branch_of(model, branch).staged
-    if only_if_absent and path in visible(model, branch):
+    tree = visible(model, branch)
+    if mode is CREATE and path in tree:
         raise PreconditionFailed(f"model: path already exists: path={path}")
+    if isinstance(mode, Update):
+        if path not in tree:
+            raise NotFound(f"model: path not found: path={path}")
+        if tree[path].checksum != mode.etag:
+            raise PreconditionFailed(f"model: path has another checksum: path={path}")
     staged[path] = blob
 
 

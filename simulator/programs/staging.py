@@ -5,8 +5,10 @@ Each draws its arguments, runs on engine and model, and compares.  For `verbs.py
 
 import random
 
+from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.engine.commits import reset as resetting
 from graveler.engine.objects import read, write
+from graveler.errors import NotFound
 from simulator.model import model as m
 from simulator.programs.arguments import PATHS, PREFIXES, a_blob, a_branch, a_path, a_path_of, a_ref
 from simulator.programs.world import CONTENT_OF, World, blob_of
@@ -15,36 +17,49 @@ from simulator.programs.world import CONTENT_OF, World, blob_of
 def stage(world: World, rng: random.Random, branch: str = "") -> None:
     path, (blob, entry) = a_path(rng), a_blob(rng)
     branch = branch or a_branch(world, rng)
-    only = rng.random() < 0.15
-    if only:  # the verb requires an address that no other entry has
+    mode = _mode(world, branch, path, rng.random(), create=0.15)
+    if mode is not OVERWRITE:  # the verb requires an address that no other entry has
         entry = entry._replace(address=f"data/own/{len(world.trace)}")
         address = read.physical_address(world.repo, entry)
         world.ports.blocks.put(address, [CONTENT_OF[blob.checksum]])
-    put = write.stage_if_absent if only else write.stage
     world.both(
-        f"stage {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
-        lambda: put(world.opened, branch, path, entry),
-        lambda: m.stage(world.model, branch, path, blob, only),
+        f"stage {branch} {path} {blob.checksum[:4]} {mode=}",
+        lambda: write.stage(world.opened, branch, path, entry, mode),
+        lambda: m.stage(world.model, branch, path, blob, mode),
     )
 
 
 def upload(world: World, rng: random.Random) -> None:
     branch, path, (blob, entry) = a_branch(world, rng), a_path(rng), a_blob(rng)
-    only = rng.random() < 0.2
+    mode = _mode(world, branch, path, rng.random(), create=0.2)
     wanted = blob._replace(content_type="text/csv")
     body = CONTENT_OF[blob.checksum]
     done, got, _ = world.both(
-        f"upload {branch} {path} {blob.checksum[:4]} only_if_absent={only}",
+        f"upload {branch} {path} {blob.checksum[:4]} {mode=}",
         lambda: write.upload(
             world.opened,
             branch,
             path,
-            write.Upload([body[:2], body[2:]], "text/csv", entry.metadata, only),
+            write.Upload([body[:2], body[2:]], "text/csv", entry.metadata, mode),
         ),
-        lambda: m.stage(world.model, branch, path, wanted, only),
+        lambda: m.stage(world.model, branch, path, wanted, mode),
     )
     if done:
         world.same("what upload answered", blob_of(got), wanted)
+
+
+def _mode(world: World, branch: str, path: str, draw: float, *, create: float) -> Mode:
+    """The condition of a write: rarely one, and if it names a checksum, then often the present
+    one."""
+    if draw < create:
+        return CREATE
+    if draw < 0.9:
+        return OVERWRITE
+    try:
+        present = m.stat(world.model, branch, path).checksum
+    except NotFound:
+        present = "0"
+    return Update(present if draw < 0.97 else "1")
 
 
 def delete(world: World, rng: random.Random) -> None:

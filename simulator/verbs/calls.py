@@ -6,6 +6,7 @@ Results are values, contents (path to value) or commit ids.  For tests only.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from graveler.block.adapter import CREATE, Update
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
 from graveler.engine.names import branches
@@ -43,7 +44,17 @@ def delete(client: Client, call: Call) -> None:
 
 def create_only(client: Client, call: Call) -> None:
     key, value = call.arguments
-    writes.stage_if_absent(client.opened, call.branch, key, entry(value))
+    writes.stage(client.opened, call.branch, key, entry(value), CREATE)
+
+
+def replace_only(client: Client, call: Call) -> str:
+    """Read the value of a path, and replace it only while the path still has it.
+
+    Returns the value that was replaced."""
+    key, value = call.arguments
+    before = reads.stat(client.opened, call.branch, key).checksum
+    writes.stage(client.opened, call.branch, key, entry(value), Update(before))
+    return before
 
 
 def read(client: Client, call: Call) -> str | None:
@@ -115,6 +126,7 @@ VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "write": write,
     "delete": delete,
     "create_only": create_only,
+    "replace_only": replace_only,
     "read": read,
     "list": list_all,
     "commit": commit_,

@@ -6,6 +6,7 @@ For `calls.py`.
 from collections.abc import Callable
 from typing import Any
 
+from graveler.block.adapter import CREATE, OVERWRITE, PutMode
 from graveler.engine.commits import replay
 from graveler.engine.imports import run
 from graveler.engine.objects import addresses, write
@@ -62,19 +63,19 @@ def upload(client: Any, call: Call) -> None:
 
 def link(client: Any, call: Call) -> str:
     """Ask for an address, link it, and link it again, like a client that lost the first answer."""
-    return _link(client, call, False)
+    return _link(client, call, OVERWRITE)
 
 
 def link_only(client: Any, call: Call) -> str:
-    """The same with `only_if_absent`; the second link may come too late."""
-    return _link(client, call, True)
+    """The same, only while the path is absent; the second link may come too late."""
+    return _link(client, call, CREATE)
 
 
-def _link(client: Any, call: Call, only_if_absent: bool) -> str:
+def _link(client: Any, call: Call, mode: PutMode) -> str:
     repo, (key, value) = client.opened, call.arguments
     address = addresses.hand_out(repo, call.branch, key)
     repo.blocks.put(address, [value.encode()])
-    asked = addresses.Link(address, value, len(value), only_if_absent=only_if_absent)
+    asked = addresses.Link(address, value, len(value), mode=mode)
     addresses.link(repo, call.branch, key, asked)
     try:
         addresses.link(repo, call.branch, key, asked)

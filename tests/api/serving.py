@@ -5,7 +5,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -18,6 +18,7 @@ from graveler.api.connections import ConnectionLimits
 from graveler.api.front import Front
 from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
+from graveler.api.start import Route
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.audit.files import AUDIT_FOLDER, FileTrail
 from graveler.audit.trail import Trail
@@ -154,9 +155,11 @@ def served(
     hooks: Hooks = NO_HOOKS,
     identities: Identities = NO_IDENTITIES,
     trail: Trail | Literal[Absent.ABSENT] = ABSENT,
+    further: Callable[[Service], Route] | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
-    service knows its public URL.  `trail`: instead of files in the store."""
+    service knows its public URL.  `trail`: instead of files in the store.  `further`: makes a route
+    beside the API."""
     taken = bind(Listen("127.0.0.1", 0))
     settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
@@ -180,7 +183,8 @@ def served(
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, embedded.secret)
         if administrator and accounts.find(ports.kv) is ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
-        with listening(service, taken, bounds) as (client, server):
+        route = ABSENT if further is ABSENT else further(service)
+        with listening(service, taken, bounds, route) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
         if files is not ABSENT:
@@ -191,7 +195,10 @@ def served(
 
 @contextmanager
 def listening(
-    service: Service, taken: socket.socket | None = None, bounds: ConnectionLimits = BOUNDS
+    service: Service,
+    taken: socket.socket | None = None,
+    bounds: ConnectionLimits = BOUNDS,
+    further: Route | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[tuple[Client, Server]]:
     """Serve `service` on a socket, or on a free port, until the block ends; then stop
     gracefully."""
@@ -203,7 +210,7 @@ def listening(
         ready.set()
 
     front = service.settings.front
-    application = create_app(service)
+    application = create_app(service, further)
     server = make_server(application, "127.0.0.1", 0, on_ready, bounds=bounds, front=front)
     sockets = [taken] if taken else None
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")

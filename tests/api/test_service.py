@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from graveler import __version__
-from graveler.api import routing
+from graveler.api import dispatch, routing
 from graveler.api.answers import Answer
 from graveler.api.branches import TagCreation, create_tag
-from graveler.api.dispatch import ApiRoute
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
 from graveler.api.service import Call, ServiceSettings
@@ -156,10 +155,10 @@ def test_failures_of_the_store(
     live: Served, repo: str, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int,
     told: str
 ) -> None:  # fmt: skip
-    def fail(self: object, plan: object, call: Call) -> None:
+    async def fail(endpoint: object, runs: object, call: Call) -> Answer:
         raise error
 
-    monkeypatch.setattr(ApiRoute, "_in_pool", fail)
+    monkeypatch.setattr(dispatch, "run", fail)
     reply = live.client.send("POST", f"/repositories/{repo}/tags", body={"id": "t", "ref": "main"})
     assert reply.status == status
     assert told in reply.message

@@ -41,8 +41,9 @@ LAYERS = {
     "auth": 42,
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
-    **dict.fromkeys(("api", "spark", "gateway"), 45),
-    **dict.fromkeys(("cli", "functions"), 46),
+    **dict.fromkeys(("api", "spark"), 45),
+    "gateway": 46,
+    **dict.fromkeys(("cli", "functions"), 47),
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 ASIDE = "testing"
@@ -59,7 +60,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "fastapi": ("graveler/api",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),
-    "google_crc32c": ("graveler/committed",),
+    "google_crc32c": ("graveler/committed", "graveler/gateway/checksums.py"),
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
@@ -78,7 +79,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
     "yaml": ("graveler/hooks/yaml_text.py",),
-    "xxhash": ("graveler/identity.py",),
+    "xxhash": ("graveler/identity.py", "graveler/gateway/checksums.py"),
 }
 
 _TIME_AND_CHANCE = "take a Clock or Ids as an argument: graveler/clock.py owns time and chance"

@@ -254,3 +254,22 @@ def test_the_audit_trail_has_the_size_that_it_is_given(tmp_path: Path) -> None:
         assert service.end(signal.SIGTERM)[0] == 0
     kept = sorted(folder.iterdir())
     assert kept[:-1] == files[2:] and b"createRepository" in kept[-1].read_bytes()
+
+
+def test_s3_clients_are_served_at_a_domain_and_by_their_signature(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", "--s3-domain", "S3.lake.test") as service:
+        answers = {
+            host: httpx.get(service.url, headers={"Host": host}).headers["content-type"]
+            for host in ("s3.lake.test", "b.s3.lake.test:80", "lake.test")
+        }
+        signed = httpx.get(service.url, headers={"Authorization": "AWS4-HMAC-SHA256 x"})
+    assert answers == {
+        "s3.lake.test": "application/xml",
+        "b.s3.lake.test:80": "application/xml",
+        "lake.test": "text/html; charset=utf-8",
+    }
+    assert (signed.status_code, b"AuthorizationHeaderMalformed" in signed.content) == (400, True)
+    where = ("--store", str(tmp_path / "store"), "--listen", f"{HOST}:0")
+    refused = run("serve", *where, "--s3-domain", "s3.lake.test:80")
+    assert refused.returncode == 2
+    assert "domain invalid" in refused.stderr

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graveler import assembly
+from graveler.block.adapter import CREATE, Update
 from graveler.engine.commits import commit, diff, merge
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
@@ -85,7 +86,13 @@ class Lake:
         """Each call names an address of its own, as the verb demands."""
         address = f"data/{self.ports.ids.unique(20)}"
         entry = Entry(address, len(identity), identity, 1)
-        write.stage_if_absent(self.opened, branch, path, entry)
+        write.stage(self.opened, branch, path, entry, CREATE)
+
+    def put_over(self, path: str, identity: str, before: str, branch: str = "main") -> None:
+        """Only while the path has the identity `before`."""
+        address = f"data/{self.ports.ids.unique(20)}"
+        entry = Entry(address, len(identity), identity, 1)
+        write.stage(self.opened, branch, path, entry, Update(before))
 
     def delete(self, path: str, branch: str = "main") -> None:
         write.delete(self.opened, branch, path)

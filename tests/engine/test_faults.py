@@ -47,6 +47,7 @@ CASES = {
     "write": Case(lambda lake: lake.put("a", "new")),
     "delete": Case(lambda lake: lake.delete("a")),
     "write if absent": Case(lambda lake: lake.put_if_absent("fresh", "1"), (Conflict,)),
+    "write if it matches": Case(lambda lake: lake.put_over("a", "9", "1"), (Conflict,)),
     "delete many": Case(lambda lake: write.delete_many(lake.opened, "main", ["a", "b", "x"])),
     "commit": Case(lambda lake: lake.commit("faulty"), (NoChanges,)),
     "merge": Case(lambda lake: lake.merge("dev", "clean"), (NoChanges,)),

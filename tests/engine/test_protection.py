@@ -106,6 +106,8 @@ STAGING: dict[str, Callable[[Lake], object]] = {
     "upload": lambda lake: write.upload(lake.opened, "main", "p", write.Upload([b"x"])),
     "stage": lambda lake: lake.put("p", "1"),
     "stage if absent": lambda lake: lake.put_if_absent("p", "1"),
+    "stage if it matches": lambda lake: lake.put_over("staged", "1", "0"),
+    "describe": lambda lake: write.describe(lake.opened, "main", "staged", write.Description()),
     "link": link_one,
     "link elsewhere": lambda lake: link.place(
         lake.opened, "main", "p", Link("mem://landing/a", "sum", 5)

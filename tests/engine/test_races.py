@@ -161,6 +161,68 @@ def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
     assert lake.tree()["a"] == "3"
 
 
+@pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
+def test_a_replacement_compares_with_every_layer(lake: Lake, state: str) -> None:
+    lake.put("a", "1")
+    if state == "sealed":
+        reset.reset_path(lake.opened, "main", "nothing")
+        lake.put("b", "1")
+        reset.reset_path(lake.opened, "main", "b")
+    if state == "committed":
+        lake.commit()
+    with pytest.raises(PreconditionFailed, match="path has another checksum: path=a"):
+        lake.put_over("a", "2", "0")
+    with pytest.raises(NotFound, match="path not found: path=c"):
+        lake.put_over("c", "2", "1")
+    lake.put_over("a", "2", "1")
+    assert lake.tree()["a"] == "2"
+    lake.delete("a")
+    with pytest.raises(NotFound):
+        lake.put_over("a", "3", "2")
+
+
+def test_one_of_two_replacements_of_one_value_wins(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.put_over("a", "theirs", "1"))
+    with pytest.raises(PreconditionFailed):
+        mine.put_over("a", "mine", "1")
+    assert lake.tree() == {"a": "theirs"}
+
+
+def test_a_replacement_is_not_refused_by_a_commit_of_the_value_that_it_replaces(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.commit("with 1"))
+    mine.put_over("a", "mine", "1")
+    assert lake.tree("main@") == {"a": "1"} and lake.tree() == {"a": "mine"}
+
+
+def test_a_replacement_that_a_commit_took_in_is_not_refused_by_itself(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.commit_of(a="1")
+    mine, script = scripted
+    script.after("set_if", lambda: rival.commit("with mine"))
+    mine.put_over("a", "mine", "1")
+    assert lake.tree("main@") == {"a": "mine"}
+
+
+def test_a_replacement_of_a_value_that_is_deleted_meanwhile_is_refused(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.commit_of(a="1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.commit_of(a=""))
+    with pytest.raises(NotFound):
+        mine.put_over("a", "mine", "1")
+    assert lake.tree() == {}
+
+
 def test_a_conditional_write_of_what_is_there_already_is_refused(lake: Lake) -> None:
     lake.commit_of(a="1")
     with pytest.raises(PreconditionFailed):

@@ -248,6 +248,23 @@ def test_put_if_absent_that_is_refused(counted: Counted) -> None:
     assert sum(counted.of(refused).values()) == 3
 
 
+def test_put_over(counted: Counted) -> None:
+    lake = counted.lake
+    lake.put("p", "1")
+    assert counted.of(lambda: lake.put_over("p", "2", "1")) == {"get": 2, "set_if": 1}
+
+
+def test_put_over_that_is_refused(counted: Counted) -> None:
+    lake = counted.lake
+    lake.put("p", "1")
+
+    def refused() -> None:
+        with pytest.raises(PreconditionFailed):
+            lake.put_over("p", "2", "0")
+
+    assert counted.of(refused) == {"get": 3}
+
+
 def test_bulk_delete_reads_the_branch_twice_for_all_paths(counted: Counted) -> None:
     lake = counted.lake
     paths = [f"p/{number}" for number in range(50)]

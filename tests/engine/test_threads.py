@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from graveler import assembly
+from graveler.block.adapter import CREATE
 from graveler.engine.commits import commit, log, merge
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
@@ -59,7 +60,7 @@ class EngineDoor:
 
     def create(self, key: str, value: str) -> None:
         entry = self._entry(value)
-        self._ask(lambda: write.stage_if_absent(self.opened, "main", key, entry))
+        self._ask(lambda: write.stage(self.opened, "main", key, entry, CREATE))
 
     def delete(self, key: str) -> None:
         self._ask(lambda: write.delete(self.opened, "main", key))

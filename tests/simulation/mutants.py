@@ -424,4 +424,36 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "S27",
+        "a conditional replacement checks the value, then writes",
+        ("match", "clean"),
+        (
+            Edit(
+                WRITING,
+                "write_if",
+                """
+                if _put_over(...):
+                    ...
+                """,
+                "return write(repo, branch, key, value)",
+            ),
+        ),
+    ),
+    Mutant(
+        "S28",
+        "a conditional replacement checks only that the path exists",
+        ("match", "clean"),
+        (
+            Edit(
+                WRITING,
+                "check_mode",
+                """
+                if __entry__.checksum != mode.etag:
+                    ...
+                """,
+                "",
+            ),
+        ),
+    ),
 )

@@ -22,9 +22,10 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
+from graveler.block.adapter import OVERWRITE, Mode
 from graveler.engine import protection
 from graveler.engine.commits.records import cached
-from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put, put_if_absent
+from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put
 from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
@@ -40,7 +41,7 @@ class Link:
     """The client's description of the bytes that it wrote.
 
     `address`: the full address.  `size`: in bytes.  `modified_ns`: ABSENT means now.
-    `only_if_absent`: refuse if the path exists.
+    `mode`: the condition of the write.
     """
 
     address: str
@@ -49,7 +50,7 @@ class Link:
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     modified_ns: int | Literal[Absent.ABSENT] = ABSENT
-    only_if_absent: bool = False
+    mode: Mode = OVERWRITE
 
 
 def hand_out(repo: OpenRepository, branch: str, path: str) -> str:
@@ -82,10 +83,7 @@ def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: boo
     entry = described(repo, link, checked(repo, name, path, link.address))
     check_written(repo, entry)
     check_described(entry.metadata, entry.content_type)
-    if link.only_if_absent:
-        put_if_absent(repo, name, key, entry)
-    else:
-        put(repo, name, key, entry)
+    put(repo, name, key, entry, link.mode)
     return entry
 
 

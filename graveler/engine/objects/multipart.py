@@ -21,7 +21,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import ObjectHead, Part, PartOf
+from graveler.block.adapter import OVERWRITE, Mode, ObjectHead, Part, PartOf
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import OpenRepository, Ports, check_writable
@@ -50,15 +50,14 @@ class NewUpload:
 class Finish:
     """The parts to join, and the description of the object.
 
-    `content_type`: empty means `application/octet-stream`.  `only_if_absent`: refuse if the path
-    exists.
+    `content_type`: empty means `application/octet-stream`.  `mode`: the condition of the write.
     """
 
     upload: PartsUpload
     parts: tuple[Part, ...]
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    only_if_absent: bool = False
+    mode: Mode = OVERWRITE
 
 
 def begin(repo: OpenRepository, branch: str, path: str, count: int) -> NewUpload:
@@ -140,8 +139,7 @@ def finish(
     head = _joined(repo, _address(repo.record, relative), order)
     link = Link(order.upload.address, head.etag, head.size, order.content_type, order.metadata)
     entry = addresses.described(repo, link, relative)
-    put = write.stage_if_absent if order.only_if_absent else write.stage
-    return put(repo, branch, path, entry, force=force)
+    return write.stage(repo, branch, path, entry, order.mode, force=force)
 
 
 def give_up(repo: OpenRepository, branch: str, path: str, upload: PartsUpload) -> None:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
+from graveler.block.adapter import OVERWRITE, Mode, PutMode
 from graveler.committed import reader
 from graveler.engine import protection
 from graveler.engine.commits.records import cached, commit_of, fresh
@@ -306,14 +307,37 @@ def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: WriteSt
     raise OutcomeUnknown("conditional write not confirmed; outcome unknown")
 
 
-def absent_only(path: str, value: bytes) -> Decide:
-    """A `Decide` that stages `value` if the path is absent; else it raises `PreconditionFailed`."""
+def conditional(path: str, value: bytes, mode: Mode) -> Decide:
+    """A `Decide` that stages `value` if the present entry satisfies `mode` (see `check_mode`)."""
 
     def decide(present: Present, is_own: bool) -> StagedValue:
-        if present is not ABSENT and not is_own:
-            raise PreconditionFailed(
-                f"path already exists: path={path}", Code.PATH_EXISTS, path=path
-            )
+        if not is_own:
+            check_mode(path, present, mode)
         return value
 
     return decide
+
+
+def check_mode(path: str, present: Present, mode: Mode) -> None:
+    """Raise an error unless `present`, the value of a path, satisfies `mode`.  Pure.
+
+    `CREATE`: the path must be absent, else `PreconditionFailed`.  `Update`: the path must have an
+    entry, else `NotFound`, and the entry's checksum must be the etag, else `PreconditionFailed`.
+    """
+    if mode is OVERWRITE:
+        return
+    if isinstance(mode, PutMode):  # CREATE
+        if present is not ABSENT:
+            raise PreconditionFailed(
+                f"path already exists: path={path}", Code.PATH_EXISTS, path=path
+            )
+        return
+    if present is ABSENT:
+        raise not_found(path)
+    if decode_entry(present).checksum != mode.etag:
+        raise PreconditionFailed(f"path has another checksum: path={path}")
+
+
+def not_found(path: str) -> NotFound:
+    """The error for a path that has no entry."""
+    return NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)

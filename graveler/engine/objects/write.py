@@ -2,25 +2,38 @@
 
     upload   store the bytes under a fresh address, then stage one row
     delete   stage one tombstone, without reading first
+    copy     copy the bytes to a fresh address, then stage one row
+
+`Mode`, the condition of a write, is that of the block port: `OVERWRITE` writes in any case,
+`CREATE` only while the path is absent, `Update(etag)` only while the entry of the path has that
+checksum.  The branch decides at the moment of the write: uncommitted rows first, then the commit.
 
 A crash between the bytes and the row leaves an object that nothing references; garbage collection
 removes it.  A crash never leaves a row without bytes.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import CREATE
+from graveler.block.adapter import CREATE, OVERWRITE, Mode
 from graveler.engine import protection
 from graveler.engine.commits.messages import check_metadata
 from graveler.engine.commits.records import cached, fresh
 from graveler.engine.objects import reachable
 from graveler.engine.objects.read import stat
-from graveler.engine.objects.stage import Present, absent_only, put_newer, write, write_if
+from graveler.engine.objects.stage import (
+    Present,
+    check_mode,
+    conditional,
+    not_found,
+    put_newer,
+    write,
+    write_if,
+)
 from graveler.engine.ports import (
     OpenRepository,
     UnconfirmedWrite,
@@ -53,14 +66,14 @@ DEFAULT_CONTENT_TYPE = "application/octet-stream"
 class Upload:
     """The bytes of an object and its description.
 
-    `content_type`: empty means `application/octet-stream`.  `only_if_absent`: refuse if the path
-    exists.  `storage_class`: empty means the default of the store.
+    `content_type`: empty means `application/octet-stream`.  `mode`: the condition of the write.
+    `storage_class`: empty means the default of the store.
     """
 
     body: Iterable[bytes]
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    only_if_absent: bool = False
+    mode: Mode = OVERWRITE
     storage_class: str = ""
 
 
@@ -69,6 +82,26 @@ class Source(NamedTuple):
 
     ref: str
     path: str
+
+
+class CopySource(NamedTuple):
+    """The entry that is copied, its path, and the repository that has it.
+
+    The caller has checked that the user may read it.
+    """
+
+    repo: OpenRepository
+    path: str
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a writer says about an object; an empty `content_type` means
+    `application/octet-stream`."""
+
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class PathError(NamedTuple):
@@ -101,21 +134,23 @@ def upload(
     The time limit of a write begins after the body is stored, so a slow body does not matter.
     Errors: `NotFound`, `PreconditionFailed`, `Refused`, `Invalid`, `StorageFull`, `Contended`,
     `OutcomeUnknown`; except after `OutcomeUnknown`, an error changes no path.
-    Cost: 1 put, 2 KV requests (3 if `only_if_absent`).
+    Cost: 1 put, 2 KV requests (3 with a condition).
     """
     key = parse_path(path)
     check_writable(repo.record, force)
     check_described(upload.metadata, upload.content_type)
-    if upload.storage_class and _STORAGE_CLASS.fullmatch(upload.storage_class) is None:
-        raise Invalid(f"storage class invalid: class={upload.storage_class[:80]!r}")
+    check_storage_class(upload.storage_class)
     name = parse_branch_id(branch)
     check_head(repo, name)
     entry = stored(repo, upload)
-    if upload.only_if_absent:
-        put_if_absent(repo, name, key, entry)
-    else:
-        put(repo, name, key, entry)
+    put(repo, name, key, entry, upload.mode)
     return entry
+
+
+def check_storage_class(storage_class: str) -> None:
+    """Raises `Invalid` for a text that cannot name a storage class; empty is the default class."""
+    if storage_class and _STORAGE_CLASS.fullmatch(storage_class) is None:
+        raise Invalid(f"storage class invalid: class={storage_class[:80]!r}")
 
 
 def stored(repo: OpenRepository, upload: Upload) -> Entry:
@@ -137,35 +172,34 @@ def stored(repo: OpenRepository, upload: Upload) -> Entry:
 
 
 def stage(
-    repo: OpenRepository, branch: str, path: str, entry: Entry, *, force: bool = False
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    entry: Entry,
+    mode: Mode = OVERWRITE,
+    *,
+    force: bool = False,
 ) -> Entry:
-    """Stage an entry whose bytes are stored.  Errors and cost: as `upload`, without the put."""
-    name, key = _checked(repo.record, branch, path, entry, force)
-    put(repo, name, key, entry)
-    return entry
+    """Stage an entry whose bytes are stored.  Errors and cost: as `upload`, without the put.
 
-
-def stage_if_absent(
-    repo: OpenRepository, branch: str, path: str, entry: Entry, *, force: bool = False
-) -> Entry:
-    """As `stage`, but raises `PreconditionFailed` if the path exists.  Cost: 3 KV requests.
-
-    The entry's address must be new, or handed out for this path.  A row that an earlier conditional
-    call staged with the same address counts as an earlier attempt of this call.
+    With a condition (`mode`), the entry's address must be new, or handed out for this path.  A row
+    that an earlier conditional call staged with the same address counts as an earlier attempt of
+    this call.
     """
     name, key = _checked(repo.record, branch, path, entry, force)
-    put_if_absent(repo, name, key, entry)
+    put(repo, name, key, entry, mode)
     return entry
 
 
-def put(repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry) -> None:
+def put(
+    repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry, mode: Mode = OVERWRITE
+) -> None:
     """`stage`, after its checks."""
-    write(repo, branch, key, encode_entry(entry))
-
-
-def put_if_absent(repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry) -> None:
-    """`stage_if_absent`, after its checks."""
-    write_if(repo, branch, key, absent_only(key.decode(), encode_entry(entry)), entry.address)
+    value = encode_entry(entry)
+    if mode is OVERWRITE:
+        write(repo, branch, key, value)
+    else:
+        write_if(repo, branch, key, conditional(key.decode(), value, mode), entry.address)
 
 
 def _checked(
@@ -281,8 +315,66 @@ def copy(
     """
     if entry is ABSENT:
         entry = to_be_copied(repo, branch, path, source, force=force)
-    copied = bytes_copied(repo, entry, source.path)
-    return stage(repo, branch, path, copied, force=force)
+    return copy_entry(repo, branch, path, CopySource(repo, source.path, entry), force=force)
+
+
+def copy_entry(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    source: CopySource,
+    description: Description | Literal[Absent.ABSENT] = ABSENT,
+    mode: Mode = OVERWRITE,
+    *,
+    force: bool = False,
+) -> Entry:
+    """Copy the bytes of an entry, of this repository or another one, and stage the copy at `path`.
+
+    `description`: replaces the metadata and the content type; ABSENT keeps those of the source.
+    The checksum is that of the source.
+    Errors: `Gone` (the bytes are missing), `Refused` for bytes that the source's repository may not
+    read, and those of `upload`.  Cost: 1 copy, that of `reachable.address_of`, and 2 KV requests (3
+    with a condition).
+    """
+    entry = source.entry
+    if description is not ABSENT:
+        entry = _described(entry, description)
+    name, key = _checked(repo.record, branch, path, entry, force)
+    check_head(repo, name)
+    copied = bytes_copied(repo, source._replace(entry=entry))
+    put(repo, name, key, copied, mode)
+    return copied
+
+
+def describe(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    description: Description,
+    mode: Mode = OVERWRITE,
+    *,
+    force: bool = False,
+) -> Entry:
+    """Replace metadata and content type of a path, as a copy onto itself would, without its bytes.
+
+    A concurrent write of other bytes is never undone (conditional write).  Returns the new entry.
+    Errors: `NotFound`, `Refused`, `Invalid`, `PreconditionFailed`, `Contended`, `OutcomeUnknown`.
+    Cost: 3 KV requests.
+    """
+    check_described(description.metadata, description.content_type)
+    now_ns = repo.clock.now_ns()
+
+    def change(entry: Entry) -> Entry:
+        return _described(entry, description)._replace(modified_ns=now_ns)
+
+    return _change(repo, branch, path, change, mode, force=force)
+
+
+def _described(entry: Entry, description: Description) -> Entry:
+    return entry._replace(
+        metadata=dict(description.metadata),
+        content_type=description.content_type or DEFAULT_CONTENT_TYPE,
+    )
 
 
 def to_be_copied(
@@ -298,19 +390,18 @@ def to_be_copied(
     return stat(repo, source.ref, source.path)
 
 
-def bytes_copied(repo: OpenRepository, entry: Entry, path: str) -> Entry:
-    """Copy the bytes of the entry `entry` to a fresh address; return the entry to stage.
+def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
+    """Copy the bytes of an entry to a fresh address of `repo`; return the entry to stage.
 
-    `path`: the source's path, for the error text.
     Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    bytes_at = reachable.address_of(repo, entry)
+    bytes_at = reachable.address_of(source.repo, source.entry)
     try:
         repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
-        raise Gone(f"no data: path={path}") from error
-    return entry._replace(
+        raise Gone(f"no data: path={source.path}") from error
+    return source.entry._replace(
         address=relative,
         address_type=AddressType.RELATIVE,
         modified_ns=repo.clock.now_ns(),
@@ -329,14 +420,36 @@ def set_user_metadata(
 
     Errors: `NotFound`, `Refused`, `Invalid`, `Contended`, `OutcomeUnknown`.
     """
+    check_described(metadata, "")
+
+    def change(entry: Entry) -> Entry:
+        return entry._replace(metadata=dict(metadata))
+
+    _change(repo, branch, path, change, OVERWRITE, force=force)
+
+
+def _change(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    change: Callable[[Entry], Entry],
+    mode: Mode,
+    *,
+    force: bool,
+) -> Entry:
+    """Stage `change` of the present entry, which must satisfy `mode`; return the new entry."""
     key = parse_path(path)
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
-    check_described(metadata, "")
+    changed: list[Entry] = []
 
     def decide(present: Present, is_own: bool) -> StagedValue:
+        if not is_own:
+            check_mode(path, present, mode)
         if present is ABSENT:
-            raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
-        return encode_entry(decode_entry(present)._replace(metadata=dict(metadata)))
+            raise not_found(path)
+        changed.append(change(decode_entry(present)))
+        return encode_entry(changed[-1])
 
     write_if(repo, name, key, decide)
+    return changed[-1]

@@ -1,6 +1,6 @@
 """Purge: removes the files and rows of a deleted repository after the undo period.
 
-    deleted ──undo period──► files ──► claim ──► rows of staging and of events
+    deleted ──undo period──► parts ──► files ──► claim ──► rows of staging and of events
                                                     └──► other rows ──► deletion record
 
 A deletion stores a *deletion record* (`refs/names/deletions.py`).  The *claim* is the file that
@@ -37,6 +37,7 @@ from graveler.engine import namespaces
 from graveler.engine.gc import eligible
 from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.gc.retention import list_refs
+from graveler.engine.objects.uploads import discard
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import NotFound, Refused
 from graveler.ids import RepositoryId, RepositoryUid
@@ -45,7 +46,7 @@ from graveler.refs import keys
 from graveler.refs.events import rules
 from graveler.refs.names import deletions, repositories
 from graveler.refs.names.deletions import Deletion
-from graveler.refs.tokens import cleanups
+from graveler.refs.tokens import cleanups, multiparts
 from graveler.staging import area
 
 _OWN = "_graveler/"
@@ -105,8 +106,8 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     Errors: `Refused` if another repository overlaps the namespace, `Unsupported` if the storage
     keeps no versions of files; nothing is removed then.
     Cost: a list of the namespace, 1 deletion for each 1,000 files and for each file of jobs and
-    collections; 2 KV requests for each 1,000 rows, 1 for each shard of each token, 128 for each
-    event rule, 1 for each 1,000 repositories.
+    collections, 1 block request for each upload in parts; 2 KV requests for each 1,000 rows, 1 for
+    each shard of each token, 128 for each event rule, 1 for each 1,000 repositories.
     """
     end = ports.clock.steady_seconds() + seconds
 
@@ -121,7 +122,11 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     if not deletions.stands(ports.kv, gone):  # deleted again since it was listed: not due yet
         return True
     repo = open_repository(ports, gone.repository)
-    whole = _drop_files(repo, gone.deleted_ns, goes_on) and _drop_rows(repo, goes_on)
+    whole = (
+        _drop_uploads(repo, goes_on)
+        and _drop_files(repo, gone.deleted_ns, goes_on)
+        and _drop_rows(repo, goes_on)
+    )
     if whole:
         deletions.forget(ports.kv, gone)
     return whole
@@ -156,6 +161,19 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
     if not (dropped and _drop_notes(repo, before_ns, goes_on)):
         return False
     _drop(repo, ListedObject(place, head))
+    return True
+
+
+def _drop_uploads(repo: OpenRepository, goes_on: _GoesOn) -> bool:
+    """Discard the parts of uploads in progress.  Return whether none are left.
+
+    An upload's id is unique, so this may be repeated after another repository has the namespace.
+    """
+    for seen in multiparts.list_all(repo.kv, repo.record):
+        if not goes_on():
+            return False
+        with suppress(Refused):
+            discard(repo, seen)
     return True
 
 

@@ -21,6 +21,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import Target
 from graveler.engine.jobs.record import BULK
+from graveler.engine.objects.uploads import discard, is_over
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls.requests import close_all
 from graveler.errors import Refused
@@ -32,7 +33,7 @@ from graveler.refs.hooks import runs
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
 from graveler.refs.names.purge import Name
-from graveler.refs.tokens import cleanups, uploads
+from graveler.refs.tokens import cleanups, multiparts, uploads
 from graveler.refs.tokens.cleanups import PendingCleanup
 from graveler.staging import area
 
@@ -50,6 +51,7 @@ class Swept(NamedTuple):
     addresses: int = 0
     jobs: int = 0
     names: int = 0  # of deleted branches and tags
+    uploads: int = 0  # in parts, completed long ago or expired
     runs: int = 0  # of actions
     commits: int = 0  # of an earlier release, put into the table of commits
     waiting: int = 0  # tokens that were visited and still have rows
@@ -83,9 +85,10 @@ class _Round(NamedTuple):
 def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
-    Cost: its clean-up, fold, address, job, branch and tag records, its runs, and the rows; 1 KV
-    request, and the commits until all of them are in the table of commits.  Memory: a page of
-    records, because a busy repository has hundreds of thousands.
+    Cost: its clean-up, fold, address, job, branch, tag and upload records, its runs, and the rows;
+    1 KV request, and the commits until all of them are in the table of commits; 1 block request and
+    1 KV request for each upload that has expired.  Memory: a page of records, because a busy
+    repository has hundreds of thousands.
     """
     begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
@@ -104,6 +107,7 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         jobs=_forget_jobs(rest),
         names=_purge_names(rest),
         runs=_forget_runs(rest),
+        uploads=_forget_uploads(rest),
         commits=_fill_table(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
@@ -197,6 +201,25 @@ def _forget_runs(now: _Round) -> int:
         for at in range(0, len(logs), limits.block_delete_count_max):
             repo.blocks.delete_all(logs[at : at + limits.block_delete_count_max])
     runs.forget(repo.kv, repo.record, [run for _, run in old])
+    return len(old)
+
+
+def _forget_uploads(now: _Round) -> int:
+    """Forget uploads in parts that were completed long ago, and those that have expired.
+
+    The parts go first, so no parts stay without a record.  Parts that the process may not discard
+    stay.
+    """
+    repo = now.repo
+    old = now.old(
+        multiparts.list_all(repo.kv, repo.record), lambda seen: is_over(repo, seen.upload)
+    )
+    for count, seen in enumerate(old):
+        if not now.goes_on():
+            return count
+        with suppress(Refused):
+            discard(repo, seen)
+        multiparts.forget(repo.kv, repo.record, [seen])
     return len(old)
 
 

@@ -1,1 +1,2 @@
-"""Records that belong to staging: clean-up records of tokens, and upload addresses."""
+"""Records that belong to staging: clean-up records of tokens, upload addresses, and uploads in
+parts."""

@@ -1,0 +1,144 @@
+"""Callers that prove that they know the secret of an access key, without sending it.
+
+    key id ──► row ──► secret ──► does the proof match? ──► user ──► rights
+
+A request that is signed is such a proof: the gateway computes the signature with the secret and
+compares.  Here is everything about that which is not the signature, as for a login:
+
+- A key is accepted while its user's record lists it, as a process knows it: after at most
+  `limits.access_seconds_max`.
+- An unknown key costs the same requests and the same work as a wrong proof: its proof is compared
+  with the one of a decoy.
+- Wrong proofs and unknown keys count as failures (attempts.py).  An address that has proved a key
+  lately is not blocked for that key by the failures of others behind it, as no header that was
+  accepted is.
+- A key whose secret is stored only as a hash proves nothing here, until it is used with its secret
+  once (credentials.py).
+
+A secret stays in memory with the address that proved it.  Thread-safe: threads only replace whole
+values.  For gateway/.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from graveler.auth import credentials
+from graveler.auth.authenticator import Authenticator, Caller, caller_with
+from graveler.auth.credentials import Credential, NewCredential
+from graveler.auth.keeper import Keeper
+from graveler.errors import Code, NotFound, Refused, Unauthenticated
+from graveler.records import ABSENT, Absent
+
+_HOLDERS_MAX: Final = 4_096
+_DECOY: Final = NewCredential("decoy", "d" * credentials.SECRET_LENGTH_MIN)
+
+Matches = Callable[[str, str], bool]
+"""Whether a proof is that of a secret.  The second argument is the epoch of a key that this process
+has accepted before from the same address; otherwise it is empty, and the work must not depend on
+what was computed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Who proved a key."""
+
+    user: str
+    uid: str
+    epoch: str
+    secret: str = field(repr=False)
+
+
+class Proofs:
+    """Identifies callers by what they prove."""
+
+    def __init__(self) -> None:
+        self._holders: dict[tuple[str, str], _Holder] = {}  # by key id and address
+        self._decoy = Credential("", "", "", "", 0)
+
+    def identify(
+        self,
+        auth: Authenticator,
+        key_id: str,
+        matches: Matches,
+        address: Callable[[], str] = str,
+    ) -> Caller:
+        """The caller that proved to hold a key.
+
+        Raises `Unauthenticated`, with the code `KEY_NOT_FOUND` for a key that is unknown or has
+        ended; `Refused` for a key whose secret is stored only as a hash; `Throttled`.  No KV
+        request if the address proved the key before and the view of its user is fresh; otherwise
+        one for the row, and those of the keyring and of the view.
+        """
+        client = address()
+        place = (key_id, client)
+        known = self._holders.get(place)
+        if known is not None and matches(known.secret, known.epoch):
+            with suppress(Unauthenticated):  # it has ended: an unknown key from now on
+                caller = _caller(auth, known, address)
+                auth.attempts.succeeded(client)
+                return caller
+        auth.attempts.check(key_id, client)
+        try:
+            holder = self._proved(auth, key_id, matches)
+            caller = _caller(auth, holder, address)
+        except (Unauthenticated, Refused):
+            auth.attempts.failed(key_id, client)
+            raise
+        auth.attempts.succeeded(client)
+        if len(self._holders) >= _HOLDERS_MAX:
+            self._holders = {}
+        self._holders[place] = holder
+        return caller
+
+    def _proved(self, auth: Authenticator, key_id: str, matches: Matches) -> _Holder:
+        """Who holds a key, if the proof is right."""
+        stored = credentials.find(auth.keeper.kv, key_id)
+        account = auth.account()  # which may settle this very key
+        if stored is ABSENT and account is not ABSENT and account.access_key_id == key_id:
+            stored = credentials.find(auth.keeper.kv, key_id)
+        if stored is not ABSENT and not stored.sealed:
+            raise _hash_only()
+        secret = self._secret(auth.keeper, key_id, stored)
+        is_right = matches(secret, "")
+        if stored is ABSENT:
+            raise _unknown()
+        if not is_right:
+            raise Unauthenticated("error authenticating request")
+        return _Holder(stored.user, stored.uid, stored.epoch, secret)
+
+    def _secret(
+        self, keeper: Keeper, key_id: str, stored: Credential | Literal[Absent.ABSENT]
+    ) -> str:
+        """The secret of a key; that of the decoy for an unknown one."""
+        if not keeper.seals.is_usable:
+            raise _hash_only()
+        if stored is not ABSENT:
+            try:
+                return credentials.unseal(keeper, key_id, stored).secret_access_key
+            except NotFound as error:
+                raise _hash_only() from error
+        with suppress(NotFound):
+            return credentials.unseal(keeper, _DECOY.access_key_id, self._decoy).secret_access_key
+        sealed = credentials.seal(keeper, "", _DECOY)
+        self._decoy = Credential("", "", "", "", 0, sealed)
+        return credentials.unseal(keeper, _DECOY.access_key_id, self._decoy).secret_access_key
+
+
+def _caller(auth: Authenticator, holder: _Holder, address: Callable[[], str]) -> Caller:
+    try:
+        return caller_with(auth, holder.user, holder.uid, holder.epoch, address)
+    except Unauthenticated as error:
+        raise _unknown() from error
+
+
+def _unknown() -> Unauthenticated:
+    return Unauthenticated("access key not found", Code.KEY_NOT_FOUND)
+
+
+def _hash_only() -> Refused:
+    return Refused(
+        "The secret of this access key is stored only as a hash, so it verifies no signature. Log "
+        "in with the key once, for example with GET /api/v1/user; then it can sign requests."
+    )

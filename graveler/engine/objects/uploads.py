@@ -1,0 +1,472 @@
+"""Uploads in parts that go through the service, with a record that survives its restart.
+
+    begin ──► an upload at the object store, and its record
+    put_part, copy_part ──► parts at the object store
+    complete    1 plan: check the parts, record the entry to stage   nothing is visible
+                2 join: the object store makes one object of them    nothing is visible
+                3 stage one row                                      visible completely
+                4 record that the upload is completed
+    abort ──► the object store discards the parts, the record is removed
+
+- An upload belongs to one path of one branch: its record is found by branch, path and id.
+- The plan comes before the join, because the parts are gone after it.  Once recorded, a plan stays
+  until the object store refuses it.  So an object at the address was made of the planned parts.
+  After a crash, a repeated `complete` finds it and stages the planned entry.
+- A completed upload keeps its record for `multipart_upload_keep_seconds`: a repetition with the
+  same parts gets the same answer, and stages nothing.
+- Garbage collection leaves the address of a planned upload alone (tokens/uploads.py), because the
+  object store may date the object back to the beginning of the upload.
+- A crash between the object store and the first record leaves an upload without parts.  The object
+  store has its own rule that discards uploads that are never finished.
+- The janitor removes records that have expired, and discards their parts.
+
+Used by the S3 gateway.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
+
+from graveler import limits
+from graveler.block import address
+from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
+from graveler.engine.objects import reachable, write
+from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, CopySource, Description
+from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
+from graveler.errors import Code, Conflict, Gone, Invalid, NotFound, OutcomeUnknown
+from graveler.ids import BranchId, parse_branch_id, parse_path
+from graveler.records import ABSENT, Absent, Entry, MultipartUpload, UploadAddress
+from graveler.refs.tokens import multiparts
+from graveler.refs.tokens import uploads as issued
+from graveler.refs.tokens.multiparts import VersionedUpload
+from graveler.wire import decode_entry, encode_entry
+
+_ID_LENGTH: Final = 20
+_AFTER_IDS: Final = "~"  # sorts behind every id
+_MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+class UploadId(NamedTuple):
+    """An upload: the branch and the path that it is for, and the id that `begin` returned."""
+
+    branch: str
+    path: str
+    id: str
+
+
+def begin(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    description: Description | Literal[Absent.ABSENT] = ABSENT,
+    storage_class: str = "",
+) -> str:
+    """Start an upload for `path`; return its id.
+
+    Errors: `Invalid`, also for a path that is too long for a record (`PATH_TOO_LONG`); `NotFound`
+    (branch); `Refused`.  Cost: 1 block request, and 1 KV request; 2 if the branch is not cached.
+    """
+    key, name = parse_path(path), parse_branch_id(branch)
+    check_writable(repo.record, False)
+    about = Description() if description is ABSENT else description
+    write.check_described(about.metadata, about.content_type)
+    write.check_storage_class(storage_class)
+    id = repo.ids.unique(_ID_LENGTH)
+    if not multiparts.fits(name, path, id):
+        raise Invalid(f"path is too long for an upload in parts: {len(key)=}", Code.PATH_TOO_LONG)
+    write.check_head(repo, name)
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
+    store_id = repo.blocks.create_upload(address.join(repo.namespace, relative), storage_class)
+    upload = MultipartUpload(
+        id,
+        name,
+        path,
+        relative,
+        store_id,
+        repo.clock.now_ns(),
+        about.content_type or DEFAULT_CONTENT_TYPE,
+        dict(about.metadata),
+        storage_class,
+    )
+    multiparts.put(repo.kv, repo.record, upload, repo.ids.stamp())
+    return id
+
+
+def put_part(repo: OpenRepository, upload: UploadId, number: int, body: Iterable[bytes]) -> Part:
+    """Store part `number` (1 to 10,000) from a stream.  A second call replaces the part.
+
+    Errors: `Invalid`, `NotFound` for an unknown upload, `Refused`, `StorageFull`.
+    Cost: 1 KV request and 1 block request.
+    """
+    check_writable(repo.record, False)
+    seen = find(repo, upload)
+    try:
+        return repo.blocks.put_part(_full(repo, seen), seen.store_id, number, body)
+    except NotFound as error:
+        raise _unknown(upload) from error
+
+
+def copy_part(
+    repo: OpenRepository, upload: UploadId, number: int, source: CopySource, start: int, end: int
+) -> Part:
+    """Store the bytes `start` to `end` (excluded) of an entry as part `number`.
+
+    The entry may be of another repository; the caller has checked that the user may read it.
+    Errors: those of `put_part`; `RangeUnsatisfiable` for a range that the entry does not have;
+    `Gone` (the bytes are missing); those of `reachable.address_of`.
+    Cost: 1 KV request and 1 block request, 1 more if one of the two is not found, and that of
+    `reachable.address_of`.
+    """
+    check_writable(repo.record, False)
+    seen = find(repo, upload)
+    bytes_at = reachable.address_of(source.repo, source.entry)
+    part = PartOf(seen.store_id, number)
+    try:
+        return repo.blocks.copy_part(part, _full(repo, seen), bytes_at, start, end)
+    except NotFound as error:
+        if _exists(repo, bytes_at):
+            raise _unknown(upload) from error
+        raise Gone(f"no data: path={source.path}") from error
+
+
+def find(repo: OpenRepository, upload: UploadId) -> MultipartUpload:
+    """The record of an upload that takes parts.  Raises `NotFound`, `Invalid`.  1 KV request."""
+    seen = _find(repo, upload).upload
+    if seen.completed_ns:
+        raise _unknown(upload)
+    return seen
+
+
+def list_parts(repo: OpenRepository, upload: UploadId, after: int, limit: int) -> PartPage:
+    """At most `limit` parts (1 to 1,000) with numbers greater than `after`.
+
+    Errors: `NotFound`, `Invalid`.  Cost: 1 KV request and 1 block request.
+    """
+    seen = find(repo, upload)
+    try:
+        return repo.blocks.list_parts(_full(repo, seen), seen.store_id, after, limit)
+    except NotFound as error:
+        raise _unknown(upload) from error
+
+
+# ---- complete ------------------------------------------------------------------------------------
+
+
+def complete(
+    repo: OpenRepository, upload: UploadId, parts: Sequence[Part], mode: Mode = OVERWRITE
+) -> Entry:
+    """Join the parts and stage the path, under the condition of `mode`.  The call may be repeated.
+
+    The path shows the whole object or what it showed before.  The checksum of the entry is the MD5
+    of the MD5s of the parts, and their number: `<md5>-<n>`.
+    Errors: `NotFound` (upload, branch); `Invalid` for parts that were not uploaded with these etags
+    (`PART_INVALID`), that are not ascending (`PARTS_NOT_ASCENDING`), or of which one but the last
+    is too small (`PART_TOO_SMALL`): the upload remains; `Conflict` if another call has begun to
+    join other parts; and those of `write.stage`, after which the call may be repeated.
+    Cost: 4 KV requests and those of a write; 1 block request for each 1,000 parts, and 1 to join.
+    """
+    name, key = parse_branch_id(upload.branch), parse_path(upload.path)
+    check_writable(repo.record, False)
+    _check_order(parts)
+    seen, digest = _find(repo, upload), _digest(parts)
+    if seen.upload.completed_ns:
+        return _answered(upload, seen, digest)
+    write.check_head(repo, name)
+    planned = _planned(repo, upload, seen, parts, digest)
+    _join(repo, upload, planned, parts)
+    entry = decode_entry(planned.upload.entry)
+    write.put(repo, name, key, entry, mode)
+    with UnconfirmedWrite("completion of an upload") as unconfirmed:
+        unconfirmed.mark_unconfirmed()
+        _note_completed(repo, upload, planned)
+    return entry
+
+
+def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes) -> Entry:
+    if seen.upload.parts != digest:
+        raise _unknown(upload)
+    return decode_entry(seen.upload.entry)
+
+
+def _check_order(parts: Sequence[Part]) -> None:
+    if not 1 <= len(parts) <= limits.multipart_parts_count_max:
+        raise Invalid(f"parts to join must be 1 to {limits.multipart_parts_count_max}")
+    if any(one.number >= other.number for one, other in pairwise(parts)):
+        raise Invalid("parts must be in ascending order", Code.PARTS_NOT_ASCENDING)
+
+
+def _planned(
+    repo: OpenRepository,
+    upload: UploadId,
+    seen: VersionedUpload,
+    parts: Sequence[Part],
+    digest: bytes,
+) -> VersionedUpload:
+    """The record with a plan for these parts, which is made if there is none."""
+    for _ in range(limits.conditional_round_count_max):
+        if seen.upload.entry:
+            if seen.upload.parts != digest:
+                raise Conflict("another call has begun to join other parts of this upload")
+            return seen
+        entry = encode_entry(_entry(repo, upload, seen.upload, parts))
+        now_ns = repo.clock.now_ns()
+        expires_ns = now_ns + limits.link_address_seconds * limits.SECOND_NS
+        note = UploadAddress(seen.upload.branch, upload.path, expires_ns)
+        issued.put(repo.kv, repo.record, seen.upload.address, note, repo.ids.stamp())
+        plan = seen.upload._replace(entry=entry, parts=digest)
+        swapped = multiparts.swap(repo.kv, repo.record, seen, plan, repo.ids.stamp())
+        if swapped is not ABSENT:
+            return swapped
+        seen = _find(repo, upload)
+    raise OutcomeUnknown("completion of an upload kept losing to other calls")
+
+
+def _entry(
+    repo: OpenRepository, upload: UploadId, seen: MultipartUpload, parts: Sequence[Part]
+) -> Entry:
+    """The entry of the joined object.  Raises `Invalid`."""
+    try:
+        stored = {part.number: part for part in _all_parts(repo, seen)}
+    except NotFound as error:
+        raise _unknown(upload) from error
+    sizes = []
+    for part in parts:
+        known = stored.get(part.number)
+        if known is None or known.etag != part.etag:
+            text = f"part was not uploaded with this etag: number={part.number}"
+            raise Invalid(text, Code.PART_INVALID)
+        sizes.append(known.size)
+    if min(sizes[:-1], default=limits.multipart_part_bytes_min) < limits.multipart_part_bytes_min:
+        least = limits.multipart_part_bytes_min
+        text = f"every part but the last must have {least} bytes or more"
+        raise Invalid(text, Code.PART_TOO_SMALL)
+    if sum(sizes) > limits.object_size_bytes_max:
+        text = f"object exceeds {limits.object_size_bytes_max} bytes"
+        raise Invalid(text, Code.OBJECT_TOO_LARGE)
+    return Entry(
+        seen.address,
+        sum(sizes),
+        joined_checksum([part.etag for part in parts]),
+        repo.clock.now_ns(),
+        dict(seen.metadata),
+        content_type=seen.content_type,
+    )
+
+
+def joined_checksum(etags: Sequence[str]) -> str:
+    """The checksum of an object that was joined from parts with these etags.  Pure.
+
+    An etag that is no MD5, as some encrypted buckets give, counts as text.
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+    for etag in etags:
+        digest.update(bytes.fromhex(etag) if _MD5.fullmatch(etag) else etag.encode())
+    return f"{digest.hexdigest()}-{len(etags)}"
+
+
+def _all_parts(repo: OpenRepository, seen: MultipartUpload) -> Iterator[StoredPart]:
+    after, more = 0, True
+    while more:
+        lines, more = repo.blocks.list_parts(
+            _full(repo, seen), seen.store_id, after, limits.part_page_count_max
+        )
+        yield from lines
+        after = lines[-1].number if lines else limits.multipart_parts_count_max
+
+
+def _join(
+    repo: OpenRepository, upload: UploadId, planned: VersionedUpload, parts: Sequence[Part]
+) -> None:
+    """Join the parts, unless an earlier call has.  An object at the address was made of the planned
+    parts, so a request whose answer was lost is sent again."""
+    seen = planned.upload
+    full = _full(repo, seen)
+    is_repeated = False
+    while True:
+        try:
+            repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
+            return
+        except (NotFound, OutcomeUnknown) as error:
+            if _exists(repo, full):
+                return
+            if isinstance(error, NotFound):
+                raise _unknown(upload) from error
+            if is_repeated:
+                raise
+            is_repeated = True
+        except Invalid as error:  # a part was replaced since the plan was made
+            unplanned = seen._replace(entry=b"", parts=b"")
+            multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
+            raise Invalid(f"parts cannot be joined: {error}", Code.PART_INVALID) from error
+
+
+def _note_completed(repo: OpenRepository, upload: UploadId, planned: VersionedUpload) -> None:
+    """Record the completion, unless another call has, or the upload was aborted meanwhile."""
+    seen = planned
+    now_ns = repo.clock.now_ns()
+    for _ in range(limits.conditional_round_count_max):
+        done = planned.upload._replace(completed_ns=now_ns, rest=seen.upload.rest)
+        if multiparts.swap(repo.kv, repo.record, seen, done, repo.ids.stamp()) is not ABSENT:
+            return
+        present = _record(repo, upload)
+        if present is ABSENT or present.upload.completed_ns:
+            return
+        seen = present
+    raise OutcomeUnknown("completion of an upload kept losing to other calls")
+
+
+# ---- abort, list ---------------------------------------------------------------------------------
+
+
+def abort(repo: OpenRepository, upload: UploadId) -> None:
+    """Discard an upload and its parts.
+
+    If `complete` runs meanwhile, either call may win.
+    Errors: `NotFound` for an upload that is unknown or completed; `Invalid`.
+    Cost: 2 KV requests and 1 block request.
+    """
+    seen = _find(repo, upload)
+    if seen.upload.completed_ns:
+        raise _unknown(upload)
+    discard(repo, seen)
+    multiparts.forget(repo.kv, repo.record, [seen])
+
+
+def discard(repo: OpenRepository, seen: VersionedUpload) -> None:
+    """Discard the parts of an upload that is not completed, if the object store still has them.
+
+    1 block request.
+    """
+    if not seen.upload.completed_ns:
+        with suppress(NotFound):
+            repo.blocks.abort_upload(_full(repo, seen.upload), seen.upload.store_id)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadQuery:
+    """One page of the uploads in progress, ordered by `<branch>/<path>`, then by id.
+
+    `prefix`: of `<branch>/<path>`.  `after`, `after_id`: the page begins behind the upload
+    `after_id` of this `<branch>/<path>`, or behind all of its uploads if `after_id` is empty.  If
+    `after` is a common prefix, the page begins behind it.  `amount`: at most 1,000.
+    """
+
+    prefix: str = ""
+    delimiter: str = ""
+    after: str = ""
+    after_id: str = ""
+    amount: int = limits.page_count_max
+
+
+class UploadList(NamedTuple):
+    """Lines in order: an upload, or the text of a common prefix.
+
+    `more`: further lines may follow, on a page that begins behind `after` and `after_id`.
+    """
+
+    lines: Sequence[MultipartUpload | str]
+    more: bool
+    after: str = ""
+    after_id: str = ""
+
+
+def list_uploads(
+    repo: OpenRepository,
+    query: UploadQuery,
+    scan_count_max: int = limits.multipart_scan_count_max,
+) -> UploadList:
+    """One page of the uploads in progress.
+
+    A page ends early after `scan_count_max` records; the next page may then repeat its last common
+    prefix.
+    Cost: 1 KV request for each 1,000 records.
+    """
+    lines: list[MultipartUpload | str] = []
+    after = f"{query.after}\0{query.after_id or _AFTER_IDS}" if query.after else ""
+    records = multiparts.list_all(repo.kv, repo.record, query.prefix, after)
+    last = scanned = query.after, query.after_id
+    for count, record in enumerate(records):
+        if count >= scan_count_max:
+            return UploadList(lines, True, *scanned)
+        scanned = name_of(record.upload), record.upload.id
+        line = _line(query, record.upload)
+        if line is ABSENT or line in lines[-1:] or not _is_open(repo, record.upload):
+            continue
+        if len(lines) == query.amount:
+            return UploadList(lines, True, *last)
+        lines.append(line)
+        last = (line, "") if isinstance(line, str) else scanned
+    return UploadList(lines, False)
+
+
+def _line(
+    query: UploadQuery, upload: MultipartUpload
+) -> MultipartUpload | str | Literal[Absent.ABSENT]:
+    """The line of an upload; ABSENT if an earlier page had it."""
+    name = name_of(upload)
+    end = name.find(query.delimiter, len(query.prefix)) if query.delimiter else -1
+    if end < 0:
+        return upload
+    common = name[: end + len(query.delimiter)]
+    return ABSENT if common == query.after else common
+
+
+def name_of(upload: MultipartUpload) -> str:
+    """`<branch>/<path>`.  Pure."""
+    return f"{upload.branch}/{upload.path}"
+
+
+def _is_open(repo: OpenRepository, upload: MultipartUpload) -> bool:
+    return not upload.completed_ns and not is_over(repo, upload)
+
+
+def is_over(repo: OpenRepository, upload: MultipartUpload) -> bool:
+    """Whether an upload has expired: it takes no more parts, or its answer is forgotten.  Pure."""
+    if upload.completed_ns:
+        since_ns, seconds = upload.completed_ns, limits.multipart_upload_keep_seconds
+    else:
+        since_ns, seconds = upload.created_ns, limits.multipart_upload_seconds
+    return repo.clock.now_ns() > since_ns + seconds * limits.SECOND_NS
+
+
+def _record(repo: OpenRepository, upload: UploadId) -> VersionedUpload | Literal[Absent.ABSENT]:
+    branch = BranchId(upload.branch)
+    return multiparts.find(repo.kv, repo.record, branch, upload.path, upload.id)
+
+
+def _find(repo: OpenRepository, upload: UploadId) -> VersionedUpload:
+    parse_branch_id(upload.branch)
+    parse_path(upload.path)
+    seen = _record(repo, upload)
+    if seen is ABSENT or is_over(repo, seen.upload):
+        raise _unknown(upload)
+    return seen
+
+
+def _digest(parts: Sequence[Part]) -> bytes:
+    text = "".join(f"{part.number}:{part.etag}\n" for part in parts)
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _full(repo: OpenRepository, upload: MultipartUpload) -> str:
+    return address.join(repo.namespace, upload.address)
+
+
+def _exists(repo: OpenRepository, full: str) -> bool:
+    try:
+        repo.blocks.head(full)
+    except NotFound:
+        return False
+    return True
+
+
+def _unknown(upload: UploadId) -> NotFound:
+    return NotFound(
+        f"upload not found: upload_id={upload.id[:200]}",
+        Code.UPLOAD_NOT_FOUND,
+        upload_id=upload.id[:200],
+    )

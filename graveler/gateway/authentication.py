@@ -1,0 +1,146 @@
+"""Who sent a request: its signature, checked with the secret of the key that it names.
+
+    request ──► signatures.py, or signatures_v2.py ──► auth/proofs.py ──► caller, body
+
+Everything that needs no secret is checked first, without any request to the store.  For the route,
+as `Identify` (identity.py).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from graveler.api.answers import Headers
+from graveler.api.service import Service
+from graveler.auth.authenticator import Caller
+from graveler.auth.proofs import Matches, Proofs
+from graveler.errors import Code, Unauthenticated
+from graveler.gateway import payload, signatures, signatures_v2
+from graveler.gateway.address import Level, address_of, bucket_of_host, domains_of
+from graveler.gateway.errors import S3Error
+from graveler.gateway.identity import Identity
+from graveler.gateway.payload import Framing, VerifiedBody
+from graveler.gateway.request import S3Request
+from graveler.gateway.signatures import ChunkSeal, Claim, Form, OpenRequest, Payload, SigningKeys
+from graveler.records import ABSENT, Absent
+
+
+class Authentication:
+    """Identifies callers by their signatures."""
+
+    def __init__(self, domains: Sequence[str], *, v2_writes: bool = False) -> None:
+        """`domains`: those of the route.  `v2_writes`: presigned URLs of Signature Version 2 may
+        write a key."""
+        self._domains = domains_of(domains)
+        self._v2_writes = v2_writes
+        self._proofs = Proofs()
+        self._keys = SigningKeys()
+
+    def identify(
+        self, service: Service, request: S3Request, address: Callable[[], str]
+    ) -> Identity:
+        """The sender of a request, and its body.
+
+        Raises `S3Error`, `Refused` for a key that verifies no signature yet, `Throttled`.  The KV
+        requests of `Proofs.identify`.
+        """
+        now_ns = service.ports.clock.now_ns()
+        raw = signatures.RawRequest(
+            request.method, request.raw_path, request.raw_query, request.lines, now_ns
+        )
+        opened = signatures.open_request(raw)
+        if not opened.how:
+            raise S3Error("AccessDenied")
+        if opened.how == "query of version 2":
+            return self._by_version_2(service, request, opened, address)
+        claim = signatures.claim(opened)
+        proof = _Proof(claim, self._keys)
+        caller = self._caller(service, claim.key_id, proof, address)
+        body = SignedPayload(
+            request.with_headers(tuple(claim.hoisted)), claim.payload, proof.seal()
+        )
+        return Identity(caller, body, tuple(claim.hoisted))
+
+    def _by_version_2(
+        self, service: Service, request: S3Request, opened: OpenRequest, address: Callable[[], str]
+    ) -> Identity:
+        host = request.header(b"host")
+        place = address_of(host, request.raw_path, self._domains)
+        claim = signatures_v2.claim(
+            opened,
+            bucket_of_host(host, self._domains),
+            has_key=place.level is Level.KEY,
+            writes=self._v2_writes,
+        )
+
+        def matches(secret: str, _epoch: str) -> bool:
+            return signatures_v2.is_signed(claim, secret)
+
+        caller = self._caller(service, claim.key_id, matches, address)
+        return Identity(caller, SignedPayload(request, Payload(Form.UNSIGNED)))
+
+    def _caller(
+        self, service: Service, key_id: str, matches: Matches, address: Callable[[], str]
+    ) -> Caller:
+        try:
+            return self._proofs.identify(service.auth, key_id, matches, address)
+        except Unauthenticated as error:
+            unknown = error.code is Code.KEY_NOT_FOUND
+            raise S3Error("InvalidAccessKeyId" if unknown else "SignatureDoesNotMatch") from error
+
+
+class _Proof:
+    """Whether a claim is signed with a secret."""
+
+    def __init__(self, claim: Claim, keys: SigningKeys) -> None:
+        self._claim = claim
+        self._keys = keys
+        self._key = b""
+
+    def __call__(self, secret: str, epoch: str) -> bool:
+        claim = self._claim
+        if epoch:
+            self._key = self._keys.get(claim, secret, epoch)
+        else:
+            self._key = signatures.signing_key(secret, claim.day, claim.region)
+        return signatures.is_signed(claim, self._key)
+
+    def seal(self) -> ChunkSeal:
+        """What the chunks of the body are signed with, after the claim was found right."""
+        claim = self._claim
+        return ChunkSeal(self._key, claim.moment, claim.scope, claim.signature)
+
+
+class SignedPayload:
+    """The body of a request whose signature is right (identity.py)."""
+
+    def __init__(
+        self,
+        request: S3Request,
+        form: Payload,
+        seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
+    ) -> None:
+        self._headers: Mapping[bytes, bytes] = request.headers
+        # The checksum of CompleteMultipartUpload is of the object, not of the list of parts.
+        self._has_checksums = request.method != "POST" or "uploadId" not in request.query
+        self._form = form
+        self._seal = seal
+        self._framing: Framing | Literal[Absent.ABSENT] = ABSENT
+        self._body: VerifiedBody | Literal[Absent.ABSENT] = ABSENT
+
+    @property
+    def length(self) -> int:
+        return self._framed().length
+
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        self._body = VerifiedBody(self._framed(), chunks)
+        return iter(self._body)
+
+    def echo(self) -> Headers:
+        return () if self._body is ABSENT else self._body.echo
+
+    def _framed(self) -> Framing:
+        if self._framing is ABSENT:
+            self._framing = payload.framing(
+                self._headers, self._form, self._seal, has_checksums=self._has_checksums
+            )
+        return self._framing

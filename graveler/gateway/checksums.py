@@ -1,0 +1,198 @@
+"""Checksums of bodies that clients send: read from the headers, computed while the body streams.
+
+    Content-MD5                     MD5, Base64
+    x-amz-checksum-<algorithm>      a header, or a trailer that x-amz-trailer announces; Base64
+    x-amz-sdk-checksum-algorithm    the name of the algorithm once more
+
+A request has at most one checksum beside Content-MD5.  Its answer repeats a checksum that was
+verified.  The service stores none of them.  For payload.py.
+"""
+
+import hashlib
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple, Protocol
+
+import google_crc32c
+import xxhash
+
+from graveler.gateway import crc64
+from graveler.gateway.errors import S3Error
+from graveler.records import ABSENT, Absent
+
+_PREFIX: Final = b"x-amz-checksum-"
+# Headers with the prefix that hold no checksum.
+_OTHERS: Final = frozenset(_PREFIX + name for name in (b"algorithm", b"mode", b"type"))
+_NAMED: Final = b"x-amz-sdk-checksum-algorithm"
+_MD5: Final = "md5"
+
+
+class Digest(Protocol):
+    """A checksum of bytes that come in pieces."""
+
+    def update(self, piece: bytes, /) -> None:
+        """Add the next bytes."""
+        ...
+
+    def digest(self) -> bytes:
+        """The checksum of the bytes so far."""
+        ...
+
+
+class _Crc:
+    """A CRC, made by a function that continues one; `length` in bytes."""
+
+    def __init__(self, extend: Callable[[int, bytes], int], length: int) -> None:
+        self._extend = extend
+        self._length = length
+        self._crc = 0
+
+    def update(self, piece: bytes, /) -> None:
+        self._crc = self._extend(self._crc, piece)
+
+    def digest(self) -> bytes:
+        return self._crc.to_bytes(self._length, "big")
+
+
+class _Algorithm(NamedTuple):
+    length: int  # of the checksum, in bytes
+    begin: Callable[[], Digest]
+
+
+_ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
+    "crc32": _Algorithm(4, lambda: _Crc(lambda crc, piece: zlib.crc32(piece, crc), 4)),
+    "crc32c": _Algorithm(4, lambda: _Crc(google_crc32c.extend, 4)),
+    "crc64nvme": _Algorithm(8, lambda: _Crc(crc64.extend, 8)),
+    "sha1": _Algorithm(20, lambda: hashlib.sha1(usedforsecurity=False)),
+    "sha256": _Algorithm(32, hashlib.sha256),
+    "sha512": _Algorithm(64, hashlib.sha512),
+    _MD5: _Algorithm(16, lambda: hashlib.md5(usedforsecurity=False)),
+    "xxhash64": _Algorithm(8, xxhash.xxh64),
+    "xxhash3": _Algorithm(8, xxhash.xxh3_64),
+    "xxhash128": _Algorithm(16, xxhash.xxh3_128),
+}
+NAMES: Final = tuple(_ALGORITHMS)
+
+
+class StatedChecksums(NamedTuple):
+    """The checksums that a request states.
+
+    `md5`: empty if there is none.  `algorithm`: empty if there is none; `digest`: empty if a
+    trailer states it.
+    """
+
+    md5: bytes = b""
+    algorithm: str = ""
+    digest: bytes = b""
+
+    @property
+    def trailers(self) -> tuple[bytes, ...]:
+        """The names of the trailers that the request announces."""
+        announced = bool(self.algorithm) and not self.digest
+        return (_PREFIX + self.algorithm.encode(),) if announced else ()
+
+
+def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChecksums:
+    """What the headers of a request state.
+
+    `has_trailer`: the form of the body allows trailers.  Raises `S3Error` for a value that is no
+    checksum, for two checksums and for an algorithm that is not served.  Pure.
+    """
+    md5 = b""
+    if b"content-md5" in headers:
+        decoded = _decoded(headers[b"content-md5"], _ALGORITHMS[_MD5].length)
+        if decoded is ABSENT:
+            raise S3Error("InvalidDigest")
+        md5 = decoded
+    listed = headers.get(b"x-amz-trailer", b"").lower().split(b",") if has_trailer else []
+    announced = [name.strip() for name in listed if name.strip()]
+    stated = [name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS]
+    if not all(name.startswith(_PREFIX) for name in announced):
+        raise S3Error("InvalidRequest", "The value specified in x-amz-trailer is not supported.")
+    names = stated + announced
+    if len(names) > 1:
+        raise S3Error(
+            "InvalidRequest",
+            "Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.",
+        )
+    if not names:
+        return StatedChecksums(md5)
+    algorithm = _algorithm(names[0], headers.get(_NAMED, b""))
+    if announced:
+        return StatedChecksums(md5, algorithm)
+    digest = _decoded(headers[names[0]], _ALGORITHMS[algorithm].length)
+    if digest is ABSENT:
+        raise S3Error("InvalidRequest", f"Value for x-amz-checksum-{algorithm} header is invalid.")
+    return StatedChecksums(md5, algorithm, digest)
+
+
+def _algorithm(header: bytes, named: bytes) -> str:
+    """The algorithm of a header or a trailer.  Raises `S3Error` if it is unknown, or if the request
+    names another one."""
+    algorithm = header[len(_PREFIX) :].decode("latin-1")
+    if algorithm not in _ALGORITHMS:
+        raise S3Error(
+            "NotImplemented",
+            f"The checksum algorithm is not supported; use one of {', '.join(NAMES)}.",
+        )
+    if named and named.decode("latin-1").lower() != algorithm:
+        raise S3Error(
+            "InvalidRequest",
+            "Value for x-amz-sdk-checksum-algorithm header is invalid: the checksum that was sent "
+            "is of another algorithm.",
+        )
+    return algorithm
+
+
+def _decoded(text: bytes, length: int) -> bytes | Literal[Absent.ABSENT]:
+    """The bytes of a checksum; `ABSENT` for any other text."""
+    try:
+        digest = b64decode(text, validate=True)
+    except Base64Error:
+        return ABSENT
+    return digest if len(digest) == length and b64encode(digest) == text else ABSENT
+
+
+class Checks:
+    """Computes what a request states, and compares it at the end."""
+
+    def __init__(self, expected: StatedChecksums) -> None:
+        self._expected = expected
+        self._md5 = _ALGORITHMS[_MD5].begin() if expected.md5 else ABSENT
+        algorithm = expected.algorithm
+        self._digest = _ALGORITHMS[algorithm].begin() if algorithm else ABSENT
+
+    def update(self, piece: bytes) -> None:
+        """Add the next bytes of the body."""
+        if self._md5 is not ABSENT:
+            self._md5.update(piece)
+        if self._digest is not ABSENT:
+            self._digest.update(piece)
+
+    def finish(self, trailers: Mapping[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
+        """Compare all checksums; `trailers`: those of the body, by name.  The result is the headers
+        of the answer that repeat what was verified.  Raises `S3Error`."""
+        expected = self._expected
+        if self._md5 is not ABSENT and self._md5.digest() != expected.md5:
+            raise S3Error(
+                "BadDigest", "The Content-MD5 you specified did not match what we received."
+            )
+        if self._digest is ABSENT:
+            return ()
+        name = _PREFIX + expected.algorithm.encode()
+        digest: bytes | Literal[Absent.ABSENT] = expected.digest
+        if not expected.digest:
+            digest = _decoded(trailers[name], _ALGORITHMS[expected.algorithm].length)
+            if digest is ABSENT:
+                raise S3Error(
+                    "InvalidRequest", f"Value for {name.decode()} trailing header is invalid."
+                )
+        if self._digest.digest() != digest:
+            raise S3Error(
+                "BadDigest",
+                f"The {expected.algorithm.upper()} you specified did not match the calculated "
+                "checksum.",
+            )
+        return ((name, b64encode(digest)),)

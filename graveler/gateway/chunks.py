@@ -1,0 +1,252 @@
+"""Decodes bodies in the coding `aws-chunked`, piece by piece.
+
+    body      chunk* last trailer* CRLF
+    chunk     size [;chunk-signature=<64 hex digits>] CRLF bytes CRLF
+    last      a chunk of size 0 without bytes: 0 [;chunk-signature=…] CRLF
+    trailer   name:value LF or CRLF; after the last one, if they are signed, an empty line or none,
+              and x-amz-trailer-signature:<64 hex digits> CRLF
+
+The size has at most 8 hexadecimal digits, and a line at most 4 KiB.  Memory holds one line,
+whatever the size of a chunk.  The sizes must add up to the length that the request states.
+
+If the chunks are signed, each signature covers the bytes of its chunk and the signature before; the
+first one follows that of the request.  So no chunk can be changed, left out, added or moved.  The
+bytes of a chunk are handed on before its signature is known: the reader discards them all if the
+decoder raises `S3Error`, and `end` raises it if anything is missing.
+
+Not thread-safe; one decoder for one body.  For payload.py.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Collection
+from enum import Enum
+from typing import Final, Literal
+
+from graveler.gateway.errors import S3Error
+from graveler.gateway.signatures import ChunkSeal
+from graveler.records import ABSENT, Absent
+
+LINE_LENGTH_MAX: Final = 4 * 1024
+_EMPTY_LINES_MAX: Final = 2  # between trailers and their signature, and at the end
+_SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,8}")
+_EXTENSION: Final = b"chunk-signature="
+_TRAILER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
+_TRAILER_VALUE: Final = re.compile(rb"[ -~]*")
+_TRAILER_SIGNATURE: Final = b"x-amz-trailer-signature"
+_NOTHING: Final = hashlib.sha256().hexdigest().encode()
+
+
+class _Expects(Enum):
+    """What comes next."""
+
+    SIZE = "the line with the size of a chunk"
+    BYTES = "bytes of a chunk"
+    BREAK = "the line break after the bytes"
+    TRAILER = "a trailer, or an empty line"
+    EMPTY = "an empty line, or the end"
+
+
+class ChunkDecoder:
+    """Decodes one body."""
+
+    def __init__(
+        self,
+        length: int,
+        trailers: Collection[bytes] = (),
+        seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
+    ) -> None:
+        """`length`: of the decoded bytes.  `trailers`: the names that the request announces.
+        `seal`: what signs the chunks, and the trailers if there are any."""
+        self._left = length  # bytes of chunks that have not begun
+        self._announced = frozenset(trailers)
+        self._chain = ABSENT if seal is ABSENT else _Chain(seal)
+        self._expects = _Expects.SIZE
+        self._line = bytearray()
+        self._rest = 0  # bytes of this chunk that have not come
+        self._empty_lines = 0
+        self._trailers: dict[bytes, bytes] = {}
+        self._trailers_signed = False
+
+    def feed(self, piece: bytes) -> bytes:
+        """The decoded bytes of the next piece of the body.  Raises `S3Error`."""
+        parts: list[bytes] = []
+        at = 0
+        while at < len(piece):
+            if self._expects is _Expects.BYTES:
+                part = piece[at : at + self._rest] if at or self._rest < len(piece) else piece
+                at += len(part)
+                self._rest -= len(part)
+                if self._chain is not ABSENT:
+                    self._chain.add(part)
+                if not self._rest:
+                    self._expects = _Expects.BREAK
+                parts.append(part)
+                continue
+            end = piece.find(b"\n", at)
+            stop = len(piece) if end < 0 else end + 1
+            if len(self._line) + stop - at > LINE_LENGTH_MAX:
+                raise _broken("a line is too long")
+            self._line += piece[at:stop]
+            at = stop
+            if end >= 0:
+                line, self._line = bytes(self._line[:-1]), bytearray()
+                self._take(line)
+        return b"".join(parts)
+
+    def end(self) -> dict[bytes, bytes]:
+        """The trailers, by name in lower case, after the last piece.  Raises `S3Error` unless the
+        body is complete."""
+        if self._expects is not _Expects.EMPTY or self._line:
+            raise _incomplete()
+        missing = self._announced - self._trailers.keys()
+        if missing:
+            raise _malformed_trailer("a trailer that the request announces is missing")
+        return self._trailers
+
+    # ---- lines -----------------------------------------------------------------------------------
+
+    def _take(self, line: bytes) -> None:
+        """Act on a line, which comes without its LF."""
+        match self._expects:
+            case _Expects.SIZE:
+                self._begin(_without_return(line))
+            case _Expects.BREAK:
+                if line != b"\r":
+                    raise _broken("the bytes of a chunk do not end with a line break")
+                self._finish()
+                self._expects = _Expects.SIZE
+            case _Expects.TRAILER:
+                self._add_trailer(line.removesuffix(b"\r"))
+            case _:
+                self._add_empty(line)
+
+    def _begin(self, line: bytes) -> None:
+        """The line with the size of a chunk."""
+        digits, semicolon, extension = line.partition(b";")
+        if not _SIZE.fullmatch(digits):
+            raise _broken("the size of a chunk must have 1 to 8 hexadecimal digits")
+        if self._chain is not ABSENT:
+            if not extension.startswith(_EXTENSION):
+                raise _broken("a chunk has no signature")
+            self._chain.begin(extension[len(_EXTENSION) :])
+        elif semicolon:
+            raise _broken("a chunk has an extension")
+        self._rest = int(digits, 16)
+        if self._rest > self._left:
+            raise _incomplete()
+        self._left -= self._rest
+        if self._rest:
+            self._expects = _Expects.BYTES
+            return
+        if self._left:
+            raise _incomplete()
+        self._finish()
+        self._expects = _Expects.TRAILER
+
+    def _finish(self) -> None:
+        """The bytes of a chunk are there."""
+        if self._chain is not ABSENT:
+            self._chain.finish()
+
+    def _add_trailer(self, line: bytes) -> None:
+        """A line after the last chunk."""
+        if not line:
+            self._end_trailers()
+            return
+        raw_name, colon, raw_value = line.partition(b":")
+        name, value = raw_name.lower(), raw_value.strip()
+        if not colon or not _TRAILER_NAME.fullmatch(name) or not _TRAILER_VALUE.fullmatch(value):
+            raise _malformed_trailer("a trailer must have the form name:value")
+        if name == _TRAILER_SIGNATURE:
+            self._check_trailers(value)
+            return
+        if name not in self._announced or name in self._trailers or self._empty_lines:
+            raise _malformed_trailer("a trailer was not announced, or occurs twice")
+        self._trailers[name] = value
+
+    def _end_trailers(self) -> None:
+        """An empty line after the trailers."""
+        self._empty_lines += 1
+        signed = self._chain is ABSENT or not self._announced or self._trailers_signed
+        if signed:
+            self._expects = _Expects.EMPTY
+        elif self._empty_lines > 1:
+            raise _malformed_trailer("the trailers have no signature")
+
+    def _check_trailers(self, signature: bytes) -> None:
+        """The line with the signature of the trailers."""
+        if self._chain is ABSENT or not self._announced or self._trailers_signed:
+            raise _malformed_trailer("a signature of trailers is not expected")
+        self._chain.check_trailers(self._trailers, signature)
+        self._trailers_signed = True
+        self._empty_lines = 0
+
+    def _add_empty(self, line: bytes) -> None:
+        """A line after the end."""
+        self._empty_lines += 1
+        if line != b"\r" or self._empty_lines > _EMPTY_LINES_MAX:
+            raise _broken("bytes follow the last chunk")
+
+
+class _Chain:
+    """The signatures of chunks, each over the one before."""
+
+    def __init__(self, seal: ChunkSeal) -> None:
+        self._seal = seal
+        self._before = seal.signature
+        self._stated = b""
+        self._digest = hashlib.sha256()
+
+    def begin(self, signature: bytes) -> None:
+        """A chunk with this signature begins."""
+        self._stated = signature
+        self._digest = hashlib.sha256()
+
+    def add(self, part: bytes) -> None:
+        """The next bytes of the chunk."""
+        self._digest.update(part)
+
+    def finish(self) -> None:
+        """The chunk has ended.  Raises `S3Error` if its signature is wrong."""
+        digest = self._digest.hexdigest().encode()
+        self._check(b"PAYLOAD", (_NOTHING, digest), self._stated)
+
+    def check_trailers(self, trailers: dict[bytes, bytes], signature: bytes) -> None:
+        """Raises `S3Error` if the signature of the trailers is wrong."""
+        lines = b"".join([name + b":" + value + b"\n" for name, value in trailers.items()])
+        self._check(b"TRAILER", (hashlib.sha256(lines).hexdigest().encode(),), signature)
+
+    def _check(self, kind: bytes, hashes: tuple[bytes, ...], stated: bytes) -> None:
+        seal = self._seal
+        lines = (b"AWS4-HMAC-SHA256-" + kind, seal.moment, seal.scope, self._before, *hashes)
+        expected = hmac.digest(seal.key, b"\n".join(lines), "sha256").hex().encode()
+        if not hmac.compare_digest(expected, stated):
+            raise S3Error("SignatureDoesNotMatch")
+        self._before = expected
+
+
+def _without_return(line: bytes) -> bytes:
+    if not line.endswith(b"\r"):
+        raise _broken("the line with the size of a chunk does not end with CR LF")
+    return line[:-1]
+
+
+def _incomplete() -> S3Error:
+    return S3Error(
+        "IncompleteBody",
+        "The request body does not have the length that x-amz-decoded-content-length states, or it "
+        "ends too early.",
+    )
+
+
+def _broken(reason: str) -> S3Error:
+    return S3Error("InvalidRequest", f"The chunks of the request body are malformed: {reason}.")
+
+
+def _malformed_trailer(reason: str) -> S3Error:
+    return S3Error(
+        "MalformedTrailerError",
+        f"The request contained trailing data that was not well-formed: {reason}.",
+    )

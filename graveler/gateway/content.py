@@ -1,0 +1,71 @@
+"""The content of a request: the event loop receives it, and a thread of the engine reads it.
+
+    client ──► receive() ──► Feed ──► Payload.content: unframed, verified ──► engine
+
+Memory is bounded: the feed holds 1 MiB, and a fast client waits for the store.  If the body is
+short, long or wrong, or if the client goes away, the reader gets an error before the end of the
+content, so the engine stores and stages nothing.  Used by the endpoints that store a body.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from graveler import limits
+from graveler.api.feed import Disconnected, Feed
+from graveler.gateway.errors import S3Error
+from graveler.gateway.operation import S3Call
+
+T = TypeVar("T")
+Store = Callable[[Iterable[bytes]], T]
+
+
+def length_of(call: S3Call) -> int:
+    """The number of bytes of the content, as the request says.
+
+    Raises `S3Error`: MissingContentLength, EntityTooLarge.
+    """
+    length = call.payload.length
+    if length < 0:
+        text = call.request.header(b"content-length")
+        if not (text.isascii() and text.isdigit()):
+            raise S3Error("MissingContentLength")
+        length = int(text[:20])
+    if length > limits.put_length_bytes_max:
+        raise S3Error("EntityTooLarge")
+    return length
+
+
+async def stored(call: S3Call, store: Store[T]) -> T:
+    """The result of `store`, which a thread calls with the verified content.
+
+    A body that arrived whole is verified first and passed in memory, so that the engine can send it
+    again.  Any other one is verified while it streams.  Raises what `store` raises, `S3Error`, and
+    `Disconnected`.
+    """
+    pools = call.service.pools
+    message = await call.receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected("client disconnected before its request was complete")
+    first = message.get("body", b"")
+    if not message.get("more_body", False):
+        whole: T = await pools.writers.start(_store_whole, call, store, first)
+        return whole
+    feed = Feed()
+    result = pools.streams.start(_store_fed, call, store, feed)
+    try:
+        await feed.pump(call.receive, first)
+    finally:
+        feed.abandon()
+    streamed: T = await result
+    return streamed
+
+
+def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:
+    return store(tuple(call.payload.content((body,) if body else ())))
+
+
+def _store_fed(call: S3Call, store: Store[T], feed: Feed) -> T:
+    try:
+        return store(call.payload.content(feed))
+    finally:
+        feed.close()

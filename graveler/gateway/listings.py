@@ -1,0 +1,244 @@
+"""Listings of a bucket: refs at its top, objects below a ref.
+
+    prefix ""  or "ma"      ──► branches, each a common prefix `main/`
+    prefix "main/" and on   ──► objects of `main`
+
+Both versions of the list operation give the same lines; they differ in how a page is continued.
+A page ends at a line, and the next one begins behind it: the token of version 2 and the marker of
+version 1 are that line.  A page of a branch may show a later state than the page before.
+
+A ref that does not exist has no objects: its listing is empty.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import quote_plus, unquote
+
+from graveler import limits
+from graveler.api.answers import Answer
+from graveler.engine.objects import read
+from graveler.engine.objects.read import ListQuery
+from graveler.errors import Code, Invalid, NotFound
+from graveler.gateway.address import Level
+from graveler.gateway.branch_order import BranchPage, branches_after
+from graveler.gateway.errors import S3Error
+from graveler.gateway.operation import (
+    BELOW_REF,
+    LIST_BRANCHES,
+    LIST_OBJECTS,
+    S3Call,
+    operation,
+)
+from graveler.gateway.parameters import count_of
+from graveler.gateway.times import timestamp
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document, is_printable, joined
+from graveler.records import ABSENT, Absent, Entry
+from graveler.refs.names.expression import parse
+
+_RESULT: Final = Template(f'<ListBucketResult xmlns="{NAMESPACE}">{{}}</ListBucketResult>')
+_CONTENTS: Final = Template(
+    "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
+    "<Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+)
+_COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
+_FIELDS: Final = {
+    name: Template(f"<{name}>{{}}</{name}>")
+    for name in (
+        *("Name", "IsTruncated", "Prefix", "Delimiter", "EncodingType", "KeyCount", "MaxKeys"),
+        *("Marker", "NextMarker", "StartAfter", "ContinuationToken", "NextContinuationToken"),
+    )
+}
+_URL: Final = "url"
+_QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
+_SAFE: Final = "/*"
+
+Line = tuple[str, Entry | Absent]  # as the engine lists: a key, or a common prefix
+
+
+class ListRequest(NamedTuple):
+    """The parameters of a listing.  `after`: the last line of the page before."""
+
+    prefix: str
+    delimiter: str
+    after: str
+    amount: int
+    encodes: bool
+    is_second: bool
+
+    def shown(self, text: str) -> str:
+        """A name as the answer has it."""
+        return quote_plus(text, safe=_SAFE) if self.encodes else text
+
+
+class ListPage(NamedTuple):
+    """A page: its lines in byte order, and whether more follow."""
+
+    lines: Sequence[Line]
+    more: bool
+
+
+def _request(parameters: Mapping[str, str]) -> ListRequest:
+    is_second = "list-type" in parameters
+    if is_second and parameters["list-type"] != "2":
+        raise S3Error("InvalidArgument", "The list-type must be 2.")
+    encoding = parameters.get("encoding-type", "")
+    if encoding not in ("", _URL):
+        raise S3Error("InvalidArgument", "Invalid Encoding Method specified in Request")
+    if is_second:
+        token = parameters.get("continuation-token", "")
+        after = _of_token(token) if token else parameters.get("start-after", "")
+    else:
+        after = parameters.get("marker", "")
+    return ListRequest(
+        parameters.get("prefix", ""),
+        parameters.get("delimiter", ""),
+        after,
+        count_of(parameters, "max-keys", limits.page_count_max),
+        bool(encoding),
+        is_second,
+    )
+
+
+def _token(line: str) -> str:
+    """The token of a line: the line itself, unless XML has no form for it.  It is not encoded with
+    the names, so it needs a form of its own."""
+    return line if is_printable(line) else _QUOTED + quote_plus(line)
+
+
+def _of_token(token: str) -> str:
+    if not token.startswith(_QUOTED):
+        return token
+    try:
+        return unquote(token[len(_QUOTED) :].replace("+", " "), errors="strict")
+    except UnicodeDecodeError as error:
+        raise S3Error("InvalidArgument", "The continuation token provided is incorrect") from error
+
+
+def _object_page(call: S3Call, request: ListRequest) -> ListPage:
+    """The objects below the ref with which the prefix begins."""
+    ref, _, prefix = request.prefix.partition("/")
+    stem = f"{ref}/"
+    after = ""
+    if request.after.startswith(stem):
+        after = request.after[len(stem) :]
+    elif request.after.encode() > stem.encode():
+        return ListPage((), False)
+    query = ListQuery(prefix, request.delimiter, after, request.amount)
+    try:
+        parse(ref)
+    except Invalid:
+        return ListPage((), False)
+    try:
+        lines, more = read.list_objects(call.repo, ref, query)
+    except NotFound as error:
+        if error.code is Code.REPOSITORY_NOT_FOUND:
+            raise
+        return ListPage((), False)
+    return ListPage([(stem + path, entry) for path, entry in lines], more)
+
+
+def _branch_page(call: S3Call, request: ListRequest) -> ListPage:
+    """The branches whose names begin with the prefix, in the order of their names with a slash."""
+    page = BranchPage(request.prefix, request.after, request.amount)
+    names, more = branches_after(call.repo, page)
+    return ListPage([(f"{name}/", ABSENT) for name in names], more)
+
+
+def _listing(call: S3Call, *, below_ref: bool) -> Answer:
+    request = _request(call.parameters)
+    page = ListPage((), False)
+    if request.amount:
+        page = _object_page(call, request) if below_ref else _branch_page(call, request)
+    named = [
+        ("Name", call.address.bucket),
+        ("IsTruncated", str(page.more).lower()),
+        ("Prefix", request.shown(request.prefix)),
+        *_some("Delimiter", request.shown(request.delimiter)),
+        *_some("EncodingType", _URL if request.encodes else ""),
+        ("KeyCount", str(len(page.lines))),
+        ("MaxKeys", str(request.amount)),
+        *_continuation(call.parameters, request, page),
+    ]
+    head = joined(_FIELDS[name](value) for name, value in named)
+    return document(_RESULT(head + _body(request, page.lines)))
+
+
+def _some(name: str, value: str) -> Iterable[tuple[str, str]]:
+    return [(name, value)] if value else []
+
+
+def _continuation(
+    parameters: Mapping[str, str], request: ListRequest, page: ListPage
+) -> Iterable[tuple[str, str]]:
+    """Where the page begins, and where the next one does."""
+    last = page.lines[-1][0] if page.more else ""
+    if not request.is_second:
+        yield "Marker", request.shown(request.after)
+        if request.delimiter:  # without one, the last key is the marker
+            yield from _some("NextMarker", request.shown(last))
+        return
+    yield from _some("NextContinuationToken", _token(last))
+    yield from _some("ContinuationToken", parameters.get("continuation-token", ""))
+    yield from _some("StartAfter", request.shown(parameters.get("start-after", "")))
+
+
+def _body(request: ListRequest, lines: Sequence[Line]) -> Markup:
+    keys = [
+        _CONTENTS(request.shown(key), timestamp(entry.modified_ns), entry.checksum, entry.size)
+        for key, entry in lines
+        if entry is not ABSENT
+    ]
+    prefixes = [_COMMON(request.shown(key)) for key, entry in lines if entry is ABSENT]
+    return joined((*keys, *prefixes))
+
+
+@operation(
+    "ListObjects",
+    "GET",
+    Level.BUCKET,
+    BELOW_REF,
+    permissions=(LIST_OBJECTS,),
+    errors=("InvalidArgument",),
+)
+def list_objects(call: S3Call) -> Answer:
+    """The objects below a ref, in the first version of the listing."""
+    return _listing(call, below_ref=True)
+
+
+@operation(
+    "ListObjectsV2",
+    "GET",
+    Level.BUCKET,
+    "list-type",
+    BELOW_REF,
+    permissions=(LIST_OBJECTS,),
+    errors=("InvalidArgument",),
+)
+def list_objects_v2(call: S3Call) -> Answer:
+    """The objects below a ref."""
+    return _listing(call, below_ref=True)
+
+
+@operation(
+    "ListBranches",
+    "GET",
+    Level.BUCKET,
+    permissions=(LIST_BRANCHES,),
+    errors=("InvalidArgument",),
+)
+def list_branches(call: S3Call) -> Answer:
+    """The branches as common prefixes, in the first version of the listing."""
+    return _listing(call, below_ref=False)
+
+
+@operation(
+    "ListBranchesV2",
+    "GET",
+    Level.BUCKET,
+    "list-type",
+    permissions=(LIST_BRANCHES,),
+    errors=("InvalidArgument",),
+)
+def list_branches_v2(call: S3Call) -> Answer:
+    """The branches as common prefixes."""
+    return _listing(call, below_ref=False)

@@ -1,0 +1,81 @@
+"""Answers of operations that may take longer than a client waits for the first byte.
+
+    work ends soon     an answer with its status and its document
+    work takes longer  200 at once, a blank every few seconds, then the document, or `Error`
+
+S3 answers so too: clients read the document, and an `Error` in it is a failure.  An answer states
+its length before the document is known, so blanks fill the rest: XML allows them around the root.
+If the client goes away, the work goes on.  Used by the endpoints that copy or join bytes.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from graveler.api.answers import Answer, StreamedBody
+from graveler.gateway.errors import Place, answer, error_element, report_of
+from graveler.gateway.operation import S3Call
+from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
+
+_BLANKS_MAX: Final = 9_000  # of one answer: a day
+_ROOT_BYTES_MAX: Final = 64 * 1024  # a document names a key, each byte of it escaped, a few times
+_BLANK: Final = b" "
+
+
+class _Work:
+    """The work of one request, and its result once a thread has done it."""
+
+    def __init__(self, call: S3Call, work: Callable[[], Markup]) -> None:
+        self._place: Place = call.address.place
+        self._request_id = call.scope["graveler.request_id"]
+        self._work = work
+        self.done = threading.Event()
+        self.outcome: Markup | Exception = Markup("")
+
+    def run(self) -> None:
+        """Do the work."""
+        try:
+            self.outcome = self._work()
+        except Exception as error:
+            self.outcome = error
+        finally:
+            self.done.set()
+
+    @property
+    def root(self) -> bytes:
+        """The document for the end of an answer that has begun as a success."""
+        if isinstance(self.outcome, Markup):
+            return self.outcome.encode()
+        answer(self.outcome, self._place, self._request_id)  # logs a bug
+        report = report_of(self.outcome)
+        return error_element(report, self._place, self._request_id).encode()
+
+
+async def long_answer(call: S3Call, work: Callable[[], Markup]) -> Answer:
+    """The document that `work` returns in a thread, as an answer.
+
+    Raises what `work` raises, unless the answer has begun by then.
+    """
+    seconds = call.service.settings.blank_seconds
+    task = _Work(call, work)
+    running = call.service.pools.streams.start(task.run)
+    await asyncio.wait((running,), timeout=seconds)
+    if not task.done.is_set():
+        length = len(DECLARATION) + _BLANKS_MAX + _ROOT_BYTES_MAX
+        return Answer(200, XML_HEADERS, StreamedBody(_chunks(task, seconds), length))
+    if isinstance(task.outcome, Exception):
+        raise task.outcome
+    return document(task.outcome)
+
+
+def _chunks(task: _Work, seconds: float) -> Iterator[bytes]:
+    yield DECLARATION.encode() + _BLANK
+    blanks = 1
+    while not task.done.wait(seconds) and blanks < _BLANKS_MAX:
+        yield _BLANK
+        blanks += 1
+    task.done.wait()
+    root = task.root
+    assert len(root) <= _ROOT_BYTES_MAX, "the document fits"
+    yield root + _BLANK * (_BLANKS_MAX - blanks + _ROOT_BYTES_MAX - len(root))

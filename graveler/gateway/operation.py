@@ -1,0 +1,260 @@
+"""The declaration of an operation of S3: everything that the gateway knows about it, in one place.
+
+    @operation("GetObject", "GET", Level.KEY, permissions=(READ_OBJECT,), runs=Runs.STREAM,
+               errors=("NoSuchKey", "InvalidRange"), conditions=READ_CONDITIONS)
+    async def get_object(call: S3Call) -> Answer:
+        '''The bytes of an object.'''
+
+What a request asks for follows from its method, its level and its marks: the sub-resources in the
+query, and the header of a copy.  The marks of a request must be exactly those of a declaration.  So
+a request for a sub-resource that is not served never runs the plain verb.
+
+Routing, authorization, the tests and the documentation read the collection of all operations
+(operations.py).  Used by the modules with endpoints.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Final
+
+from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
+from graveler.api.service import Call
+from graveler.api.templates import Template, template
+from graveler.auth.permissions import Permission
+from graveler.gateway.address import Address, Level
+from graveler.gateway.errors import CODES, S3Error
+from graveler.gateway.identity import Payload
+from graveler.gateway.request import S3Request
+from graveler.records import ABSENT
+
+LABEL: Final = "s3:"  # before the names of operations in metrics and the audit trail
+COPY_SOURCE: Final = "x-amz-copy-source"
+BELOW_REF: Final = "prefix/"  # the mark of a listing below a ref: its prefix has a slash
+
+READ_REPOSITORY: Final = Permission("fs:ReadRepository", REPO_ARN)
+READ_OBJECT: Final = Permission("fs:ReadObject", OBJECT_ARN)
+WRITE_OBJECT: Final = Permission("fs:WriteObject", OBJECT_ARN)
+DELETE_OBJECT: Final = Permission("fs:DeleteObject", OBJECT_ARN)
+LIST_OBJECTS: Final = Permission("fs:ListObjects", REPO_ARN)
+LIST_BRANCHES: Final = Permission("fs:ListBranches", REPO_ARN)
+READ_SOURCE: Final = Permission(
+    "fs:ReadObject", "arn:lakefs:fs:::repository/{source_repository}/object/{source_path}"
+)
+_ARGUMENTS: Final = (
+    *("repository", "ref", "path"),
+    *("source_repository", "source_ref", "source_path"),
+)
+
+# The sub-resources of S3.  An operation of the table says which it serves.
+_SUB_RESOURCES: Final = frozenset(
+    {
+        *("abac", "accelerate", "acl", "analytics", "append", "attributes", "cors", "delete"),
+        *("encryption", "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type"),
+        *("location", "logging", "metadataConfiguration", "metadataInventoryTable"),
+        *("metadataJournalTable", "metadataTable", "metrics", "notification", "object-lock"),
+        *("ownershipControls", "partNumber", "policy", "policyStatus", "publicAccessBlock"),
+        *("renameObject", "replication", "requestPayment", "restore", "retention", "select"),
+        *("select-type", "session", "tagging", "torrent", "uploadId", "uploads", "versioning"),
+        *("versions", "website"),
+    }
+)
+# Parameters that say how, not what.  Another one without a value counts as a sub-resource: those
+# that S3 adds later look so.
+_PARAMETERS: Final = frozenset(
+    {
+        *("bucket-region", "continuation-token", "delimiter", "encoding-type", "fetch-owner"),
+        *("key-marker", "marker", "max-buckets", "max-keys", "max-parts", "max-uploads"),
+        *("part-number-marker", "prefix", "start-after", "upload-id-marker", "versionId", "x-id"),
+        *("AWSAccessKeyId", "Expires", "Signature"),
+    }
+)
+_PARAMETER_PREFIXES: Final = ("x-amz-", "response-")
+_READS: Final = frozenset(("GET", "HEAD"))
+
+# Headers that change what a request means, and that nothing here serves.
+_REFUSED_HEADERS: Final = (
+    b"x-amz-server-side-encryption-customer-",
+    b"x-amz-copy-source-server-side-encryption-customer-",
+    b"x-amz-server-side-encryption-aws-kms-",
+    b"x-amz-write-offset-bytes",
+    b"x-amz-rename-source",
+)
+_ENCRYPTION: Final = b"x-amz-server-side-encryption"
+_LOCK: Final = b"x-amz-object-lock-"
+_CONDITIONS: Final = (
+    *("if-match", "if-none-match", "if-modified-since", "if-unmodified-since"),
+    *("x-amz-if-match-initiated-time", "x-amz-if-match-last-modified-time", "x-amz-if-match-size"),
+    *("x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"),
+    *("x-amz-copy-source-if-modified-since", "x-amz-copy-source-if-unmodified-since"),
+)
+
+
+@dataclass(slots=True)
+class S3Call(Call):
+    """One request of an operation.  Its `arguments` are `repository`, `ref` and `path`, and for a
+    copy `source_repository`, `source_ref` and `source_path`."""
+
+    request: S3Request = field(kw_only=True)
+    address: Address = field(kw_only=True)
+    payload: Payload = field(kw_only=True)
+    source: Address = field(kw_only=True, default=Address())
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The parameters of the query."""
+        return self.request.query
+
+    @property
+    def walks(self) -> bool:
+        """Whether a ref of the request is resolved by walking the history."""
+        refs = self.address.ref + self.source.ref
+        return "~" in refs or "^" in refs
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation.
+
+    `marks`: what distinguishes its requests, beside method and level.  `permissions`: what every
+    request needs; the route checks them, but those of an operation `by_item`, whose endpoint checks
+    them for each item.  `errors`: the codes beside those of every operation.  `conditions`: the
+    headers of conditions that the endpoint evaluates; a change with another one is refused.
+    `writes`: the ref must be a branch that may be written.
+    """
+
+    name: str
+    method: str
+    level: Level
+    marks: frozenset[str]
+    summary: str
+    permissions: tuple[Permission, ...]
+    templates: tuple[Template, ...]
+    errors: tuple[str, ...]
+    conditions: frozenset[str]
+    runs: Runs
+    writes: bool
+    by_item: bool
+    in_repository: bool
+    endpoint: Callable[[Any], Any]
+
+    @property
+    def label(self) -> str:
+        """Its name in metrics and in the audit trail."""
+        return LABEL + self.name
+
+    @property
+    def audited(self) -> bool:
+        """Whether it changes something, so that each answer is put on record."""
+        return self.method not in _READS
+
+
+def operation(
+    name: str,
+    method: str,
+    level: Level,
+    *marks: str,
+    permissions: tuple[Permission, ...],
+    errors: tuple[str, ...] = (),
+    conditions: tuple[str, ...] = (),
+    runs: Runs = Runs.WALK,
+    writes: bool = False,
+    by_item: bool = False,
+    in_repository: bool = True,
+) -> Callable[[Callable[..., Any]], Operation]:
+    """Declare the decorated function as the endpoint of an operation.  Raises `TypeError`."""
+
+    def declare(function: Callable[..., Any]) -> Operation:
+        assert isinstance(function, FunctionType), "an endpoint is a function"
+        summary = (function.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
+        _require(name, bool(summary), "its docstring is the summary")
+        _require(name, bool(permissions), "permissions are needed")
+        _require(name, CODES.keys() >= frozenset(errors), "its errors have codes of the table")
+        _require(name, frozenset(marks) <= _KNOWN_MARKS, "its marks are known")
+        return Operation(
+            name=name,
+            method=method,
+            level=level,
+            marks=frozenset(marks),
+            summary=summary,
+            permissions=permissions,
+            templates=tuple(template(each, _ARGUMENTS, ABSENT, ABSENT) for each in permissions),
+            errors=errors,
+            conditions=frozenset(conditions),
+            runs=runs,
+            writes=writes,
+            by_item=by_item,
+            in_repository=in_repository and level is not Level.SERVICE,
+            endpoint=function,
+        )
+
+    return declare
+
+
+_KNOWN_MARKS: Final = _SUB_RESOURCES | {COPY_SOURCE, BELOW_REF}
+
+
+def _require(name: str, condition: bool, rule: str) -> None:
+    if not condition:
+        raise TypeError(f"S3 operation {name}: {rule}")
+
+
+class Table:
+    """All operations, by what distinguishes them."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._operations: dict[tuple[str, Level, frozenset[str]], Operation] = {}
+        for each in operations:
+            key = each.method, each.level, each.marks
+            assert key not in self._operations, f"two operations for {key}"
+            self._operations[key] = each
+
+    def find(self, request: S3Request, address: Address) -> Operation:
+        """The operation that a request asks for.
+
+        Raises `S3Error`: ERRLakeFSNotSupported if there is none, NotImplemented for a header that
+        nothing here serves, NoSuchVersion for a version.
+        """
+        key = request.method, address.level, marks_of(request, address.level)
+        operation = self._operations.get(key)
+        if operation is None:
+            raise S3Error("ERRLakeFSNotSupported")
+        _check_headers(request, operation)
+        if address.key and request.query.get("versionId", "null") != "null":
+            raise S3Error("NoSuchVersion")
+        return operation
+
+
+def marks_of(request: S3Request, level: Level) -> frozenset[str]:
+    """What distinguishes a request, beside its method and its level.  Pure."""
+    query, is_read = request.query, request.method in _READS
+    marks = {name for name, value in query.items() if _is_mark(name, value)}
+    if is_read and level is Level.KEY and "uploadId" not in marks:
+        marks.discard("partNumber")  # a part of an object: a parameter, not a part of an upload
+    lists = request.method == "GET" and level is Level.BUCKET and marks <= {"list-type"}
+    if lists and "/" in query.get("prefix", ""):
+        marks.add(BELOW_REF)
+    if level is Level.KEY and request.method == "PUT" and COPY_SOURCE.encode() in request.headers:
+        marks.add(COPY_SOURCE)
+    return frozenset(marks)
+
+
+def _is_mark(name: str, value: str) -> bool:
+    if name in _SUB_RESOURCES:
+        return True
+    known = name in _PARAMETERS or name.lower().startswith(_PARAMETER_PREFIXES)
+    return not value and not known
+
+
+def _check_headers(request: S3Request, operation: Operation) -> None:
+    """Raises `S3Error` for a header that asks for something else than the operation does."""
+    for name, value in request.headers.items():
+        if name.startswith(_REFUSED_HEADERS) or (name == _ENCRYPTION and value != b"AES256"):
+            raise S3Error("NotImplemented", f"not implemented: {name.decode('latin-1')}")
+        if name.startswith(_LOCK) and operation.audited:
+            raise S3Error("InvalidRequest", "Bucket is missing Object Lock Configuration")
+    if not operation.audited:
+        return
+    for condition in _CONDITIONS:
+        if condition not in operation.conditions and condition.encode() in request.headers:
+            raise S3Error("NotImplemented", f"not implemented: the condition {condition}")

@@ -1,0 +1,163 @@
+"""Operations that read one object."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from graveler import limits
+from graveler.api import conditions
+from graveler.api.answers import Answer, Headers, text_header
+from graveler.api.conditions import Window
+from graveler.api.object_reads import body_of
+from graveler.api.operation import Runs
+from graveler.engine.objects import read
+from graveler.errors import Invalid
+from graveler.gateway.address import Level
+from graveler.gateway.errors import S3Error
+from graveler.gateway.metadata import headers_of
+from graveler.gateway.operation import READ_OBJECT, S3Call, operation
+from graveler.gateway.preconditions import READ_CONDITIONS, Decision, decide, window_of
+from graveler.gateway.xml import NAMESPACE, Template, document
+from graveler.records import Entry
+from graveler.refs.names.expression import parse
+
+_DEFAULT_TYPE: Final = "application/octet-stream"
+_TAGGING: Final = Template(f'<Tagging xmlns="{NAMESPACE}"><TagSet></TagSet></Tagging>')
+# The content comes from a client; a browser must run none of it on the origin of the service.
+_SHIELD: Final[Headers] = (
+    (b"content-security-policy", b"sandbox"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
+# The parameters by which a request chooses headers of its answer.
+_OVERRIDES: Final[Mapping[str, bytes]] = {
+    "response-cache-control": b"cache-control",
+    "response-content-disposition": b"content-disposition",
+    "response-content-encoding": b"content-encoding",
+    "response-content-language": b"content-language",
+    "response-content-type": b"content-type",
+    "response-expires": b"expires",
+}
+_READ_ERRORS: Final = (
+    *("InvalidArgument", "InvalidPartNumber", "InvalidRange", "InvalidRequest", "NoSuchKey"),
+    "PreconditionFailed",
+)
+
+
+class _ObjectView(NamedTuple):
+    """An object, what the conditions say, and the bytes that the request asks for."""
+
+    entry: Entry
+    decision: Decision
+    window: Window
+
+    @property
+    def validators(self) -> Headers:
+        """The headers by which a client recognises this version of the object."""
+        return (
+            text_header(b"etag", f'"{self.entry.checksum}"'),
+            text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
+        )
+
+    def headers(self, parameters: Mapping[str, str]) -> Headers:
+        """All headers of the object, with those that the request overrides."""
+        content_type = text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
+        described = dict((content_type, *headers_of(self.entry)))
+        described |= dict(
+            text_header(header, parameters[name])
+            for name, header in _OVERRIDES.items()
+            if parameters.get(name)
+        )
+        partial: Headers = ()
+        start, end, is_partial = self.window
+        if is_partial:
+            covered = f"bytes {start}-{end - 1}/{self.entry.size}"
+            partial = (text_header(b"content-range", covered),)
+        return (*described.items(), *self.validators, *_ACCEPT_RANGES, *_SHIELD, *partial)
+
+
+def entry_of(call: S3Call) -> Entry:
+    """The entry that a request names.  Raises `S3Error`, and as `read.stat`."""
+    address = call.address
+    if not address.path:
+        raise S3Error("NoSuchKey")
+    try:
+        parse(address.ref)
+    except Invalid as error:
+        raise S3Error("NoSuchKey") from error
+    return read.stat(call.repo, address.ref, address.path)
+
+
+def _view(call: S3Call) -> _ObjectView:
+    entry = entry_of(call)
+    decision = decide(call.headers, entry)
+    if decision is Decision.NOT_MODIFIED:
+        return _ObjectView(entry, decision, Window(0, 0, False))
+    part = call.parameters.get("partNumber", "")
+    window = _part(call, entry, part) if part else window_of(call.headers, entry)
+    return _ObjectView(entry, decision, window)
+
+
+def _part(call: S3Call, entry: Entry, number: str) -> Window:
+    """The first part is the whole object; there are no others."""
+    if call.header(b"range"):
+        raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber")
+    if not (number.isascii() and number.isdigit()) or not (
+        1 <= int(number[:9]) <= limits.multipart_parts_count_max
+    ):
+        raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000")
+    if int(number) != 1:
+        raise S3Error("InvalidPartNumber")
+    return Window(0, entry.size, entry.size > 0)
+
+
+@operation(
+    "GetObject",
+    "GET",
+    Level.KEY,
+    permissions=(READ_OBJECT,),
+    errors=(*_READ_ERRORS, "NoSuchVersion"),
+    conditions=READ_CONDITIONS,
+    runs=Runs.STREAM,
+)
+async def get_object(call: S3Call) -> Answer:
+    """The bytes of an object, or a range of them."""
+    view = await call.found(lambda _: _view(call))
+    if view.decision is Decision.NOT_MODIFIED:
+        return Answer(304, view.validators)
+    start, end, is_partial = view.window
+    _, content = await body_of(call, view.entry, start, end)
+    return Answer(206 if is_partial else 200, view.headers(call.parameters), content)
+
+
+@operation(
+    "HeadObject",
+    "HEAD",
+    Level.KEY,
+    permissions=(READ_OBJECT,),
+    errors=_READ_ERRORS,
+    conditions=READ_CONDITIONS,
+    runs=Runs.POINT,
+)
+def head_object(call: S3Call) -> Answer:
+    """The headers of an object.  Its bytes are not read."""
+    view = _view(call)
+    if view.decision is Decision.NOT_MODIFIED:
+        return Answer(304, view.validators)
+    start, end, is_partial = view.window
+    length = (b"content-length", b"%d" % (end - start))
+    return Answer(206 if is_partial else 200, (*view.headers(call.parameters), length))
+
+
+@operation(
+    "GetObjectTagging",
+    "GET",
+    Level.KEY,
+    "tagging",
+    permissions=(READ_OBJECT,),
+    errors=("NoSuchKey",),
+    runs=Runs.POINT,
+)
+def get_object_tagging(call: S3Call) -> Answer:
+    """The tags of an object: none, because tags are not kept."""
+    entry_of(call)
+    return document(_TAGGING())

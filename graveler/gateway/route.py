@@ -1,0 +1,176 @@
+"""From a request of an S3 client to its endpoint and its answer.
+
+    signature ─► address ─► operation (405) ─► permissions (403) ─► repository, branch (404)
+        ─► endpoint
+
+Every check stands before the first `receive()`: a client that waits for `100 Continue` sends no
+body that would be refused.  The event loop runs only what never waits, as for the API
+(api/dispatch.py).  Changes and denials are put on record before they are answered.
+
+A denied caller gets 403.  It gets 404 for an unknown repository only if it might see one of that
+name.  Used by the commands.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from graveler.api import permits
+from graveler.api.answers import Answer
+from graveler.api.dispatch import Scope, run
+from graveler.api.feed import Disconnected, Receive
+from graveler.api.responses import Send, send
+from graveler.api.service import Service
+from graveler.api.templates import needed
+from graveler.api.witness import RequestTrace, Witness
+from graveler.auth.authenticator import Caller, refusal, seeing
+from graveler.engine.ports import Ports
+from graveler.engine.repositories import repository
+from graveler.errors import Invalid, NotFound
+from graveler.gateway import errors
+from graveler.gateway.address import (
+    Address,
+    address_of,
+    arguments_of,
+    domains_of,
+    is_of_domain,
+    source_of,
+)
+from graveler.gateway.errors import NOWHERE, S3Error
+from graveler.gateway.identity import Identify, Identity
+from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Table
+from graveler.gateway.operations import OPERATIONS
+from graveler.gateway.request import S3Request, is_signed, request_of
+from graveler.gateway.targets import check_target
+from graveler.records import ABSENT, Repository
+
+_UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
+_CLIENT_GONE: Final = Answer(499)
+_STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
+
+
+@dataclass(slots=True)
+class _Trace(RequestTrace):
+    """What is known of a request so far.  `audited`: its operation changes something."""
+
+    audited: bool = False
+
+
+class S3Route:
+    """All operations of S3 as one route of the application."""
+
+    def __init__(self, service: Service, domains: Sequence[str], identify: Identify) -> None:
+        """`domains`: host names whose requests are for the gateway, signed or not; with one label
+        before them, that label is the bucket."""
+        self._service = service
+        self._domains = domains_of(domains)
+        self._identify = identify
+        self._witness = Witness(service)
+        self._table = Table(OPERATIONS)
+
+    def wants(self, scope: Scope) -> bool:
+        """Whether a request is one of an S3 client: by its host, or by its signature."""
+        lines = scope["headers"]
+        if self._domains:
+            for name, value in lines:
+                if name == b"host" and is_of_domain(value.decode("latin-1"), self._domains):
+                    return True
+        return is_signed(lines, scope["query_string"])
+
+    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+        """Answer a request."""
+        ports = self._service.ports
+        request_id = ports.ids.stamp().hex()
+        scope["graveler.request_id"] = request_id
+        scope["graveler.operation"] = (_UNKNOWN, ports.clock.steady_seconds())
+        trace, answer = _Trace(), _STOPPED
+        try:
+            answer = await self._answer(scope, receive, trace)
+        finally:
+            if trace.audited or trace.denied(answer.status):
+                name, _ = scope["graveler.operation"]
+                self._witness.record(name, scope, trace, answer.status)
+        headers = (*answer.headers, (b"x-amz-request-id", request_id.encode("ascii")))
+        answer = answer._replace(headers=headers)
+        await send(self._service, scope, receive, send_message, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive, trace: _Trace) -> Answer:
+        place = NOWHERE
+        try:
+            request = request_of(scope)
+            address = address_of(request.header(b"host"), request.raw_path, self._domains)
+            place = address.place
+            client = partial(self._service.settings.front.client, scope)
+            identify, pools = self._identify, self._service.pools
+            identity = await pools.point(identify, self._service, request, client)
+            trace.account = identity.caller
+            request = request.with_headers(identity.hoisted)
+            operation = self._table.find(request, address)
+            call = self._call(operation, request, address, identity, scope, receive)
+            trace.call, trace.audited = call, operation.audited
+            await self._admit(operation, call, trace)
+            return await run(operation.endpoint, operation.runs, call)
+        except Disconnected:
+            return _CLIENT_GONE
+        except Exception as error:
+            trace.error = error
+            return errors.answer(error, place, scope["graveler.request_id"])
+
+    def _call(
+        self,
+        operation: Operation,
+        request: S3Request,
+        address: Address,
+        identity: Identity,
+        scope: Scope,
+        receive: Receive,
+    ) -> S3Call:
+        """The call of an endpoint, before its checks."""
+        _, started = scope["graveler.operation"]
+        scope["graveler.operation"] = (operation.label, started)
+        arguments, source = arguments_of(address), Address()
+        if COPY_SOURCE in operation.marks:
+            source = source_of(request.headers[COPY_SOURCE.encode()])
+            of_source = arguments_of(source)
+            arguments |= {f"source_{name}": value for name, value in of_source.items()}
+        return S3Call(
+            service=self._service,
+            arguments=arguments,
+            query=ABSENT,
+            headers=request.headers,
+            declared_headers=ABSENT,
+            body=ABSENT,
+            receive=receive,
+            scope=scope,
+            arrived_seconds=started,
+            account=identity.caller,
+            request=request,
+            address=address,
+            payload=identity.payload,
+            source=source,
+        )
+
+    async def _admit(self, operation: Operation, call: S3Call, trace: _Trace) -> None:
+        """Check permissions, then repository and branch.  Raises `Refused`, `S3Error`."""
+        caller, ports, pools = call.account, call.ports, self._service.pools
+        assert caller is not ABSENT, "every request is signed"
+        trace.arguments = call.arguments
+        if not operation.by_item:
+            trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
+            await permits.authorize(self._service, caller, trace.needed)
+        if operation.in_repository:
+            bucket = call.address.bucket
+            call.repository = await pools.point(_repository, ports, caller, bucket)
+        if operation.writes:
+            await pools.point(check_target, call.repo, call.address.ref)
+
+
+def _repository(ports: Ports, caller: Caller, name: str) -> Repository:
+    """The repository of a bucket.  Raises `Refused` instead of `NotFound` for a caller that might
+    not see one of that name."""
+    try:
+        return repository.get(ports, name)
+    except (NotFound, Invalid) as error:
+        lacking = caller.lacks((seeing(name),))
+        raise (refusal(lacking[0]) if lacking else S3Error("NoSuchBucket")) from error

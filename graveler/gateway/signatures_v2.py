@@ -1,0 +1,84 @@
+"""Verifies AWS Signature Version 2 in the query of a presigned URL, and nowhere else.
+
+    text to sign   method ‖ Content-MD5 ‖ Content-Type ‖ Expires ‖ headers x-amz-* ‖ resource
+    resource       / bucket / key, as it was sent
+    signature      Base64 of HMAC-SHA1
+
+boto3 makes such URLs by default for any endpoint but those of AWS.  They are accepted to read a
+key, and with a switch of the deployment to write one; with no other parameter, and for at most 7
+days.  The text has all headers `x-amz-*` of the request, so all of them are signed.  Pure; for
+authentication.py.
+"""
+
+import base64
+import hmac
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.gateway.errors import S3Error
+from graveler.gateway.signatures import AMZ, EXPIRES_SECONDS_MAX, OpenRequest, refuse_token
+from graveler.limits import SECOND_NS
+
+_PARAMETERS: Final = frozenset((b"AWSAccessKeyId", b"Signature", b"Expires"))
+_READS: Final = frozenset(("GET", "HEAD"))
+_SECONDS: Final = re.compile(rb"[0-9]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimV2:
+    """What a presigned URL claims.  `text`: the text to sign."""
+
+    key_id: str
+    text: bytes
+    signature: bytes
+
+
+def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> ClaimV2:
+    """What a presigned URL claims.
+
+    `bucket`: that of the host, empty in path style.  `has_key`: the URL names a key.  `writes`: PUT
+    is accepted.  Raises `S3Error`.
+    """
+    request, query, headers = opened.request, opened.query, opened.headers
+    refuse_token(opened)
+    allowed = request.method in _READS or (writes and request.method == "PUT")
+    if not allowed or not has_key or query.keys() != _PARAMETERS:
+        raise S3Error(
+            "InvalidRequest",
+            "Signature Version 2 is supported only in URLs that read a key and have no other "
+            "parameters. Please use AWS4-HMAC-SHA256.",
+        )
+    expires = query[b"Expires"]
+    _check_life(expires, request.now_ns)
+    resource = b"/" + bucket.encode() + request.path if bucket else request.path
+    lines = [
+        request.method.encode(),
+        headers.get(b"content-md5", b""),
+        headers.get(b"content-type", b""),
+        expires,
+        *[name + b":" + headers[name] for name in sorted(headers) if name.startswith(AMZ)],
+        resource,
+    ]
+    key_id = query[b"AWSAccessKeyId"].decode("latin-1")
+    return ClaimV2(key_id, b"\n".join(lines), query[b"Signature"])
+
+
+def _check_life(expires: bytes, now_ns: int) -> None:
+    """Raises `S3Error` unless the URL is valid now."""
+    if not _SECONDS.fullmatch(expires):
+        raise S3Error("AccessDenied", "Invalid date (should be seconds since epoch)")
+    ends_ns = int(expires) * SECOND_NS
+    if now_ns >= ends_ns:
+        raise S3Error("AccessDenied", "Request has expired")
+    if ends_ns > now_ns + EXPIRES_SECONDS_MAX * SECOND_NS:
+        raise S3Error(
+            "AuthorizationQueryParametersError",
+            f"Expires must be at most {EXPIRES_SECONDS_MAX} seconds ahead.",
+        )
+
+
+def is_signed(claim: ClaimV2, secret: str) -> bool:
+    """Whether the signature is that of the secret; in constant time.  Pure."""
+    expected = base64.b64encode(hmac.digest(secret.encode(), claim.text, "sha1"))
+    return hmac.compare_digest(expected, claim.signature)

@@ -1,0 +1,366 @@
+"""Operations of multipart uploads.
+
+The record of an upload keeps what the first request says of the object; the last request does not
+repeat it.  The etag of the object is the MD5 of the MD5s of its parts, and their number, in every
+answer.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from graveler import limits
+from graveler.api.answers import NO_CONTENT, Answer, Headers
+from graveler.api.operation import Runs
+from graveler.block.adapter import Part
+from graveler.engine.objects import uploads, write
+from graveler.engine.objects.uploads import UploadId, UploadList, UploadQuery
+from graveler.errors import Invalid, RangeUnsatisfiable
+from graveler.gateway.address import Level
+from graveler.gateway.bodies import document_of
+from graveler.gateway.content import length_of, stored
+from graveler.gateway.errors import S3Error
+from graveler.gateway.long_answers import long_answer
+from graveler.gateway.metadata import description_of
+from graveler.gateway.operation import (
+    COPY_SOURCE,
+    LIST_OBJECTS,
+    READ_OBJECT,
+    READ_SOURCE,
+    WRITE_OBJECT,
+    S3Call,
+    operation,
+)
+from graveler.gateway.parameters import count_of, shown_as
+from graveler.gateway.times import timestamp
+from graveler.gateway.write_conditions import (
+    SOURCE_CONDITIONS,
+    WRITE_CONDITIONS,
+    mode_of,
+    source_of,
+)
+from graveler.gateway.writes import BODY_ERRORS, etag_header, storage_class_of
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
+from graveler.gateway.xml_bodies import Node
+from graveler.records import MultipartUpload
+
+_BEGUN: Final = Template(
+    f'<InitiateMultipartUploadResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
+    "<UploadId>{}</UploadId></InitiateMultipartUploadResult>"
+)
+_COPIED: Final = Template(
+    f'<CopyPartResult xmlns="{NAMESPACE}"><LastModified>{{}}</LastModified>'
+    "<ETag>&#34;{}&#34;</ETag></CopyPartResult>"
+)
+_COMPLETED: Final = Template(
+    f'<CompleteMultipartUploadResult xmlns="{NAMESPACE}"><Location>{{}}</Location>'
+    "<Bucket>{}</Bucket><Key>{}</Key><ETag>&#34;{}&#34;</ETag></CompleteMultipartUploadResult>"
+)
+_OWNER: Final = "<{0}><ID>{{}}</ID><DisplayName>{{}}</DisplayName></{0}>"
+_PARTS: Final = Template(
+    f'<ListPartsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
+    "<UploadId>{}</UploadId><PartNumberMarker>{}</PartNumberMarker>{}<MaxParts>{}</MaxParts>"
+    "<IsTruncated>{}</IsTruncated>{}<StorageClass>{}</StorageClass></ListPartsResult>"
+)
+_PART: Final = Template(
+    "<Part><PartNumber>{}</PartNumber><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
+    "<Size>{}</Size></Part>"
+)
+_NEXT_PART: Final = Template("<NextPartNumberMarker>{}</NextPartNumberMarker>")
+_UPLOADS: Final = Template(
+    f'<ListMultipartUploadsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket>'
+    "<KeyMarker>{}</KeyMarker><UploadIdMarker>{}</UploadIdMarker>{}<Prefix>{}</Prefix>{}"
+    "<MaxUploads>{}</MaxUploads>{}<IsTruncated>{}</IsTruncated>{}</ListMultipartUploadsResult>"
+)
+_NEXT_UPLOAD: Final = Template(
+    "<NextKeyMarker>{}</NextKeyMarker><NextUploadIdMarker>{}</NextUploadIdMarker>"
+)
+_DELIMITER: Final = Template("<Delimiter>{}</Delimiter>")
+_ENCODING: Final = Template("<EncodingType>{}</EncodingType>")
+_UPLOAD: Final = Template(
+    "<Upload><Key>{}</Key><UploadId>{}</UploadId><StorageClass>{}</StorageClass>"
+    "<Initiated>{}</Initiated></Upload>"
+)
+_COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
+_NOTHING: Final = Markup("")
+_USUAL_CLASS: Final = "STANDARD"
+_RANGE: Final = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})", re.ASCII)
+_TARGET_ERRORS: Final = (
+    *("ErrReadOnlyRepository", "ErrWriteToProtectedBranch", "MethodNotAllowed", "NoSuchBucket"),
+    *("InvalidArgument", "NoSuchKey"),
+)
+_UPLOAD_ERRORS: Final = (*_TARGET_ERRORS, "NoSuchUpload")
+
+
+@operation(
+    "CreateMultipartUpload",
+    "POST",
+    Level.KEY,
+    "uploads",
+    permissions=(WRITE_OBJECT,),
+    errors=(*_TARGET_ERRORS, "InvalidStorageClass", "KeyTooLongError", "MetadataTooLarge"),
+    runs=Runs.POOL,
+    writes=True,
+)
+def create_multipart_upload(call: S3Call) -> Answer:
+    """Begin an upload in parts."""
+    _check_path(call)
+    headers = description_of(call.headers)
+    description = write.Description(headers.content_type, headers.metadata)
+    storage_class = storage_class_of(call.headers)
+    address = call.address
+    id = uploads.begin(call.repo, address.ref, address.path, description, storage_class)
+    return document(_BEGUN(address.bucket, address.key, id))
+
+
+@operation(
+    "UploadPart",
+    "PUT",
+    Level.KEY,
+    "partNumber",
+    "uploadId",
+    permissions=(WRITE_OBJECT,),
+    errors=tuple(sorted({*_UPLOAD_ERRORS, *BODY_ERRORS})),
+    runs=Runs.STREAM,
+    writes=True,
+)
+async def upload_part(call: S3Call) -> Answer:
+    """Store the body of the request as a part; it replaces a part of the same number."""
+    upload, number = _upload(call), _number(call)
+    length_of(call)
+    await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
+
+    def store(content: Iterable[bytes]) -> Part:
+        return uploads.put_part(call.repo, upload, number, content)
+
+    part = await stored(call, store)
+    echo: Headers = call.payload.echo()
+    return Answer(200, (etag_header(part.etag), *echo))
+
+
+@operation(
+    "UploadPartCopy",
+    "PUT",
+    Level.KEY,
+    "partNumber",
+    "uploadId",
+    COPY_SOURCE,
+    permissions=(WRITE_OBJECT, READ_SOURCE),
+    errors=(*_UPLOAD_ERRORS, "NoSuchVersion", "PreconditionFailed", "StorageFull"),
+    conditions=SOURCE_CONDITIONS,
+    runs=Runs.STREAM,
+    writes=True,
+)
+async def upload_part_copy(call: S3Call) -> Answer:
+    """Store an object, or a range of it, as a part."""
+    upload, number = _upload(call), _number(call)
+
+    def work() -> Markup:
+        source = source_of(call)
+        start, end = _range(call, source.entry.size)
+        try:
+            part = uploads.copy_part(call.repo, upload, number, source, start, end)
+        except RangeUnsatisfiable as error:
+            raise _outside() from error
+        return _COPIED(timestamp(call.ports.clock.now_ns()), part.etag)
+
+    return await long_answer(call, work)
+
+
+@operation(
+    "CompleteMultipartUpload",
+    "POST",
+    Level.KEY,
+    "uploadId",
+    permissions=(WRITE_OBJECT,),
+    errors=(
+        *_UPLOAD_ERRORS,
+        *("ConditionalRequestConflict", "EntityTooLarge", "EntityTooSmall", "InvalidPart"),
+        *("InvalidPartOrder", "MalformedXML", "NotImplemented", "PreconditionFailed"),
+        "StorageFull",
+    ),
+    conditions=WRITE_CONDITIONS,
+    runs=Runs.STREAM,
+    writes=True,
+)
+async def complete_multipart_upload(call: S3Call) -> Answer:
+    """Make one object of the parts.  It becomes visible completely or not at all."""
+    upload, mode = _upload(call), mode_of(call.headers)
+    order = await document_of(call, "CompleteMultipartUpload")
+    parts = _parts(order)
+
+    def work() -> Markup:
+        entry = uploads.complete(call.repo, upload, parts, mode)
+        address = call.address
+        place = call.absolute(call.request.raw_path.decode("latin-1"))
+        return _COMPLETED(place, address.bucket, address.key, entry.checksum)
+
+    return await long_answer(call, work)
+
+
+@operation(
+    "AbortMultipartUpload",
+    "DELETE",
+    Level.KEY,
+    "uploadId",
+    permissions=(WRITE_OBJECT,),
+    errors=_UPLOAD_ERRORS,
+    runs=Runs.POOL,
+    writes=True,
+)
+def abort_multipart_upload(call: S3Call) -> Answer:
+    """Discard an upload and its parts."""
+    uploads.abort(call.repo, _upload(call))
+    return NO_CONTENT
+
+
+@operation(
+    "ListParts",
+    "GET",
+    Level.KEY,
+    "uploadId",
+    permissions=(READ_OBJECT,),
+    errors=("InvalidArgument", "NoSuchKey", "NoSuchUpload"),
+    runs=Runs.POOL,
+)
+def list_parts(call: S3Call) -> Answer:
+    """The parts of an upload, at most 1,000 on a page."""
+    upload, parameters = _upload(call), call.parameters
+    amount = count_of(parameters, "max-parts", limits.part_page_count_max)
+    after = count_of(parameters, "part-number-marker", limits.multipart_parts_count_max)
+    after = after if parameters.get("part-number-marker") else 0
+    try:
+        record = uploads.find(call.repo, upload)
+    except Invalid as error:
+        raise S3Error("NoSuchUpload") from error
+    page = uploads.list_parts(call.repo, upload, after, max(1, amount))
+    lines = page.lines[:amount]
+    more = bool(amount) and page.more
+    parts = joined(
+        _PART(part.number, timestamp(part.modified_ns), part.etag, part.size) for part in lines
+    )
+    return document(
+        _PARTS(
+            call.address.bucket,
+            call.address.key,
+            upload.id,
+            after,
+            _NEXT_PART(lines[-1].number) if more else _NOTHING,
+            amount,
+            _truth(more),
+            parts,
+            record.storage_class or _USUAL_CLASS,
+        )
+    )
+
+
+@operation(
+    "ListMultipartUploads",
+    "GET",
+    Level.BUCKET,
+    "uploads",
+    permissions=(LIST_OBJECTS,),
+    errors=("InvalidArgument",),
+    runs=Runs.WALK,
+)
+def list_multipart_uploads(call: S3Call) -> Answer:
+    """The uploads in progress of all branches, in the order of their keys."""
+    parameters = call.parameters
+    after = parameters.get("key-marker", "")
+    query = UploadQuery(
+        parameters.get("prefix", ""),
+        parameters.get("delimiter", ""),
+        after,
+        parameters.get("upload-id-marker", "") if after else "",
+        count_of(parameters, "max-uploads", limits.page_count_max),
+    )
+    page = uploads.list_uploads(call.repo, query) if query.amount else UploadList((), False)
+    return document(_listed(call, query, page))
+
+
+def _listed(call: S3Call, query: UploadQuery, page: UploadList) -> Markup:
+    encoding, shown = shown_as(call.parameters)
+    following = _NEXT_UPLOAD(shown(page.after), page.after_id) if page.more else _NOTHING
+    lines = joined(
+        _COMMON(shown(line)) if isinstance(line, str) else _line(line, shown(uploads.name_of(line)))
+        for line in page.lines
+    )
+    return _UPLOADS(
+        call.address.bucket,
+        shown(query.after),
+        query.after_id,
+        following,
+        shown(query.prefix),
+        _DELIMITER(shown(query.delimiter)) if query.delimiter else _NOTHING,
+        query.amount,
+        _ENCODING(encoding) if encoding else _NOTHING,
+        _truth(page.more),
+        lines,
+    )
+
+
+def _line(upload: MultipartUpload, key: str) -> Markup:
+    storage_class = upload.storage_class or _USUAL_CLASS
+    return _UPLOAD(key, upload.id, storage_class, timestamp(upload.created_ns))
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _check_path(call: S3Call) -> None:
+    if not call.address.path:
+        raise S3Error("NoSuchKey")
+
+
+def _upload(call: S3Call) -> UploadId:
+    """The upload that a request names.  Raises `S3Error`."""
+    _check_path(call)
+    return UploadId(call.address.ref, call.address.path, call.parameters["uploadId"])
+
+
+def _number(call: S3Call) -> int:
+    text = call.parameters["partNumber"]
+    is_number = text.isascii() and text.isdigit() and len(text) <= len("10000")
+    if not is_number or not 1 <= int(text) <= limits.multipart_parts_count_max:
+        raise S3Error(
+            "InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive"
+        )
+    return int(text)
+
+
+def _range(call: S3Call, size: int) -> tuple[int, int]:
+    """The bytes of the source that a part takes."""
+    text = call.request.header(b"x-amz-copy-source-range")
+    if not text:
+        return 0, size
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise S3Error(
+            "InvalidArgument",
+            "The x-amz-copy-source-range value must be of the form bytes=first-last where first "
+            "and last are the zero-based offsets of the first and last bytes to copy",
+        )
+    start, end = int(match[1]), int(match[2]) + 1
+    if start >= end or end > size:
+        raise _outside()
+    return start, end
+
+
+def _outside() -> S3Error:
+    return S3Error("InvalidArgument", "Range specified is not valid for the source object")
+
+
+def _parts(order: Node) -> Sequence[Part]:
+    """The parts that a completion names.  Raises `S3Error`: MalformedXML."""
+    nodes = list(order.every("Part"))
+    if not 1 <= len(nodes) <= limits.multipart_parts_count_max:
+        raise S3Error("MalformedXML")
+    return [_part(node) for node in nodes]
+
+
+def _part(node: Node) -> Part:
+    number, etag = node.value("PartNumber").strip(), node.value("ETag").strip().strip('"')
+    if not (number.isascii() and number.isdigit() and len(number) <= 9 and etag):
+        raise S3Error("MalformedXML")
+    return Part(int(number), etag)

@@ -1,0 +1,160 @@
+"""Operations that write one object: from the body of the request, or from another object."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import md5
+from typing import Final
+
+from graveler.api.answers import Answer, Headers, text_header
+from graveler.api.operation import Runs
+from graveler.block.adapter import OVERWRITE, Mode, Update
+from graveler.engine.objects import write
+from graveler.engine.objects.write import CopySource, Upload
+from graveler.errors import Invalid
+from graveler.gateway.address import Level
+from graveler.gateway.content import length_of, stored
+from graveler.gateway.errors import S3Error
+from graveler.gateway.long_answers import long_answer
+from graveler.gateway.metadata import description_of
+from graveler.gateway.operation import (
+    COPY_SOURCE,
+    READ_SOURCE,
+    WRITE_OBJECT,
+    S3Call,
+    operation,
+)
+from graveler.gateway.times import timestamp
+from graveler.gateway.write_conditions import (
+    SOURCE_CONDITIONS,
+    WRITE_CONDITIONS,
+    mode_of,
+    source_of,
+)
+from graveler.gateway.xml import NAMESPACE, Markup, Template
+from graveler.records import ABSENT, Entry
+
+BODY_ERRORS: Final = (
+    *("BadDigest", "EntityTooLarge", "IncompleteBody", "InvalidArgument", "InvalidDigest"),
+    *("InvalidRequest", "MissingContentLength", "StorageFull", "XAmzContentSHA256Mismatch"),
+)
+_WRITE_ERRORS: Final = (
+    *("ErrReadOnlyRepository", "ErrWriteToProtectedBranch", "InvalidStorageClass"),
+    *("MetadataTooLarge", "MethodNotAllowed", "NoSuchBucket", "NoSuchKey", "NotImplemented"),
+    "PreconditionFailed",
+)
+_COPIED: Final = Template(
+    f'<CopyObjectResult xmlns="{NAMESPACE}"><LastModified>{{}}</LastModified>'
+    "<ETag>&#34;{}&#34;</ETag></CopyObjectResult>"
+)
+_DIRECTIVE: Final = b"x-amz-metadata-directive"
+_STORAGE_CLASS: Final = b"x-amz-storage-class"
+_USUAL_CLASS: Final = "STANDARD"
+_OF_NOTHING: Final = md5(b"", usedforsecurity=False).hexdigest()
+
+
+def etag_header(checksum: str) -> tuple[bytes, bytes]:
+    """The header ETag of an object or a part."""
+    return text_header(b"etag", f'"{checksum}"')
+
+
+def storage_class_of(headers: Mapping[bytes, bytes]) -> str:
+    """The storage class that a request asks for; empty is the usual one.  Raises `S3Error`."""
+    text = headers.get(_STORAGE_CLASS, b"").decode("latin-1")
+    try:
+        write.check_storage_class(text)
+    except Invalid as error:
+        raise S3Error("InvalidStorageClass") from error
+    return "" if text == _USUAL_CLASS else text
+
+
+@operation(
+    "PutObject",
+    "PUT",
+    Level.KEY,
+    permissions=(WRITE_OBJECT,),
+    errors=(*_WRITE_ERRORS, *BODY_ERRORS),
+    conditions=WRITE_CONDITIONS,
+    runs=Runs.STREAM,
+    writes=True,
+)
+async def put_object(call: S3Call) -> Answer:
+    """Store the body of the request as an object.
+
+    `main/` is the top of a branch and no object: an empty body there changes nothing.
+    """
+    path, length = call.address.path, length_of(call)
+    if not path:
+        if length or not call.address.has_slash:
+            raise S3Error("NoSuchKey")
+        return Answer(200, (etag_header(_OF_NOTHING),))
+    described, mode = description_of(call.headers), mode_of(call.headers)
+    storage_class = storage_class_of(call.headers)
+
+    def store(content: Iterable[bytes]) -> Entry:
+        new = Upload(content, described.content_type, described.metadata, mode, storage_class)
+        return write.upload(call.repo, call.address.ref, path, new)
+
+    entry = await stored(call, store)
+    echo: Headers = call.payload.echo()
+    return Answer(200, (etag_header(entry.checksum), *echo))
+
+
+@operation(
+    "CopyObject",
+    "PUT",
+    Level.KEY,
+    COPY_SOURCE,
+    permissions=(WRITE_OBJECT, READ_SOURCE),
+    errors=(*_WRITE_ERRORS, "InvalidArgument", "InvalidRequest", "NoSuchVersion", "StorageFull"),
+    conditions=(*WRITE_CONDITIONS, *SOURCE_CONDITIONS),
+    runs=Runs.STREAM,
+    writes=True,
+)
+async def copy_object(call: S3Call) -> Answer:
+    """Copy an object of any ref of any repository.
+
+    A copy onto itself replaces only the description.  The etag is that of the source.
+    """
+    if not call.address.path:
+        raise S3Error("NoSuchKey")
+    mode, replaces = mode_of(call.headers), _replaces(call.headers)
+    storage_class_of(call.headers)
+
+    def work() -> Markup:
+        entry = _copied(call, source_of(call), mode, replaces=replaces)
+        return _COPIED(timestamp(entry.modified_ns), entry.checksum)
+
+    return await long_answer(call, work)
+
+
+def _replaces(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the copy gets the description of the request, and not that of the source."""
+    directive = headers.get(_DIRECTIVE, b"COPY")
+    if directive not in (b"COPY", b"REPLACE"):
+        raise S3Error("InvalidArgument", "Unknown metadata directive.")
+    return directive == b"REPLACE"
+
+
+def _copied(call: S3Call, source: CopySource, mode: Mode, *, replaces: bool) -> Entry:
+    ref, path = call.address.ref, call.address.path
+    headers = description_of(call.headers)
+    description = write.Description(headers.content_type, headers.metadata)
+    if not _names_itself(call):
+        new = description if replaces else ABSENT
+        return write.copy_entry(call.repo, ref, path, source, new, mode)
+    if replaces:
+        # Without a condition of its own, the write still demands the entry that was checked.
+        same = Update(source.entry.checksum) if mode is OVERWRITE else mode
+        return write.describe(call.repo, ref, path, description, same)
+    if _STORAGE_CLASS not in call.headers:
+        raise S3Error(
+            "InvalidRequest",
+            "This copy request is illegal because it is trying to copy an object to itself without "
+            "changing the object's metadata, storage class, website redirect location or "
+            "encryption attributes.",
+        )
+    return source.entry
+
+
+def _names_itself(call: S3Call) -> bool:
+    source, target = call.source, call.address
+    return (source.bucket, source.ref, source.path) == (target.bucket, target.ref, target.path)

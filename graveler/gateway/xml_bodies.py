@@ -1,0 +1,103 @@
+"""Reads the XML of request bodies: bounded, without document types, without entities.
+
+    parse(b"<Delete><Quiet>true</Quiet></Delete>", "Delete").value("Quiet") == "true"
+
+The parser is expat of the standard library.  A body with a document type is refused where it
+begins, so no entity is ever declared, expanded or fetched.  The encoding is UTF-8, whatever the
+body declares.  Namespaces are left out, because some clients write one and some write none.  Pure.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+from xml.parsers import expat
+
+from graveler import limits
+from graveler.gateway.errors import S3Error
+
+_SEPARATOR: Final = " "
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An element: its name without a namespace, its own text, its children in order."""
+
+    name: str
+    text: str = ""
+    children: "tuple[Node, ...]" = ()
+
+    def every(self, name: str) -> "Iterator[Node]":
+        """The children with a name."""
+        return (child for child in self.children if child.name == name)
+
+    def value(self, name: str, default: str = "") -> str:
+        """The text of the one child with a name.  Raises `S3Error` if there are several."""
+        values = [child.text for child in self.every(name)]
+        if len(values) > 1:
+            raise S3Error("MalformedXML")
+        return values[0] if values else default
+
+
+@dataclass(slots=True)
+class _Element:
+    """An element that is not closed yet."""
+
+    name: str
+    pieces: list[str] = field(default_factory=list)
+    children: list[Node] = field(default_factory=list)
+
+
+class _Builder:
+    """Makes nodes of the events of the parser."""
+
+    def __init__(self) -> None:
+        self._open = [_Element("")]
+        self._count = 0
+
+    def start(self, name: str, _attributes: object) -> None:
+        self._count += 1
+        if self._count > limits.xml_elements_max or len(self._open) > limits.xml_depth_max:
+            raise S3Error("MalformedXML")
+        self._open.append(_Element(name.rpartition(_SEPARATOR)[2]))
+
+    def end(self, _name: str) -> None:
+        element = self._open.pop()
+        node = Node(element.name, "".join(element.pieces), tuple(element.children))
+        self._open[-1].children.append(node)
+
+    def text(self, text: str) -> None:
+        self._open[-1].pieces.append(text)
+
+    def refuse(self, *_declaration: Any) -> NoReturn:
+        raise S3Error("MalformedXML")
+
+    @property
+    def root(self) -> Node:
+        return self._open[0].children[0]
+
+
+def parse(body: bytes, root: str) -> Node:
+    """The document of a body, whose first element must be `root`.
+
+    Raises `S3Error`: MalformedXML for anything that is no such document, or too deep or too large.
+    """
+    if len(body) > limits.xml_body_length_bytes_max:
+        raise S3Error("MaxMessageLengthExceeded")
+    builder = _Builder()
+    parser = expat.ParserCreate("utf-8", _SEPARATOR)
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.text
+    parser.StartDoctypeDeclHandler = builder.refuse
+    parser.EntityDeclHandler = builder.refuse
+    parser.ProcessingInstructionHandler = builder.refuse
+    try:
+        body.decode("utf-8")  # otherwise a byte order mark would choose UTF-16
+        parser.Parse(body, True)
+    except (expat.ExpatError, UnicodeDecodeError) as error:
+        raise S3Error("MalformedXML") from error
+    node = builder.root
+    if node.name != root:
+        raise S3Error("MalformedXML")
+    return node

@@ -1,0 +1,146 @@
+"""Copies: from another repository, with another description, onto themselves, on a condition."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graveler.block.adapter import CREATE, OVERWRITE, Update
+from graveler.block.counter import ObservedBlocks
+from graveler.engine.commits import reset
+from graveler.engine.objects import read, write
+from graveler.engine.objects.write import CopySource, Description, Upload
+from graveler.engine.ports import OpenRepository, open_repository
+from graveler.engine.repositories import repository
+from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
+from graveler.kv.counter import ObservedStore
+from graveler.requests import Counts
+from graveler.testing.faults import Fault, FaultyStore
+from tests.engine.storage import Storage, new_storage
+
+KEPT = {"colour": "blue"}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    made = new_storage(tmp_path)
+    write.upload(made.opened, "main", "a", Upload([b"bytes"], "text/plain", KEPT))
+    return made
+
+
+def of(repo: OpenRepository, path: str, ref: str = "main") -> CopySource:
+    return CopySource(repo, path, read.stat(repo, ref, path))
+
+
+def other(storage: Storage) -> OpenRepository:
+    new = repository.NewRepository("other", "mem://bucket/other")
+    return open_repository(storage.ports, repository.create(storage.ports, new))
+
+
+def test_a_copy_into_another_repository_has_bytes_of_its_own(storage: Storage) -> None:
+    there = other(storage)
+    kv, blocks = Counts(), Counts()
+    counted = replace(
+        there, kv=ObservedStore(there.kv, kv), blocks=ObservedBlocks(there.blocks, blocks)
+    )
+    made = write.copy_entry(counted, "main", "b", of(storage.opened, "a"))
+    assert blocks.snapshot() == {"copy": 1}
+    assert kv.snapshot() == {"set_newer": 1, "get": 2}  # the branch was not cached
+    source = read.stat(storage.opened, "main", "a")
+    assert read.stat(there, "main", "b") == made
+    assert (made.checksum, made.metadata, made.content_type) == (
+        source.checksum,
+        KEPT,
+        "text/plain",
+    )
+    storage.blocks.delete(f"mem://bucket/lake/{source.address}")
+    assert b"".join(read.open_body(there, made).chunks) == b"bytes"
+
+
+@pytest.mark.parametrize("mode", [OVERWRITE, CREATE])
+def test_a_copy_may_be_described_anew(storage: Storage, mode: write.Mode) -> None:
+    description = Description("", {"size": "xl"})
+    source = of(storage.opened, "a")
+    made = write.copy_entry(storage.opened, "main", "b", source, description, mode)
+    assert (made.metadata, made.content_type) == ({"size": "xl"}, write.DEFAULT_CONTENT_TYPE)
+    assert storage.read("main", "b") == b"bytes"
+    assert read.stat(storage.opened, "main", "a").metadata == KEPT
+
+
+def test_a_copy_on_a_condition_is_refused(storage: Storage) -> None:
+    repo = storage.opened
+    source = of(repo, "a")
+    with pytest.raises(PreconditionFailed):
+        write.copy_entry(repo, "main", "a", source, mode=CREATE)
+    with pytest.raises(PreconditionFailed):
+        write.copy_entry(repo, "main", "a", source, mode=Update("another"))
+    with pytest.raises(NotFound):
+        write.copy_entry(repo, "main", "b", source, mode=Update(source.entry.checksum))
+    write.copy_entry(repo, "main", "a", source, mode=Update(source.entry.checksum))
+
+
+def test_a_copy_reads_what_its_source_may_read(storage: Storage) -> None:
+    """The repository of the source decides, not that of the copy."""
+    there = other(storage)
+    source = of(storage.opened, "a")
+    stolen = source.entry._replace(address="_lakefs/x")
+    with pytest.raises(Refused, match="among the repository's own files"):
+        write.copy_entry(there, "main", "b", source._replace(entry=stolen))
+    storage.blocks.delete(f"mem://bucket/lake/{source.entry.address}")
+    with pytest.raises(Gone, match="no data: path=a"):
+        write.copy_entry(there, "main", "b", source)
+
+
+def test_a_description_replaces_no_bytes(storage: Storage) -> None:
+    repo = storage.opened
+    before = read.stat(repo, "main", "a")
+    kv, blocks = Counts(), Counts()
+    counted = replace(
+        repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks)
+    )
+    made = write.describe(counted, "main", "a", Description("image/png", {"x": "y"}))
+    assert blocks.snapshot() == {} and kv.snapshot() == {"get": 2, "set_if": 1}
+    assert read.stat(repo, "main", "a") == made
+    assert made == before._replace(
+        content_type="image/png", metadata={"x": "y"}, modified_ns=made.modified_ns
+    )
+    assert made.modified_ns > before.modified_ns
+    reset.reset(repo, "main")
+    with pytest.raises(NotFound, match="path not found: path=a"):
+        write.describe(repo, "main", "a", Description())
+
+
+def test_a_description_on_a_condition(storage: Storage) -> None:
+    repo = storage.opened
+    present = read.stat(repo, "main", "a").checksum
+    with pytest.raises(PreconditionFailed, match="another checksum"):
+        write.describe(repo, "main", "a", Description(), Update("0"))
+    with pytest.raises(PreconditionFailed, match="already exists"):
+        write.describe(repo, "main", "a", Description(), CREATE)
+    assert write.describe(repo, "main", "a", Description(), Update(present)).metadata == {}
+
+
+def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> None:
+    repo = storage.opened
+    checksum = read.stat(repo, "main", "a").checksum
+    faults = [Fault.LOST]
+
+    def plan(_: int, verb: str) -> Fault:
+        return faults.pop() if verb == "set_if" and faults else Fault.NONE
+
+    faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
+    made = write.describe(faulty, "main", "a", Description("", {"x": "y"}), Update(checksum))
+    assert not faults and read.stat(repo, "main", "a").metadata == made.metadata == {"x": "y"}
+
+
+def test_a_replacement_whose_answer_is_lost_is_not_refused_by_itself(storage: Storage) -> None:
+    repo = storage.opened
+    checksum = read.stat(repo, "main", "a").checksum
+    faults = [Fault.LOST]
+
+    def plan(_: int, verb: str) -> Fault:
+        return faults.pop() if verb == "set_if" and faults else Fault.NONE
+
+    faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
+    write.upload(faulty, "main", "a", Upload([b"new"], mode=Update(checksum)))
+    assert not faults and storage.read("main", "a") == b"new"

@@ -1,0 +1,1 @@
+"""The S3 gateway: real clients, recorded answers, hostile requests."""

@@ -1,0 +1,222 @@
+"""Listings through a real server: refs, objects, pages, odd names."""
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.gateway.serving import Gateway, S3Client, code_of
+
+_NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+BRANCHES = ["a", "a-", "a-b", "a-b-c", "a-b0", "a0", "a_", "A", "b-", "main"]
+
+
+@pytest.fixture(scope="module")
+def branched(served_gateway: Gateway) -> str:
+    """A repository with branches whose order is not that of their names, and a hidden one."""
+    repo = served_gateway.live.fresh_repository()
+    send = served_gateway.live.client.send
+    for name in (*BRANCHES, "a-hidden"):
+        if name != "main":
+            body = {"name": name, "source": "main", "hidden": name == "a-hidden"}
+            assert send("POST", f"/repositories/{repo}/branches", body=body).status == 201
+    return repo
+
+
+PATHS = sorted(
+    [
+        *("a", "a b", "a+b", "a/", "a/1", "a/2", "a/b/3", "a%2F", "b&<>", "c\rd", "d\x01e"),
+        *("\u00fc/x", "//y", "/z", "q\"'"),
+    ],
+    key=str.encode,
+)
+
+
+@pytest.fixture(scope="module")
+def filled(served_gateway: Gateway) -> str:
+    """A repository with odd names on its branch `main`."""
+    repo = served_gateway.live.fresh_repository()
+    for path in PATHS:
+        assert served_gateway.live.client.upload(repo, path, b"x").status == 201
+    return repo
+
+
+def _refs(boto: Any, repo: str, version: str, **parameters: Any) -> list[str]:
+    pages = boto.get_paginator(version).paginate(Bucket=repo, **parameters)
+    return [each["Prefix"] for page in pages for each in page.get("CommonPrefixes", [])]
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_branches_are_listed_in_the_order_of_their_names_with_a_slash(
+    boto: Any, branched: str, version: str, size: int
+) -> None:
+    config = {"PageSize": size}
+    expected = sorted(f"{name}/" for name in BRANCHES)
+    listed = _refs(boto, branched, version, Delimiter="/", PaginationConfig=config)
+    assert listed == expected
+    assert listed != [f"{name}/" for name in sorted(BRANCHES)]
+    below = _refs(boto, branched, version, Prefix="a-", Delimiter="/", PaginationConfig=config)
+    assert below == [name for name in expected if name.startswith("a-")]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(after=st.text("ab-/0_.A", max_size=5), prefix=st.sampled_from(["", "a", "a-", "b"]))
+def test_a_page_of_branches_begins_behind_any_text(
+    boto: Any, branched: str, after: str, prefix: str
+) -> None:
+    page = boto.list_objects_v2(Bucket=branched, Prefix=prefix, StartAfter=after)
+    listed = [each["Prefix"] for each in page.get("CommonPrefixes", [])]
+    names = sorted(f"{name}/" for name in BRANCHES)
+    assert listed == [name for name in names if name > after and name.startswith(prefix)]
+    assert page["KeyCount"] == len(listed)
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_every_name_is_listed_once_in_pages_of_any_size(
+    boto: Any, filled: str, version: str, size: int
+) -> None:
+    pages = boto.get_paginator(version).paginate(
+        Bucket=filled, Prefix="main/", PaginationConfig={"PageSize": size}
+    )
+    keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
+    assert keys == [f"main/{path}" for path in PATHS]
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+@pytest.mark.parametrize("delimiter", ["/", "b", "//"])
+@pytest.mark.parametrize("prefix", ["main/", "main/a", "main/a/", "main//"])
+def test_common_prefixes_are_listed_once_in_pages_of_any_size(
+    boto: Any, filled: str, version: str, delimiter: str, prefix: str
+) -> None:
+    expected: list[str] = []
+    for key in (f"main/{path}" for path in PATHS):
+        if key.startswith(prefix):
+            cut = key.find(delimiter, len(prefix))
+            expected.append(key if cut < 0 else key[: cut + len(delimiter)])
+    expected = list(dict.fromkeys(expected))
+    for size in (1, 1000):
+        pages = boto.get_paginator(version).paginate(
+            Bucket=filled, Prefix=prefix, Delimiter=delimiter, PaginationConfig={"PageSize": size}
+        )
+        lines = [
+            each.get("Key") or each["Prefix"]
+            for page in pages
+            for each in [*page.get("Contents", []), *page.get("CommonPrefixes", [])]
+        ]
+        assert sorted(lines, key=str.encode) == sorted(expected, key=str.encode)
+        assert len(lines) == len(expected)
+
+
+def test_names_without_encoding_keep_what_xml_can_say(s3: S3Client, filled: str) -> None:
+    """The one control character that XML cannot say becomes a mark; its token is exact."""
+    token, keys = "", []
+    while True:
+        query = {"list-type": "2", "prefix": "main/", "max-keys": "1"}
+        reply = s3.send(
+            "GET", f"/{filled}", query | ({"continuation-token": token} if token else {})
+        )
+        root = ElementTree.fromstring(reply.body)
+        keys += [each.text for each in root.iter(f"{_NAMESPACE}Key")]
+        token = root.findtext(f"{_NAMESPACE}NextContinuationToken", "")
+        if not token:
+            break
+    assert keys == [f"main/{path}".replace("\x01", "\ufffd") for path in PATHS]
+
+
+def test_names_are_encoded_on_request_and_tokens_are_not(s3: S3Client, filled: str) -> None:
+    query = {
+        "encoding-type": "url",
+        "prefix": "main/a ",
+        "marker": "main/\u00fc +",
+        "delimiter": "+",
+    }
+    root = ElementTree.fromstring(s3.send("GET", f"/{filled}", query).body)
+    texts = {child.tag.removeprefix(_NAMESPACE): child.text for child in root}
+    assert texts["Prefix"] == "main/a+"
+    assert texts["Marker"] == "main/%C3%BC+%2B"
+    assert texts["Delimiter"] == "%2B"
+    assert texts["EncodingType"] == "url"
+    query = {"encoding-type": "url", "prefix": "main/a", "list-type": "2", "max-keys": "2"}
+    root = ElementTree.fromstring(s3.send("GET", f"/{filled}", query).body)
+    assert root.findtext(f"{_NAMESPACE}NextContinuationToken") == "main/a b"
+    assert [each.text for each in root.iter(f"{_NAMESPACE}Key")] == ["main/a", "main/a+b"]
+
+
+def test_a_token_beats_start_after_which_may_lie_outside_the_prefix(boto: Any, filled: str) -> None:
+    def keys(**parameters: Any) -> list[str]:
+        page = boto.list_objects_v2(Bucket=filled, Prefix="main/a/", **parameters)
+        return [each["Key"] for each in page.get("Contents", [])]
+
+    everything = ["main/a/", "main/a/1", "main/a/2", "main/a/b/3"]
+    assert keys() == keys(StartAfter="a") == keys(StartAfter="main/a ") == everything
+    assert keys(StartAfter="main") == keys(StartAfter="main/") == everything
+    assert keys(StartAfter="main/b") == keys(StartAfter="main0") == keys(StartAfter="z") == []
+    assert keys(StartAfter="main/a/1") == everything[2:]
+    assert keys(StartAfter="main/a/b", ContinuationToken="main/a/1") == everything[2:]
+
+
+def test_a_page_says_how_many_lines_it_has_and_where_it_ends(boto: Any, filled: str) -> None:
+    page = boto.list_objects_v2(Bucket=filled, Prefix="main/a/", Delimiter="/", MaxKeys=5000)
+    assert (page["KeyCount"], page["MaxKeys"], page["IsTruncated"]) == (4, 1000, False)
+    assert page["Contents"][0]["StorageClass"] == "STANDARD"
+    nothing = boto.list_objects_v2(Bucket=filled, Prefix="main/", MaxKeys=0)
+    assert (nothing["KeyCount"], nothing["IsTruncated"]) == (0, False)
+    first = boto.list_objects(Bucket=filled, Prefix="main/", MaxKeys=1)
+    assert (first["IsTruncated"], "NextMarker" in first) == (True, False)
+    first = boto.list_objects(Bucket=filled, Prefix="main/", MaxKeys=1, Delimiter="/")
+    assert first["NextMarker"] == "main//"
+
+
+def test_times_in_listings_are_those_of_the_object(boto: Any, filled: str) -> None:
+    line = boto.list_objects_v2(Bucket=filled, Prefix="main/a/1")["Contents"][0]
+    head = boto.head_object(Bucket=filled, Key="main/a/1")
+    assert line["LastModified"] == head["LastModified"]
+    assert (line["ETag"], line["Size"]) == (head["ETag"], 1)
+
+
+@pytest.mark.parametrize("prefix", ["none/", "/", "ma in/", "main~99/", "main$@/", "%/x"])
+def test_a_ref_that_does_not_exist_has_no_objects(boto: Any, filled: str, prefix: str) -> None:
+    page = boto.list_objects_v2(Bucket=filled, Prefix=prefix)
+    assert (page["KeyCount"], page["IsTruncated"]) == (0, False)
+
+
+def test_every_kind_of_ref_is_listed(served_gateway: Gateway, boto: Any) -> None:
+    live = served_gateway.live
+    repo = live.fresh_repository()
+    live.client.upload(repo, "old", b"x")
+    where = f"/repositories/{repo}"
+    commit = live.client.send("POST", f"{where}/branches/main/commits", body={"message": "m"})
+    commit_id = commit.json["id"]
+    live.client.send("POST", f"{where}/tags", body={"id": "v1", "ref": "main"})
+    live.client.upload(repo, "new", b"x")
+
+    def names(ref: str) -> list[str]:
+        page = boto.list_objects_v2(Bucket=repo, Prefix=f"{ref}/")
+        return [each["Key"].removeprefix(f"{ref}/") for each in page.get("Contents", [])]
+
+    assert names("main") == names("main$") == ["new", "old"]
+    assert names("v1") == names("main@") == names(commit_id) == names(commit_id[:12]) == ["old"]
+    assert names("main~1") == names("v1~1") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"list-type": "1"},
+        {"list-type": ""},
+        {"max-keys": "-1"},
+        {"max-keys": "x"},
+        {"encoding-type": "base64"},
+        {"list-type": "2", "continuation-token": "%%FF"},
+        {"prefix": "main/\0"},
+    ],
+)
+def test_a_parameter_that_is_wrong_is_refused(
+    s3: S3Client, repo: str, query: dict[str, str]
+) -> None:
+    reply = s3.send("GET", f"/{repo}", query)
+    assert (reply.status, code_of(reply)) == (400, "InvalidArgument")

@@ -1,0 +1,229 @@
+"""Reading objects through a real server: ranges, conditions, headers, streams."""
+
+import hashlib
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.gateway.serving import Gateway, S3Client, code_of
+
+BODY = b"0123456789"
+ETAG = hashlib.md5(BODY, usedforsecurity=False).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def key(served_gateway: Gateway) -> str:
+    """The address of an object of ten bytes."""
+    live = served_gateway.live
+    repo = live.fresh_repository()
+    where = f"/repositories/{repo}/branches/main/objects"
+    headers = {
+        "Content-Type": "text/plain",
+        "x-lakefs-meta-color": "blue",
+        "x-lakefs-meta-name": "\u00fc\u4e2d".encode().decode("latin-1"),
+    }
+    reply = live.client.send("POST", where, {"path": "a b"}, body=BODY, headers=headers)
+    assert reply.status == 201
+    return f"/{repo}/main/a b"
+
+
+def test_an_object_is_read_with_its_headers(s3: S3Client, key: str) -> None:
+    whole = s3.send("GET", key)
+    assert (whole.status, whole.body) == (200, BODY)
+    head = s3.send("HEAD", key)
+    assert (head.status, head.body) == (200, b"")
+    apart = ("date", "x-request-id", "x-amz-request-id")
+    for name in whole.headers.keys() - set(apart):
+        assert head.headers[name] == whole.headers[name]
+    assert whole.headers["etag"] == f'"{ETAG}"'
+    assert whole.headers["content-length"] == "10"
+    assert whole.headers["content-type"] == "text/plain"
+    assert whole.headers["accept-ranges"] == "bytes"
+    assert whole.headers["content-security-policy"] == "sandbox"
+    assert whole.headers["x-content-type-options"] == "nosniff"
+    assert whole.headers["x-amz-meta-color"] == "blue"
+    assert whole.headers["x-amz-meta-name"] == "=?UTF-8?B?w7zkuK0=?="
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "body", "covered"),
+    [
+        ("bytes=0-0", 206, b"0", "bytes 0-0/10"),
+        ("bytes=3-", 206, b"3456789", "bytes 3-9/10"),
+        ("bytes=3-99", 206, b"3456789", "bytes 3-9/10"),
+        ("bytes=-4", 206, b"6789", "bytes 6-9/10"),
+        ("bytes=-99", 206, BODY, "bytes 0-9/10"),
+        ("Bytes=1-2", 206, b"12", "bytes 1-2/10"),
+        ("bytes=0-1,3-4", 200, BODY, ""),
+        ("bytes=5-2", 200, BODY, ""),
+        ("bytes=x", 200, BODY, ""),
+        ("lines=1-2", 200, BODY, ""),
+        ("bytes=" + "1" * 500 + "-", 200, BODY, ""),
+        ("bytes=10-", 416, b"", ""),
+        ("bytes=-0", 416, b"", ""),
+    ],
+)
+def test_one_range_is_read_and_what_is_none_means_everything(
+    s3: S3Client, key: str, header: str, status: int, body: bytes, covered: str
+) -> None:
+    reply = s3.send("GET", key, headers={"Range": header})
+    head = s3.send("HEAD", key, headers={"Range": header})
+    assert (reply.status, head.status) == (status, status)
+    if status == 416:
+        assert code_of(reply) == "InvalidRange"
+        assert reply.headers["content-range"] == "bytes */10"
+        return
+    assert reply.body == body
+    assert reply.headers.get("content-range", "") == covered
+    assert head.headers.get("content-range", "") == covered
+    assert head.headers["content-length"] == str(len(body))
+
+
+_OLD = formatdate(1_000_000_000, usegmt=True)
+_NEW = formatdate(4_000_000_000, usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status"),
+    [
+        ({"If-Match": ETAG}, 200),
+        ({"If-Match": f'"{ETAG}"'}, 200),
+        ({"If-Match": f'"x", "{ETAG}"'}, 200),
+        ({"If-Match": "*"}, 200),
+        ({"If-Match": '"x"'}, 412),
+        ({"If-Match": f'W/"{ETAG}"'}, 412),
+        ({"If-None-Match": f'"{ETAG}"'}, 304),
+        ({"If-None-Match": f'W/"{ETAG}"'}, 304),
+        ({"If-None-Match": "*"}, 304),
+        ({"If-None-Match": '"x"'}, 200),
+        ({"If-Modified-Since": _OLD}, 200),
+        ({"If-Modified-Since": _NEW}, 304),
+        ({"If-Unmodified-Since": _OLD}, 412),
+        ({"If-Unmodified-Since": _NEW}, 200),
+        ({"If-Modified-Since": "yesterday"}, 200),
+        ({"If-Unmodified-Since": "yesterday"}, 200),
+        # the first of a pair decides alone
+        ({"If-Match": ETAG, "If-Unmodified-Since": _OLD}, 200),
+        ({"If-None-Match": '"x"', "If-Modified-Since": _NEW}, 200),
+        # a failure comes before an unchanged object
+        ({"If-Match": '"x"', "If-None-Match": f'"{ETAG}"'}, 412),
+        ({"If-Unmodified-Since": _OLD, "If-Modified-Since": _NEW}, 412),
+        ({"If-Match": ETAG, "If-None-Match": ETAG}, 304),
+        # conditions come before the range
+        ({"If-Match": '"x"', "Range": "bytes=99-"}, 412),
+        ({"If-None-Match": ETAG, "Range": "bytes=99-"}, 304),
+        ({"If-Match": ETAG, "Range": "bytes=1-2"}, 206),
+        ({"If-Range": f'"{ETAG}"', "Range": "bytes=1-2"}, 206),
+        ({"If-Range": '"x"', "Range": "bytes=1-2"}, 200),
+        ({"If-Range": f'W/"{ETAG}"', "Range": "bytes=1-2"}, 200),
+        ({"If-Range": _OLD, "Range": "bytes=1-2"}, 200),
+        ({"If-Range": "*", "Range": "bytes=1-2"}, 200),
+    ],
+)
+def test_conditions_are_evaluated_in_the_order_of_http(
+    s3: S3Client, key: str, conditions: dict[str, str], status: int
+) -> None:
+    reply = s3.send("GET", key, headers=conditions)
+    assert reply.status == s3.send("HEAD", key, headers=conditions).status == status
+    if status == 304:
+        assert reply.body == b""
+        assert reply.headers["etag"] == f'"{ETAG}"'
+    if status == 412:
+        assert code_of(reply) == "PreconditionFailed"
+
+
+def test_the_time_of_an_object_is_one_of_whole_seconds(s3: S3Client, key: str) -> None:
+    modified = s3.send("HEAD", key).headers["last-modified"]
+    assert s3.send("GET", key, headers={"If-Modified-Since": modified}).status == 304
+    assert s3.send("GET", key, headers={"If-Unmodified-Since": modified}).status == 200
+    earlier = formatdate(parsedate_to_datetime(modified).timestamp() - 1, usegmt=True)
+    assert s3.send("GET", key, headers={"If-Modified-Since": earlier}).status == 200
+    partial = {"If-Range": modified, "Range": "bytes=1-2"}
+    assert s3.send("GET", key, headers=partial).status == 206
+
+
+def test_a_request_chooses_headers_of_its_answer(s3: S3Client, key: str) -> None:
+    chosen = {
+        "response-content-type": "application/x-a",
+        "response-content-disposition": 'attachment; filename="a\u00fc\r\nb"',
+        "response-cache-control": "no-store",
+        "response-content-encoding": "gzip",
+        "response-content-language": "de",
+        "response-expires": _OLD,
+    }
+    headers = s3.send("GET", key, chosen).headers
+    for name, value in chosen.items():
+        sent = value.replace("\u00fc", "?").replace("\r", "?").replace("\n", "?")
+        assert headers[name.removeprefix("response-")] == sent
+    assert "b" not in headers
+    assert s3.send("HEAD", key, chosen).headers["content-type"] == "application/x-a"
+
+
+def test_the_first_part_is_the_whole_object(s3: S3Client, key: str) -> None:
+    reply = s3.send("GET", key, {"partNumber": "1"})
+    assert (reply.status, reply.body) == (206, BODY)
+    assert code_of(s3.send("GET", key, {"partNumber": "2"})) == "InvalidPartNumber"
+    for wrong in ("0", "10001", "x", "-1", "9" * 40):
+        assert code_of(s3.send("GET", key, {"partNumber": wrong})) == "InvalidArgument"
+    both = s3.send("GET", key, {"partNumber": "1"}, headers={"Range": "bytes=0-1"})
+    assert code_of(both) == "InvalidRequest"
+
+
+def test_versions_and_customer_keys_are_refused(s3: S3Client, key: str) -> None:
+    assert s3.send("GET", key, {"versionId": "null"}).status == 200
+    assert code_of(s3.send("GET", key, {"versionId": "x"})) == "NoSuchVersion"
+    customer = {"x-amz-server-side-encryption-customer-algorithm": "AES256"}
+    reply = s3.send("GET", key, headers=customer)
+    assert (reply.status, code_of(reply)) == (501, "NotImplemented")
+
+
+def test_an_object_has_no_tags(boto: Any, key: str) -> None:
+    _, repo, name = key.split("/", 2)
+    assert boto.get_object_tagging(Bucket=repo, Key=name)["TagSet"] == []
+    with pytest.raises(ClientError, match="NoSuchKey"):
+        boto.get_object_tagging(Bucket=repo, Key="main/none")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("main", "main/", "main/none", "none/a", "/a", "ma in/a", "main~99/a", "main$@/a", "%/a"),
+        *("main/a b/", "main//a b", "main/../main/a b"),
+    ],
+)
+def test_what_does_not_exist_is_not_found(s3: S3Client, key: str, name: str) -> None:
+    repo = key.split("/")[1]
+    reply = s3.send("GET", f"/{repo}/{name}")
+    assert (reply.status, code_of(reply)) == (404, "NoSuchKey")
+    head = s3.send("HEAD", f"/{repo}/{name}")
+    assert (head.status, head.body) == (404, b"")
+
+
+def test_an_empty_object_and_a_long_one_are_read(served_gateway: Gateway, s3: S3Client) -> None:
+    live = served_gateway.live
+    repo = live.fresh_repository()
+    long = bytes(range(256)) * 2048
+    live.client.upload(repo, "empty", b"")
+    live.client.upload(repo, "long", long)
+    assert s3.send("GET", f"/{repo}/main/empty").body == b""
+    assert s3.send("GET", f"/{repo}/main/empty", {"partNumber": "1"}).status == 200
+    assert s3.send("GET", f"/{repo}/main/empty", headers={"Range": "bytes=0-"}).status == 416
+    assert s3.send("GET", f"/{repo}/main/long").body == long
+    part = s3.send("GET", f"/{repo}/main/long", headers={"Range": "bytes=1000-300000"})
+    assert part.body == long[1000:300001]
+
+
+def test_bytes_that_are_gone_are_a_version_that_is_gone(
+    served_gateway: Gateway, s3: S3Client
+) -> None:
+    live = served_gateway.live
+    repo = live.fresh_repository()
+    live.client.upload(repo, "gone", b"x")
+    stats = live.client.send(
+        "GET", f"/repositories/{repo}/refs/main/objects/stat", {"path": "gone"}
+    )
+    live.embedded.ports.blocks.delete(stats.json["physical_address"])
+    reply = s3.send("GET", f"/{repo}/main/gone")
+    assert (reply.status, code_of(reply)) == (404, "NoSuchVersion")

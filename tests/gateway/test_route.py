@@ -1,0 +1,73 @@
+"""What happens before a body is received, and what an answer has beside its body."""
+
+import socket
+
+import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from graveler.auth.credentials import NewCredential
+from tests.api.serving import ADMINISTRATOR
+from tests.gateway.serving import Gateway, S3Client
+from tests.waiting import PATIENCE_SECONDS
+
+
+def _head(s3: S3Client, path: str, key: NewCredential, **headers: str) -> bytes:
+    """The head of a signed upload that waits for `100 Continue`."""
+    url = f"http://{s3.host}:{s3.port}{path}"
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = AWSRequest("PUT", url, headers=named, data=b"body")
+    S3SigV4Auth(Credentials(key.access_key_id, key.secret_access_key), "s3", "us-east-1").add_auth(
+        request
+    )
+    lines = [f"{name}: {value}" for name, value in request.headers.items()]
+    first = [f"PUT {path} HTTP/1.1", f"Host: {s3.host}:{s3.port}", "Content-Length: 4"]
+    return "\r\n".join([*first, "Expect: 100-continue", *lines, "", ""]).encode()
+
+
+def _told(s3: S3Client, head: bytes) -> bytes:
+    """The first line that the server sends."""
+    with socket.create_connection((s3.host, s3.port), timeout=PATIENCE_SECONDS) as connection:
+        connection.sendall(head)
+        with connection.makefile("rb") as answer:
+            first = answer.readline().strip()
+            if b" 100 " in first:
+                connection.sendall(b"body")
+            return first
+
+
+@pytest.mark.parametrize(
+    ("place", "status"),
+    [
+        ("none/a", b"404"),
+        ("main%40/a", b"405"),
+        ("main/a?acl", b"405"),
+        ("main/" + "a" * 1025, b"400"),
+    ],
+)
+def test_a_body_that_would_be_refused_is_never_asked_for(
+    s3: S3Client, repo: str, place: str, status: bytes
+) -> None:
+    told = _told(s3, _head(s3, f"/{repo}/{place}", ADMINISTRATOR))
+    assert told.startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_body_of_an_unknown_caller_is_never_asked_for(s3: S3Client, repo: str) -> None:
+    wrong = NewCredential(ADMINISTRATOR.access_key_id, "w" * 40)
+    for path in (f"/{repo}/main/a", "/no-such-repository/main/a"):
+        assert _told(s3, _head(s3, path, wrong)).startswith(b"HTTP/1.1 403")
+
+
+def test_a_body_that_is_welcome_is_asked_for(s3: S3Client, repo: str) -> None:
+    told = _told(s3, _head(s3, f"/{repo}/main/a", ADMINISTRATOR))
+    assert told.startswith(b"HTTP/1.1 100")
+
+
+def test_a_request_is_known_by_one_id_everywhere(served_gateway: Gateway, s3: S3Client) -> None:
+    reply = s3.send("GET", "/no-such-repository", {"location": ""})
+    request_id = reply.headers["x-amz-request-id"]
+    assert f"<RequestId>{request_id}</RequestId>".encode() in reply.body
+    assert reply.headers["x-request-id"] == request_id
+    lines = "\n".join(served_gateway.live.service.metrics.lines())
+    assert 'operation="s3:GetBucketLocation",status="404"' in lines

@@ -1,0 +1,114 @@
+"""Signature Version 2: only in URLs, only for keys, only without other parameters."""
+
+import base64
+import hmac
+
+import pytest
+
+from graveler.gateway import signatures, signatures_v2
+from graveler.gateway.errors import S3Error
+from graveler.gateway.signatures import RawRequest
+from tests.gateway.vectors import KEY_ID, NOW_NS, SECOND, SECRET
+
+NOW = NOW_NS // SECOND
+HOST = (b"host", b"lake.s3.lake.test")
+
+
+def request(
+    method: str = "GET",
+    path: bytes = b"/lake/main/a%20b",
+    *,
+    expires: int | str = NOW + 60,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    signed_path: bytes = b"",
+    amz: str = "",
+) -> RawRequest:
+    """A request whose URL has the right signature."""
+    text = f"{method}\n\n\n{expires}\n{amz}".encode() + (signed_path or path)
+    signature = base64.b64encode(hmac.digest(SECRET.encode(), text, "sha1")).decode()
+    encoded = signature.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
+    query = f"AWSAccessKeyId={KEY_ID}&Signature={encoded}&Expires={expires}"
+    return RawRequest(method, path, query.encode(), (HOST, *headers), NOW_NS)
+
+
+def outcome(
+    request: RawRequest, bucket: str = "", *, has_key: bool = True, writes: bool = False
+) -> str:
+    """`accepted`, `forged`, or the code of the error."""
+    try:
+        opened = signatures.open_request(request)
+        claim = signatures_v2.claim(opened, bucket, has_key=has_key, writes=writes)
+    except S3Error as error:
+        return error.s3_code
+    return "accepted" if signatures_v2.is_signed(claim, SECRET) else "forged"
+
+
+def test_a_url_reads_a_key() -> None:
+    assert outcome(request()) == outcome(request("HEAD")) == "accepted"
+    opened = signatures.open_request(request())
+    claim = signatures_v2.claim(opened, "", has_key=True, writes=False)
+    assert claim.key_id == KEY_ID and not signatures_v2.is_signed(claim, SECRET + "x")
+
+
+def test_a_url_writes_a_key_only_with_the_switch() -> None:
+    assert outcome(request("PUT")) == "InvalidRequest"
+    assert outcome(request("PUT"), writes=True) == "accepted"
+    for method in ("POST", "DELETE", "OPTIONS"):
+        assert outcome(request(method), writes=True) == "InvalidRequest"
+
+
+def test_a_url_names_a_key_and_nothing_else() -> None:
+    assert outcome(request(path=b"/lake"), has_key=False) == "InvalidRequest"
+    for further in (b"&acl", b"&versionId=x", b"&response-content-type=text/html", b"&x-amz-a=b"):
+        sent = request()
+        assert outcome(sent._replace(query=sent.query + further)) == "InvalidRequest"
+    for missing in (b"Expires", b"Signature", b"AWSAccessKeyId"):
+        sent = request()
+        left = b"&".join(each for each in sent.query.split(b"&") if not each.startswith(missing))
+        assert outcome(sent._replace(query=left)) == "InvalidRequest"
+
+
+def test_a_url_expires_and_lives_at_most_7_days() -> None:
+    week = 7 * 24 * 3600
+    for expires, expected in (
+        (NOW, "AccessDenied"),
+        (NOW + 1, "accepted"),
+        (NOW + week, "accepted"),
+        (NOW + week + 1, "AuthorizationQueryParametersError"),
+        ("", "AccessDenied"),
+        ("-1", "AccessDenied"),
+        ("1e9", "AccessDenied"),
+        ("9" * 40, "AccessDenied"),
+    ):
+        assert outcome(request(expires=expires)) == expected
+
+
+def test_the_bucket_of_the_host_is_signed() -> None:
+    sent = request(path=b"/main/a", signed_path=b"/lake/main/a")
+    assert outcome(sent, "lake") == "accepted"
+    assert outcome(sent, "pond") == outcome(sent) == "forged"
+
+
+def test_the_path_is_signed_as_it_was_sent() -> None:
+    for other in (b"/lake/main/a+b", b"/lake/main/a%2520b", b"/lake/main//a%20b", b"/pond/main/a"):
+        assert outcome(request()._replace(path=other)) == "forged"
+
+
+def test_headers_that_instruct_are_signed() -> None:
+    copy = (b"x-amz-copy-source", b"/lake/main/secret")
+    assert outcome(request("PUT", headers=(copy,)), writes=True) == "forged"
+    amz = "x-amz-acl:private\nx-amz-copy-source:/lake/main/secret\n"
+    both = ((b"x-amz-acl", b"private"), copy)
+    assert outcome(request("PUT", headers=both, amz=amz), writes=True) == "accepted"
+    for name in (b"content-type", b"content-md5"):
+        assert outcome(request(headers=((name, b"text/html"),))) == "forged"
+
+
+def test_there_are_no_temporary_credentials() -> None:
+    assert outcome(request(headers=((b"x-amz-security-token", b"x"),))) == "InvalidToken"
+
+
+@pytest.mark.parametrize("scheme", [b"AWS", b"AWS " + KEY_ID.encode() + b":c2ln"])
+def test_a_header_of_version_2_is_refused(scheme: bytes) -> None:
+    sent = RawRequest("GET", b"/lake/main/a", b"", (HOST, (b"authorization", scheme)), NOW_NS)
+    assert outcome(sent) == "InvalidRequest"

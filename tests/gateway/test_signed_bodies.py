@@ -1,0 +1,119 @@
+"""Bodies on their way to a real server: what is not as it was stated is never an object."""
+
+import zlib
+from base64 import b64encode
+from collections.abc import Mapping
+
+import pytest
+
+from graveler.gateway.signatures import ChunkSeal, Form, scope, signing_key
+from tests.api.serving import Reply
+from tests.gateway.serving import Gateway, S3Client, code_of, exchange
+from tests.gateway.test_chunks import signatures
+from tests.gateway.vectors import chunked
+
+CONTENT = b"a" * 300_000
+SIZES = (100_000, 200_000, 0)
+CRC = b64encode(zlib.crc32(CONTENT).to_bytes(4, "big")).decode()
+
+
+def is_there(served: Gateway, repo: str) -> bool:
+    reply = served.s3.send("GET", f"/{repo}/main/a")
+    assert reply.status in (200, 404)
+    assert reply.status == 404 or reply.body == CONTENT
+    return reply.status == 200
+
+
+class Put:
+    """A PUT of `CONTENT` in chunks, signed but for its body."""
+
+    def __init__(self, s3: S3Client, repo: str, form: Form, **further: str) -> None:
+        self.s3 = s3
+        self.target = f"/{repo}/main/a"
+        stated = {
+            "Content-Encoding": "aws-chunked",
+            "X-Amz-Decoded-Content-Length": str(len(CONTENT)),
+            **{name.replace("_", "-"): value for name, value in further.items()},
+        }
+        self.headers = s3.signed("PUT", self.target, headers=stated, payload=form.value)
+        self.seal = seal_of(s3, self.headers)
+
+    def send(self, body: bytes) -> Reply:
+        url = f"http://{self.s3.host}:{self.s3.port}{self.target}"
+        return exchange(self.s3.host, self.s3.port, "PUT", url, self.headers, body)
+
+
+def seal_of(s3: S3Client, headers: Mapping[str, str]) -> ChunkSeal:
+    moment = headers["X-Amz-Date"].encode()
+    key = signing_key(s3.key.secret_access_key, moment[:8], b"us-east-1")
+    signature = headers["Authorization"].rpartition("Signature=")[2].encode()
+    return ChunkSeal(key, moment, scope(moment[:8], b"us-east-1"), signature)
+
+
+def test_signed_chunks_become_an_object_and_changed_ones_do_not(
+    served_gateway: Gateway, s3: S3Client, repo: str
+) -> None:
+    put = Put(s3, repo, Form.CHUNKS)
+    parts = [CONTENT[:100_000], CONTENT[100_000:], b""]
+    body = chunked(SIZES, signatures(parts, put.seal), b"\r\n")
+    assert code_of(put.send(body.replace(b"aaa", b"aba", 1))) == "SignatureDoesNotMatch"
+    at = body.rindex(b"aaa")
+    assert code_of(put.send(body[:at] + b"b" + body[at + 1 :])) == "SignatureDoesNotMatch"
+    assert code_of(put.send(body[: body.rindex(b"0;")])) == "IncompleteBody"
+    assert not is_there(served_gateway, repo)
+    assert put.send(body).status == 200
+    assert is_there(served_gateway, repo)
+
+
+def test_an_unsigned_body_with_a_checksum_behind_it_becomes_an_object(
+    served_gateway: Gateway, s3: S3Client, repo: str
+) -> None:
+    put = Put(s3, repo, Form.UNSIGNED_TRAILER, X_Amz_Trailer="x-amz-checksum-crc32")
+    plain = chunked(SIZES, [b""] * 3, b"")
+    end = b"x-amz-checksum-crc32:%s\r\n\r\n"
+    for body, code in (
+        (plain + end % b"AAAAAA==", "BadDigest"),
+        (plain.replace(b"aaa", b"aba", 1) + end % CRC.encode(), "BadDigest"),
+        (plain + b"\r\n", "MalformedTrailerError"),
+        (plain + end % b"?", "InvalidRequest"),
+        (b"x" + plain + end % CRC.encode(), "InvalidRequest"),
+        (b"ffffffff\r\n" + plain, "IncompleteBody"),
+    ):
+        reply = put.send(body)
+        assert code_of(reply) == code
+    assert not is_there(served_gateway, repo)
+    reply = put.send(plain + end % CRC.encode())
+    assert reply.status == 200 and reply.headers["x-amz-checksum-crc32"] == CRC
+    assert is_there(served_gateway, repo)
+    head = s3.send("HEAD", f"/{repo}/main/a")
+    assert "content-encoding" not in head.headers
+
+
+@pytest.mark.parametrize(
+    ("stated", "code"),
+    [
+        ({"Content-MD5": b64encode(bytes(16)).decode()}, "BadDigest"),
+        ({"x-amz-checksum-crc32": "AAAAAA=="}, "BadDigest"),
+        ({"x-amz-checksum-crc64nvme": b64encode(bytes(8)).decode()}, "BadDigest"),
+        ({"Content-MD5": "x"}, "InvalidDigest"),
+    ],
+)
+def test_a_body_that_differs_from_its_checksum_is_no_object(
+    served_gateway: Gateway, s3: S3Client, repo: str, stated: dict[str, str], code: str
+) -> None:
+    reply = s3.send("PUT", f"/{repo}/main/a", body=CONTENT, headers=stated)
+    assert code_of(reply) == code and not is_there(served_gateway, repo)
+    right = {"x-amz-checksum-crc32": CRC}
+    reply = s3.send("PUT", f"/{repo}/main/a", body=CONTENT, headers=right)
+    assert reply.status == 200 and reply.headers["x-amz-checksum-crc32"] == CRC
+    assert is_there(served_gateway, repo)
+
+
+def test_a_body_that_differs_from_its_hash_is_no_object(
+    served_gateway: Gateway, s3: S3Client, repo: str
+) -> None:
+    target = f"/{repo}/main/a"
+    headers = s3.signed("PUT", target, body=CONTENT[:-1] + b"b")
+    url = f"http://{s3.host}:{s3.port}{target}"
+    reply = exchange(s3.host, s3.port, "PUT", url, headers, CONTENT)
+    assert code_of(reply) == "XAmzContentSHA256Mismatch" and not is_there(served_gateway, repo)

@@ -1,0 +1,383 @@
+"""Multipart uploads: boto3's transfers, raw requests, restarts, lists, answers that take long."""
+
+import hashlib
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from graveler.api.service import Service, ServiceSettings
+from graveler.errors import Unavailable
+from graveler.gateway.authentication import Authentication
+from graveler.gateway.route import S3Route
+from tests.api.serving import ANY_NUMBER, Served, served
+from tests.engine.overridden import Overridden
+from tests.gateway.serving import DOMAIN, Gateway, S3Client, code_of, gateway
+from tests.gateway.test_writes import content, etag, is_there, refused, stat
+
+MIB = 1024 * 1024
+LONG = b"5" * (5 * MIB)
+Blocks = Callable[[Any], Any]
+
+
+def joined_etag(*bodies: bytes) -> str:
+    joined = b"".join(hashlib.md5(body).digest() for body in bodies)
+    return f'"{hashlib.md5(joined).hexdigest()}-{len(bodies)}"'
+
+
+def begun(boto: Any, repo: str, key: str = "main/a", **more: Any) -> dict[str, str]:
+    id = boto.create_multipart_upload(Bucket=repo, Key=key, **more)["UploadId"]
+    return {"Bucket": repo, "Key": key, "UploadId": id}
+
+
+def sent(boto: Any, upload: dict[str, str], *bodies: bytes) -> dict[str, Any]:
+    """The argument that completes the upload with these parts."""
+    numbered = enumerate(bodies, start=1)
+    etags = {n: boto.upload_part(**upload, PartNumber=n, Body=b)["ETag"] for n, b in numbered}
+    return {"Parts": [{"PartNumber": number, "ETag": etag} for number, etag in etags.items()]}
+
+
+def test_a_long_file_is_uploaded_and_copied_by_the_transfers_of_boto3(
+    served_gateway: Gateway, boto: Any, repo: str, tmp_path: Path
+) -> None:
+    body = bytes(range(256)) * (20 * MIB // 256)
+    (tmp_path / "long").write_bytes(body)
+    extra = {"ContentType": "text/csv", "Metadata": {"x": "1"}}
+    boto.upload_file(str(tmp_path / "long"), repo, "main/long", ExtraArgs=extra)
+    entry = stat(served_gateway, repo, "long")
+    pieces = [body[at : at + 8 * MIB] for at in range(0, len(body), 8 * MIB)]
+    assert f'"{entry.checksum}"' == joined_etag(*pieces)
+    assert (entry.size, entry.content_type) == (len(body), "text/csv")
+    assert entry.metadata == {"X-Amz-Meta-x": "1"}
+    assert content(served_gateway, repo, "long") == body
+    boto.copy({"Bucket": repo, "Key": "main/long"}, repo, "main/copied")
+    assert content(served_gateway, repo, "copied") == body
+    copied = boto.head_object(Bucket=repo, Key="main/copied")
+    assert copied["ETag"] == joined_etag(*pieces)
+
+
+def test_parts_become_one_object_with_one_etag(
+    served_gateway: Gateway, boto: Any, repo: str
+) -> None:
+    upload = begun(boto, repo, ContentType="text/csv", Metadata={"Colour": "blue"})
+    parts = sent(boto, upload, LONG, b"tail")
+    listed = boto.list_parts(**upload)
+    assert [(part["PartNumber"], part["Size"], part["ETag"]) for part in listed["Parts"]] == [
+        (1, len(LONG), etag(LONG)),
+        (2, 4, etag(b"tail")),
+    ]
+    assert not is_there(served_gateway, repo, "a")
+    done = boto.complete_multipart_upload(**upload, MultipartUpload=parts)
+    assert done["ETag"] == joined_etag(LONG, b"tail")
+    assert (done["Bucket"], done["Key"]) == (repo, "main/a")
+    assert done["Location"].endswith(f"/{repo}/main/a")
+    entry = stat(served_gateway, repo, "a")
+    assert f'"{entry.checksum}"' == done["ETag"]
+    assert (entry.content_type, entry.metadata) == ("text/csv", {"X-Amz-Meta-colour": "blue"})
+    assert content(served_gateway, repo, "a") == LONG + b"tail"
+    again = boto.complete_multipart_upload(**upload, MultipartUpload=parts)
+    assert again["ETag"] == done["ETag"]
+    named = {"Bucket": repo, "Key": "main/a"}
+    assert boto.head_object(**named)["ETag"] == done["ETag"]
+    assert boto.get_object(**named, IfMatch=done["ETag"])["ETag"] == done["ETag"]
+    (line,) = boto.list_objects_v2(Bucket=repo, Prefix="main/")["Contents"]
+    assert (line["Key"], line["ETag"]) == ("main/a", done["ETag"])
+    for call in (boto.list_parts, boto.abort_multipart_upload):
+        assert refused(call, **upload) == (404, "NoSuchUpload")
+    assert refused(boto.upload_part, **upload, PartNumber=1, Body=b"x") == (404, "NoSuchUpload")
+
+
+def test_parts_that_do_not_fit_are_refused(served_gateway: Gateway, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    one, two = sent(boto, upload, b"short", b"2")["Parts"]
+
+    def fails(*parts: Any) -> tuple[int, str]:
+        return refused(
+            boto.complete_multipart_upload, **upload, MultipartUpload={"Parts": list(parts)}
+        )
+
+    assert fails(one, two) == (400, "EntityTooSmall")
+    assert fails(two, one) == (400, "InvalidPartOrder")
+    assert fails({**one, "ETag": etag(b"other")}) == (400, "InvalidPart")
+    assert fails({**one, "PartNumber": 9}) == (400, "InvalidPart")
+    for number in (0, 10_001):
+        failure = refused(boto.upload_part, **upload, PartNumber=number, Body=b"x")
+        assert failure == (400, "InvalidArgument")
+    boto.complete_multipart_upload(**upload, MultipartUpload={"Parts": [two]})
+    assert content(served_gateway, repo, "a") == b"2"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<CompleteMultipartUpload/>",
+        b"<CompleteMultipartUpload><Part><PartNumber>x</PartNumber><ETag>e</ETag></Part>"
+        b"</CompleteMultipartUpload>",
+        b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber></Part>"
+        b"</CompleteMultipartUpload>",
+        b"<Other/>",
+    ],
+)
+def test_a_completion_that_names_no_parts_is_malformed(
+    s3: S3Client, boto: Any, repo: str, body: bytes
+) -> None:
+    upload = begun(boto, repo)
+    query = {"uploadId": upload["UploadId"]}
+    reply = s3.send("POST", f"/{repo}/main/a", query, body=body)
+    assert (reply.status, code_of(reply)) == (400, "MalformedXML")
+
+
+def test_an_etag_may_come_without_quotes(
+    served_gateway: Gateway, s3: S3Client, boto: Any, repo: str
+) -> None:
+    upload = begun(boto, repo)
+    sent(boto, upload, b"one")
+    tag = etag(b"one").strip('"')
+    body = f"<Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part>"
+    whole = f"<CompleteMultipartUpload>{body}</CompleteMultipartUpload>".encode()
+    query = {"uploadId": upload["UploadId"]}
+    assert s3.send("POST", f"/{repo}/main/a", query, body=whole).status == 200
+    assert content(served_gateway, repo, "a") == b"one"
+
+
+def test_a_completion_on_a_condition(served_gateway: Gateway, boto: Any, repo: str) -> None:
+    boto.put_object(Bucket=repo, Key="main/a", Body=b"there")
+    upload = begun(boto, repo)
+    parts = {"MultipartUpload": sent(boto, upload, b"one")}
+    complete = boto.complete_multipart_upload
+    assert refused(complete, **upload, **parts, IfNoneMatch="*") == (412, "PreconditionFailed")
+    assert refused(complete, **upload, **parts, IfMatch=etag(b"x")) == (412, "PreconditionFailed")
+    assert content(served_gateway, repo, "a") == b"there"
+    complete(**upload, **parts, IfMatch=etag(b"there"))
+    assert content(served_gateway, repo, "a") == b"one"
+
+
+def test_an_empty_part_is_a_part(served_gateway: Gateway, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    parts = sent(boto, upload, b"")
+    boto.complete_multipart_upload(**upload, MultipartUpload=parts)
+    assert content(served_gateway, repo, "a") == b""
+
+
+def test_an_aborted_upload_is_gone(served_gateway: Gateway, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    parts = sent(boto, upload, b"one")
+    boto.abort_multipart_upload(**upload)
+    assert refused(boto.abort_multipart_upload, **upload) == (404, "NoSuchUpload")
+    assert refused(boto.complete_multipart_upload, **upload, MultipartUpload=parts) == (
+        404,
+        "NoSuchUpload",
+    )
+    other = {**upload, "Key": "main/b"}
+    assert refused(boto.list_parts, **other) == (404, "NoSuchUpload")
+    assert refused(boto.list_parts, **{**upload, "Key": "main@/b"}) == (404, "NoSuchUpload")
+    assert not is_there(served_gateway, repo, "a")
+
+
+def test_an_abort_on_a_condition_is_refused(s3: S3Client, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    headers = {"x-amz-if-match-initiated-time": "Mon, 23 Nov 2026 10:00:00 GMT"}
+    reply = s3.send("DELETE", f"/{repo}/main/a", {"uploadId": upload["UploadId"]}, headers=headers)
+    assert (reply.status, code_of(reply)) == (501, "NotImplemented")
+    assert uploads_of(boto, repo)[0]["UploadId"] == upload["UploadId"]
+
+
+def test_a_part_is_copied(served_gateway: Gateway, boto: Any, s3: S3Client, repo: str) -> None:
+    other = served_gateway.live.fresh_repository()
+    boto.put_object(Bucket=other, Key="main/a", Body=b"0123456789")
+    upload = begun(boto, repo)
+    source = f"{other}/main/a"
+
+    def copy(number: int, **more: Any) -> Any:
+        return boto.upload_part_copy(**upload, PartNumber=number, CopySource=source, **more)
+
+    done = copy(1, CopySourceRange="bytes=3-6", CopySourceIfMatch=etag(b"0123456789"))
+    assert done["CopyPartResult"]["ETag"] == etag(b"3456")
+    query = {"uploadId": upload["UploadId"], "partNumber": "2"}
+    for text in ("bytes=3-10", "bytes=6-3", "3-6", "bytes=3-", "bytes=0-1,3-4", "bytes=10-10"):
+        headers = {"x-amz-copy-source": source, "x-amz-copy-source-range": text}
+        reply = s3.send("PUT", f"/{repo}/main/a", query, headers=headers)
+        assert (reply.status, code_of(reply)) == (400, "InvalidArgument"), text
+    failure = refused(
+        boto.upload_part_copy,
+        **upload,
+        PartNumber=2,
+        CopySource=source,
+        CopySourceIfMatch=etag(b"x"),
+    )
+    assert failure == (412, "PreconditionFailed")
+    assert copy(3)["CopyPartResult"]["ETag"] == etag(b"0123456789")
+    parts = {"Parts": [{"PartNumber": 3, "ETag": etag(b"0123456789")}]}
+    boto.complete_multipart_upload(**upload, MultipartUpload=parts)
+    assert content(served_gateway, repo, "a") == b"0123456789"
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def test_uploads_are_listed_by_key(boto: Any, s3: S3Client, repo: str) -> None:
+    keys = ["main/a b", "main/a b", "main/d/1", "main/d/2", "main/e+f", "main/ü"]
+    ids = {begun(boto, repo, key)["UploadId"]: key for key in keys}
+    page = boto.list_multipart_uploads(Bucket=repo)
+    assert [upload["Key"] for upload in page["Uploads"]] == keys
+    assert {upload["UploadId"]: upload["Key"] for upload in page["Uploads"]} == ids
+    assert page["Uploads"][0]["StorageClass"] == "STANDARD" and not page["IsTruncated"]
+    below = boto.list_multipart_uploads(Bucket=repo, Prefix="main/", Delimiter="/")
+    assert [each["Prefix"] for each in below["CommonPrefixes"]] == ["main/d/"]
+    assert len(below["Uploads"]) == 4
+    inside = boto.list_multipart_uploads(Bucket=repo, Prefix="main/d/")
+    assert [upload["Key"] for upload in inside["Uploads"]] == ["main/d/1", "main/d/2"]
+    found: list[str] = []
+    pages = boto.get_paginator("list_multipart_uploads").paginate(
+        Bucket=repo, Delimiter="/", Prefix="main/", PaginationConfig={"PageSize": 1}
+    )
+    for page in pages:
+        found += [upload["Key"] for upload in page.get("Uploads", ())]
+        found += [each["Prefix"] for each in page.get("CommonPrefixes", ())]
+    assert found == ["main/a b", "main/a b", "main/d/", "main/e+f", "main/ü"]
+    plain = s3.send("GET", f"/{repo}", {"uploads": "", "max-uploads": "0"})
+    root = ElementTree.fromstring(plain.body)
+    texts = {child.tag.rpartition("}")[2]: child.text for child in root}
+    assert (texts["IsTruncated"], texts["MaxUploads"]) == ("false", "0")
+    encoded = s3.send("GET", f"/{repo}", {"uploads": "", "encoding-type": "url"}).body.decode()
+    assert "<Key>main/a+b</Key>" in encoded and "<Key>main/e%2Bf</Key>" in encoded
+    wrong = s3.send("GET", f"/{repo}", {"uploads": "", "encoding-type": "x"})
+    assert (wrong.status, code_of(wrong)) == (400, "InvalidArgument")
+
+
+def test_parts_are_listed_page_by_page(boto: Any, s3: S3Client, repo: str) -> None:
+    upload = begun(boto, repo)
+    sent(boto, upload, b"1", b"2", b"3")
+    found: list[int] = []
+    pages = boto.get_paginator("list_parts").paginate(**upload, PaginationConfig={"PageSize": 2})
+    for page in pages:
+        found += [part["PartNumber"] for part in page["Parts"]]
+    assert found == [1, 2, 3]
+    query = {"uploadId": upload["UploadId"], "max-parts": "0"}
+    reply = s3.send("GET", f"/{repo}/main/a", query)
+    assert b"<IsTruncated>false</IsTruncated>" in reply.body and b"<Part>" not in reply.body
+
+
+def test_the_top_of_a_branch_takes_no_upload(s3: S3Client, repo: str) -> None:
+    for method, query in (
+        ("POST", {"uploads": ""}),
+        ("PUT", {"uploadId": "x", "partNumber": "1"}),
+        ("DELETE", {"uploadId": "x"}),
+        ("GET", {"uploadId": "x"}),
+    ):
+        reply = s3.send(method, f"/{repo}/main/", query)
+        assert (reply.status, code_of(reply)) == (404, "NoSuchKey")
+
+
+# ---- restarts, long joins ------------------------------------------------------------------------
+
+
+def test_an_upload_survives_a_restart_between_parts_join_and_row(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with gateway(store) as first:
+        repo, boto = first.live.fresh_repository(), first.boto()
+        upload = begun(boto, repo)
+        sent(boto, upload, LONG)
+    with gateway(store) as second:
+        boto = second.boto()
+        assert [each["UploadId"] for each in uploads_of(boto, repo)] == [upload["UploadId"]]
+        boto.upload_part(**upload, PartNumber=2, Body=b"tail")
+        listed = boto.list_parts(**upload)["Parts"]
+        parts = {
+            "Parts": [{name: part[name] for name in ("PartNumber", "ETag")} for part in listed]
+        }
+
+    def unstaged(*_: Any, **more: Any) -> Any:
+        raise Unavailable("stopped before the row")
+
+    with other_ports(store, kv=lambda kv: Overridden(kv, set_newer=unstaged)) as (_, boto):
+        failure = refused(boto.complete_multipart_upload, **upload, MultipartUpload=parts)
+        assert failure[0] == 503
+    with gateway(store) as last:
+        boto = last.boto()
+        done = boto.complete_multipart_upload(**upload, MultipartUpload=parts)
+        assert done["ETag"] == joined_etag(LONG, b"tail")
+        assert content(last, repo, "a") == LONG + b"tail"
+
+
+def uploads_of(boto: Any, repo: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = boto.list_multipart_uploads(Bucket=repo).get("Uploads", [])
+    return found
+
+
+def same(port: Any) -> Any:
+    return port
+
+
+@contextmanager
+def other_ports(
+    store: Path, kv: Blocks = same, blocks: Blocks = same, seconds: float = 10
+) -> Iterator[tuple[Served, Any]]:
+    """A server whose gateway works on other ports, and boto3's client of it."""
+
+    def route(service: Service) -> S3Route:
+        ports = service.ports
+        ports = replace(ports, kv=kv(ports.kv), blocks=blocks(ports.blocks))
+        return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)).identify)
+
+    settings = ServiceSettings(failed_logins=ANY_NUMBER, blank_seconds=seconds)
+    with served(store, settings=settings, further=route) as live:
+        s3 = S3Client(live.client.host, live.client.port)
+        yield live, Gateway(live, s3).boto()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fails: bool) -> None:
+    """The answer begins as a success; its document says how the join ended."""
+    goes_on = threading.Event()
+
+    def slow(blocks: Any) -> Any:
+        def complete(*arguments: Any) -> Any:
+            goes_on.wait()
+            if fails:
+                raise Unavailable("no join")
+            return blocks.complete_upload(*arguments)
+
+        return Overridden(blocks, complete_upload=complete)
+
+    store = tmp_path / "store"
+    with other_ports(store, blocks=slow, seconds=0.01) as (live, boto):
+        repo = live.fresh_repository()
+        upload = begun(boto, repo)
+        sent(boto, upload, b"one")
+        part = f"<Part><PartNumber>1</PartNumber><ETag>{etag(b'one')}</ETag></Part>"
+        body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
+        connection = signed(live, repo, upload, body.encode())
+        answer = connection.getresponse()
+        assert answer.status == 200
+        begin = answer.read(60)
+        assert begin.startswith(b"<?xml") and begin.endswith(b"  ")
+        goes_on.set()
+        rest = answer.read()
+        connection.close()
+        assert len(begin + rest) == int(answer.headers["Content-Length"])
+        root = ElementTree.fromstring(begin + rest)
+        if fails:
+            assert root.tag == "Error" and root.findtext("Code") == "SlowDown"
+        else:
+            assert root.tag.endswith("CompleteMultipartUploadResult")
+    with gateway(store) as later:
+        assert is_there(later, repo, "a") is not fails
+
+
+def signed(
+    live: Served, repo: str, upload: dict[str, str], body: bytes
+) -> http.client.HTTPConnection:
+    """A connection with a request that completes an upload, to be answered."""
+    connection = http.client.HTTPConnection(live.client.host, live.client.port)
+    target = f"/{repo}/main/a?uploadId={upload['UploadId']}"
+    client = S3Client(live.client.host, live.client.port)
+    connection.request("POST", target, body, client.signed("POST", target, body=body))
+    return connection

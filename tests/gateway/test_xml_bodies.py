@@ -1,0 +1,86 @@
+"""Reading XML: bounded, without document types, without entities, whatever the body is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graveler import limits
+from graveler.gateway.errors import S3Error
+from graveler.gateway.xml_bodies import Node, parse
+
+_NAMESPACE = b'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+
+
+def _refused(body: bytes, root: str = "Delete") -> str:
+    with pytest.raises(S3Error) as caught:
+        parse(body, root)
+    return caught.value.s3_code
+
+
+def test_elements_are_read_with_a_namespace_and_without() -> None:
+    plain = b"<Delete><Quiet>true</Quiet><Object><Key>a&amp;b</Key></Object></Delete>"
+    expected = Node(
+        "Delete",
+        "",
+        (Node("Quiet", "true"), Node("Object", "", (Node("Key", "a&b"),))),
+    )
+    assert parse(plain, "Delete") == expected
+    assert parse(plain.replace(b"<Delete>", b"<Delete " + _NAMESPACE + b">"), "Delete") == expected
+    prefixed = (
+        b'<?xml version="1.0" encoding="UTF-8"?><s:Delete xmlns:s="x"><s:Quiet>true</s:Quiet>'
+        b"<s:Object><s:Key>a&#38;b</s:Key></s:Object></s:Delete>"
+    )
+    assert parse(prefixed, "Delete") == expected
+
+
+def test_a_value_that_occurs_twice_is_refused() -> None:
+    node = parse(b"<Delete><Quiet>true</Quiet><Quiet>false</Quiet></Delete>", "Delete")
+    with pytest.raises(S3Error):
+        node.value("Quiet")
+    assert node.value("Other", "none") == "none"
+
+
+_LAUGHS = b"".join(
+    b'<!ENTITY l%d "%s">' % (number, b"&l%d;" % (number - 1) * 10) for number in range(1, 10)
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"   ",
+        b"no xml",
+        b"<Delete>",
+        b"<Delete></Delete><Delete/>",
+        b"<Other/>",
+        b"<Delete>&undeclared;</Delete>",
+        b"<!DOCTYPE Delete><Delete/>",
+        b'<!DOCTYPE d [<!ENTITY l0 "lol">' + _LAUGHS + b"]><Delete>&l9;</Delete>",
+        b'<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]><Delete>&x;</Delete>',
+        b'<!DOCTYPE d SYSTEM "http://127.0.0.1:1/d.dtd"><Delete/>',
+        b'<!DOCTYPE d [<!ENTITY % p SYSTEM "http://127.0.0.1:1/p">%p;]><Delete/>',
+        b'<?xml-stylesheet href="x"?><Delete/>',
+        b"<Delete>" + b"<a>" * 20 + b"</a>" * 20 + b"</Delete>",
+        '<?xml version="1.0" encoding="UTF-16"?><Delete/>'.encode("utf-16"),
+        b"<Delete>\xff</Delete>",
+        b"<Delete>\x00</Delete>",
+    ],
+)
+def test_anything_but_a_plain_document_is_refused(body: bytes) -> None:
+    assert _refused(body) == "MalformedXML"
+
+
+def test_the_size_of_a_body_and_the_number_of_its_elements_are_bounded() -> None:
+    assert _refused(b" " * (limits.xml_body_length_bytes_max + 1)) == "MaxMessageLengthExceeded"
+    many = b"<Delete>" + b"<a/>" * (limits.xml_elements_max + 1) + b"</Delete>"
+    assert _refused(many) == "MalformedXML"
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(noise: bytes) -> None:
+    for body in (noise, b"<Delete>" + noise + b"</Delete>"):
+        try:
+            parse(body, "Delete")
+        except S3Error as error:
+            assert error.s3_code == "MalformedXML"

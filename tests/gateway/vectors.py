@@ -1,0 +1,117 @@
+"""The examples of AWS's documentation of Signature Version 4, and requests that are signed here."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
+
+from graveler.gateway import signatures
+from graveler.gateway.signatures import Claim, RawRequest
+
+KEY_ID = "AKIAIOSFODNN7EXAMPLE"
+SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+DAY, REGION = b"20130524", b"us-east-1"
+MOMENT = b"20130524T000000Z"
+NOW_NS = int(datetime(2013, 5, 24, tzinfo=UTC).timestamp()) * 10**9
+SECOND = 10**9
+EMPTY = hashlib.sha256().hexdigest()
+SCOPE = "20130524/us-east-1/s3/aws4_request"
+KEY = signatures.signing_key(SECRET, DAY, REGION)
+
+CHUNKED_LENGTH = 66_560
+CHUNK_SIGNATURES = (
+    b"ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
+    b"0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
+    b"b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9",
+)
+TRAILER_CHUNK_SIGNATURES = (
+    b"b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
+    b"1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
+    b"2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992",
+)
+TRAILER_SIGNATURE = b"d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435"
+SEED = b"4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
+TRAILER_SEED = b"106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"
+
+
+def header_request(
+    method: str,
+    path: bytes,
+    query: bytes,
+    headers: Mapping[str, str],
+    signature: bytes,
+    now_ns: int = NOW_NS,
+) -> RawRequest:
+    """A request with an `Authorization` that signs all of `headers`."""
+    lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+    names = ";".join(sorted(headers)).encode()
+    authorization = b"AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s" % (
+        KEY_ID.encode(),
+        SCOPE.encode(),
+        names,
+        signature,
+    )
+    return RawRequest(method, path, query, (*lines, (b"authorization", authorization)), now_ns)
+
+
+def base_headers(sha256: str = EMPTY, **further: str) -> dict[str, str]:
+    """The headers of AWS's examples; `_` in a name stands for `-`."""
+    headers = {
+        "host": "examplebucket.s3.amazonaws.com",
+        "x-amz-content-sha256": sha256,
+        "x-amz-date": MOMENT.decode(),
+    }
+    return headers | {name.replace("_", "-"): value for name, value in further.items()}
+
+
+def presigned_query(signature: bytes, **changed: str) -> bytes:
+    """The query of AWS's example; `_` in a name stands for `-`."""
+    query = {
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"{KEY_ID}/{SCOPE}",
+        "X-Amz-Date": MOMENT.decode(),
+        "X-Amz-Expires": "86400",
+        "X-Amz-SignedHeaders": "host",
+    }
+    query |= {name.replace("_", "-"): value for name, value in changed.items()}
+    text = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
+    return text.encode() + b"&X-Amz-Signature=" + signature
+
+
+def parse(request: RawRequest) -> Claim:
+    return signatures.claim(signatures.open_request(request))
+
+
+def is_accepted(request: RawRequest) -> bool:
+    """Whether a request is right, if nothing of it is refused before."""
+    claim = parse(request)
+    key = signatures.signing_key(SECRET, claim.day, claim.region)
+    return claim.key_id == KEY_ID and signatures.is_signed(claim, key)
+
+
+def signed(request: RawRequest) -> RawRequest:
+    """The request with the right signature in the place of `?`, whatever it claims."""
+    claim = parse(request)
+    key = signatures.signing_key(SECRET, claim.day, claim.region)
+    right = hmac.digest(key, claim.text, "sha256").hex().encode()
+    headers = [(name, value.replace(b"Signature=?", b"Signature=" + right))
+               for name, value in request.headers]  # fmt: skip
+    query = request.query.replace(b"Signature=?", b"Signature=" + right)
+    return request._replace(headers=headers, query=query)
+
+
+def with_header(request: RawRequest, name: bytes, value: bytes) -> RawRequest:
+    """The request with one more header."""
+    return request._replace(headers=(*request.headers, (name, value)))
+
+
+def chunked(
+    sizes: Sequence[int], signatures_: Sequence[bytes], end: bytes, fill: bytes = b"a"
+) -> bytes:
+    """A body of chunks of `fill`; the last size is 0."""
+    body = b""
+    for size, signature in zip(sizes, signatures_, strict=True):
+        line = b"%x" % size + (b";chunk-signature=" + signature if signature else b"") + b"\r\n"
+        body += line + (fill * size + b"\r\n" if size else b"")
+    return body + end
