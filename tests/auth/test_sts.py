@@ -10,6 +10,7 @@ from graveler import limits
 from graveler.auth import logins, principals, signatures, sts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.identities import Identities
+from graveler.auth.principals import Assignment
 from graveler.auth.sts import AwsLogin
 from graveler.clock import SystemClock
 from graveler.errors import GravelerError, Invalid, Refused, Throttled, Unauthenticated, Unavailable
@@ -232,12 +233,12 @@ def logged_in(lake: Lake, auth: Authenticator, seconds: int = 600, after: int = 
     aws = auth.identities.aws
     assert aws is not ABSENT
 
-    def identify(_now: int) -> tuple[str, ...]:
+    def prove(_now: int) -> Assignment:
         caller = aws.caller(TOKEN, SERVER, NOW + after)
         signatures.spend(auth.keeper, caller.signature, caller.expires, NOW + after)
-        return caller.principals
+        return logins.known(auth, caller.principals)
 
-    return logins.login(auth, identify, seconds, "192.0.2.1").token
+    return logins.login(auth, prove, seconds, "192.0.2.1").token
 
 
 def user_of(auth: Authenticator, token: str) -> str:
