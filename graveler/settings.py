@@ -45,6 +45,8 @@ On AWS the template sets, for each function:
     GRAVELER_KEYS_KMS_KEY               the ARN of the KMS key that wraps the keys of sessions and
                                         secrets; empty: the secret does
     GRAVELER_AUDIT_LOG                  the log group that `GET /audit` reads; empty: it reads none
+    GRAVELER_S3_ENDPOINT                the URL of an S3 gateway of this deployment, which S3
+                                        clients of the HTTP API are told; empty: none
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 
@@ -72,6 +74,7 @@ _ACCOUNT = re.compile(r"[0-9]{12}", re.ASCII)
 _REDIRECT = re.compile(
     r"(?:https://|http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]))[!\"$-~]+", re.ASCII
 )
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?", re.ASCII)
 _ISSUER = re.compile(r"https?://[!-~]{1,190}", re.ASCII)
 _HOOKS_SECRET_LENGTH_MIN = 32
 _HOOKS_PREFIX = "LAKEFSACTION_"
@@ -393,11 +396,12 @@ class Deployment:
     read_only_buckets: tuple[str, ...] = ()
     keys_kms_key: str = ""
     audit_log: str = ""
+    s3_endpoint: str = ""
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
-    """The deployment that `variables` describe.  Raises `Invalid` for a missing variable, or for a
-    number that is none."""
+    """The deployment that `variables` describe.  Raises `Invalid` for a missing variable, for a
+    number that is none, and for an S3 endpoint that is no URL."""
     missing = [name for name in _DEPLOYMENT if not variables.get(name)]
     if missing:
         raise Invalid(
@@ -420,11 +424,19 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         read_only_buckets=_names(variables.get("GRAVELER_READ_ONLY_BUCKETS", "")),
         keys_kms_key=variables.get("GRAVELER_KEYS_KMS_KEY", ""),
         audit_log=variables.get("GRAVELER_AUDIT_LOG", ""),
+        s3_endpoint=_origin(variables, "GRAVELER_S3_ENDPOINT"),
     )
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(",") if name)
+
+
+def _origin(variables: Mapping[str, str], name: str) -> str:
+    text = variables.get(name, "")
+    if text and not _ORIGIN.fullmatch(text):
+        raise Invalid(f"setting must be a URL of scheme, host and port: {name}={text!r:.200}")
+    return text
 
 
 def _temporary(variables: Mapping[str, str]) -> str:

@@ -23,6 +23,15 @@ def test_what_a_template_must_say_is_asked_for_by_name() -> None:
         deployment({"GRAVELER_TABLE": "lake", "GRAVELER_SECRET": ""})
 
 
+def test_an_s3_endpoint_is_a_url_without_a_path() -> None:
+    assert deployment(GIVEN).s3_endpoint == ""
+    for named in ("https://s3.lake.example.org", "http://10.0.0.1:9000"):
+        assert deployment({**GIVEN, "GRAVELER_S3_ENDPOINT": named}).s3_endpoint == named
+    for wrong in ("s3.lake.example.org", "https://a/b", "https://a<b", "ftp://a", "https://a:x"):
+        with pytest.raises(Invalid, match="GRAVELER_S3_ENDPOINT"):
+            deployment({**GIVEN, "GRAVELER_S3_ENDPOINT": wrong})
+
+
 @pytest.mark.parametrize(
     ("endpoint", "local"),
     [

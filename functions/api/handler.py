@@ -12,6 +12,7 @@ from gateway import Gateway, is_commit
 from mangum import Mangum
 
 from graveler.api.front import Front
+from graveler.api.s3_clients import S3Refusal
 from graveler.api.service import ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly.aws import StorageSigns
@@ -68,7 +69,8 @@ def _adapter() -> Mangum:
         queue=lambda *_: queue,
         trail=_trail(),
     )
-    return Mangum(bare_app(service), lifespan="off", custom_handlers=[Gateway])
+    application = bare_app(service, S3Refusal(service, deployment().s3_endpoint))
+    return Mangum(application, lifespan="off", custom_handlers=[Gateway])
 
 
 def _trail() -> Trail:

@@ -6,14 +6,11 @@ parameter that occurs twice is refused: two readers could choose different ones.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from graveler.api.answers import Headers
 from graveler.gateway.errors import S3Error
-
-_SIGNED_SCHEMES: Final = (b"aws4-", b"aws ")
-_SIGNED_PARAMETERS: Final = frozenset((b"X-Amz-Algorithm", b"X-Amz-Credential", b"AWSAccessKeyId"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +67,3 @@ def _decoded(raw: bytes) -> str:
         return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
     except UnicodeDecodeError as error:
         raise S3Error("InvalidURI", "The query is not UTF-8.") from error
-
-
-def is_signed(headers: Sequence[tuple[bytes, bytes]], raw_query: bytes) -> bool:
-    """Whether a request carries a signature as S3 clients send it, right or wrong."""
-    for name, value in headers:
-        if name == b"authorization" and value[:5].lower().startswith(_SIGNED_SCHEMES):
-            return True
-    if b"X-Amz-" not in raw_query and b"AWSAccessKeyId" not in raw_query:
-        return False
-    return any(part.partition(b"=")[0] in _SIGNED_PARAMETERS for part in raw_query.split(b"&"))

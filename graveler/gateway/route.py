@@ -21,6 +21,7 @@ from graveler.api.answers import Answer
 from graveler.api.dispatch import Scope, run
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.responses import Send, send
+from graveler.api.s3_clients import is_signed
 from graveler.api.service import Service
 from graveler.api.templates import needed
 from graveler.api.witness import RequestTrace, Witness
@@ -41,7 +42,7 @@ from graveler.gateway.errors import NOWHERE, S3Error
 from graveler.gateway.identity import Identify, Identity
 from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Table
 from graveler.gateway.operations import OPERATIONS
-from graveler.gateway.request import S3Request, is_signed, request_of
+from graveler.gateway.request import S3Request, request_of
 from graveler.gateway.targets import check_target
 from graveler.records import ABSENT, Repository
 

@@ -1,28 +1,35 @@
 """Requests of an HTTP API, as the adapter hands them on: paths once, bodies small, time short."""
 
+import ast
 import asyncio
 import base64
 import importlib.util
 import json
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from mangum import Mangum
 
 from graveler.api.front import Front
 from graveler.api.local_jobs import local_queue
-from graveler.api.service import ServiceSettings
+from graveler.api.s3_clients import S3Refusal
+from graveler.api.service import Service, ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
+from graveler.kv.counter import ObservedStore
+from graveler.requests import Counts
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
 SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000, front=Front(hosts=("*",)))
 ROOT = Path(__file__).parents[2]
+REQUESTS = Counts()  # to the store of `service`
 
 
 def shared(name: str) -> ModuleType:
@@ -51,10 +58,15 @@ class Function:
     def __init__(self, application: Any) -> None:
         gateway = shared("gateway").Gateway
         self.seen: dict[str, Any] = {}
+        self.bodies_read = 0
 
         async def noted(scope: Any, receive: Any, send: Any) -> None:
+            async def counted() -> Any:
+                self.bodies_read += 1
+                return await receive()
+
             self.seen = dict(scope)
-            await application(scope, receive, send)
+            await application(scope, counted, send)
 
         self._adapter = Mangum(noted, lifespan="off", custom_handlers=[gateway])
 
@@ -68,7 +80,8 @@ class Function:
         **headers: str,
     ) -> dict[str, Any]:
         token = f"{FIRST.access_key_id}:{FIRST.secret_access_key}".encode()
-        headers |= {"host": "api", "authorization": "Basic " + base64.b64encode(token).decode()}
+        basic = "Basic " + base64.b64encode(token).decode()
+        headers = {"host": "api", "authorization": basic} | headers
         event = {
             "version": "2.0",
             "rawPath": path,
@@ -93,20 +106,22 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture(scope="module")
-def function(
-    tmp_path_factory: pytest.TempPathFactory, loop: asyncio.AbstractEventLoop
-) -> Iterator[Function]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     store = open_embedded(tmp_path_factory.mktemp("store"))
-    service = open_service(
-        store.ports, store.signer, store.secret, SETTINGS, FIRST, queue=local_queue
-    )
-    with warnings.catch_warnings():
-        function = Function(bare_app(service))
-    made = json.dumps({"name": "lake", "storage_namespace": "local://lake/x"}).encode()
-    assert function.ask("POST", "/api/v1/repositories", body=made)["statusCode"] == 201
-    yield function
+    ports = replace(store.ports, kv=ObservedStore(store.ports.kv, REQUESTS))
+    service = open_service(ports, store.signer, store.secret, SETTINGS, FIRST, queue=local_queue)
+    yield service
     service.pools.close()
     store.close()
+
+
+@pytest.fixture(scope="module")
+def function(service: Service, loop: asyncio.AbstractEventLoop) -> Function:
+    with warnings.catch_warnings():
+        function = Function(bare_app(service, S3Refusal(service, "")))
+    made = json.dumps({"name": "lake", "storage_namespace": "local://lake/x"}).encode()
+    assert function.ask("POST", "/api/v1/repositories", body=made)["statusCode"] == 201
+    return function
 
 
 OBJECTS = "/api/v1/repositories/lake/branches/main/objects"
@@ -174,6 +189,58 @@ def test_a_request_without_time_is_refused_and_may_come_back(function: Function)
     assert function.seen["graveler.seconds_left"] == 0
     assert found["statusCode"] == 503
     assert function.ask("POST", path, body=commit)["statusCode"] == 201
+
+
+S3_REQUESTS = [
+    ({"authorization": "AWS4-HMAC-SHA256 Credential=x"}, ""),
+    ({"authorization": "AWS key:signature"}, ""),
+    ({}, "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=x"),
+    ({}, "X-Amz-Credential=x"),
+    ({}, "AWSAccessKeyId=x&Expires=1&Signature=x"),
+]
+
+
+@pytest.mark.parametrize(("headers", "query"), S3_REQUESTS)
+@pytest.mark.parametrize("path", ["/", "/lake/main/a", OBJECTS])
+def test_an_s3_client_is_told_how_to_run_what_serves_it(
+    function: Function, headers: dict[str, str], query: str, path: str
+) -> None:
+    before, function.bodies_read = REQUESTS.total(), 0
+    answer = function.ask("PUT", path, query, b"a body", **headers)
+    assert answer["statusCode"] == 501 and not answer["isBase64Encoded"]
+    assert answer["headers"]["content-type"] == "application/xml"
+    error = ElementTree.fromstring(answer["body"])
+    assert (error.tag, error.findtext("Code")) == ("Error", "NotImplemented")
+    assert "`graveler gateway`" in error.findtext("Message", "")
+    assert error.findtext("RequestId") == answer["headers"]["x-amz-request-id"]
+    assert (REQUESTS.total(), function.bodies_read) == (before, 0)
+
+
+def test_an_s3_client_is_told_the_endpoint(
+    service: Service, loop: asyncio.AbstractEventLoop
+) -> None:
+    named = Function(bare_app(service, S3Refusal(service, "https://s3.lake.example.org")))
+    answer = named.ask("GET", "/lake/main/a", authorization="AWS4-HMAC-SHA256 x")
+    message = ElementTree.fromstring(answer["body"]).findtext("Message", "")
+    assert message.endswith("The endpoint for S3 clients is https://s3.lake.example.org")
+    answer = named.ask("HEAD", "/lake/main/a", authorization="AWS4-HMAC-SHA256 x")
+    assert (answer["statusCode"], answer["body"]) == (501, "")
+    hostile = Function(bare_app(service, S3Refusal(service, "<a>&")))
+    answer = hostile.ask("GET", "/", authorization="AWS4-HMAC-SHA256 x")
+    assert ElementTree.fromstring(answer["body"]).findtext("Message", "").endswith("<a>&")
+
+
+def test_clients_of_the_api_are_not_taken_for_s3_clients(function: Function) -> None:
+    found = function.ask("GET", REFS + "/stat", "path=X-Amz-Algorithm&X-Amz-Date=1")
+    assert found["statusCode"] == 404 and "message" in json.loads(found["body"])
+    assert function.ask("GET", "/")["headers"]["content-type"].startswith("text/html")
+
+
+def test_the_function_behind_the_api_refuses_s3_clients() -> None:
+    """Its module opens a deployment, so its text is read instead."""
+    tree = ast.parse((ROOT / "functions" / "api" / "handler.py").read_text(encoding="utf-8"))
+    calls = [ast.unparse(each) for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    assert "bare_app(service, S3Refusal(service, deployment().s3_endpoint))" in calls
 
 
 def test_the_administrator_exists_from_the_start(function: Function) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from graveler import settings
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
 from scripts import deploy
 from scripts.deploy import ROOT, RUNTIMES, tool
+from tests.test_settings import GIVEN
 
 TEMPLATE = ROOT / "template.yaml"
 
@@ -188,6 +190,21 @@ def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) ->
         assert variables[f"GRAVELER_OIDC_{name.upper()}"] == joined
     for name in ("User", "Groups"):
         assert variables[f"GRAVELER_OIDC_{name.upper()}_CLAIM"] == {"!Ref": f"Oidc{name}Claim"}
+
+
+def test_the_api_knows_the_endpoint_of_s3_clients(
+    resources: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
+    assert variables["GRAVELER_S3_ENDPOINT"] == {"!Ref": "S3Endpoint"}
+    allowed = re.compile(parameters["S3Endpoint"]["AllowedPattern"])
+    assert parameters["S3Endpoint"]["Default"] == ""
+    for named in ("", "https://s3.lake.example.org", "http://10.0.0.1:9000"):
+        assert allowed.fullmatch(named)
+        found = settings.deployment({**GIVEN, "GRAVELER_S3_ENDPOINT": named})
+        assert found.s3_endpoint == named
+    for wrong in ("s3.lake.example.org", "https://a/b", "https://a<b"):
+        assert not allowed.fullmatch(wrong)
 
 
 def test_what_is_only_read_is_never_written(resources: dict[str, Any]) -> None:
