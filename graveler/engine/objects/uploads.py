@@ -168,6 +168,7 @@ def complete(
     is too small (`PART_TOO_SMALL`): the upload remains; `Conflict` if another call has begun to
     join other parts; and those of `write.stage`, after which the call may be repeated.
     Cost: 4 KV requests and those of a write; 1 block request for each 1,000 parts, and 1 to join.
+    If an earlier call has joined the parts: 1 KV request and 1 block request more.
     """
     name, key = parse_branch_id(upload.branch), parse_path(upload.path)
     check_writable(repo.record, False)
@@ -177,8 +178,10 @@ def complete(
         return _answered(upload, seen, digest)
     write.check_head(repo, name)
     planned = _planned(repo, upload, seen, parts, digest)
-    _join(repo, upload, planned, parts)
+    joined = _join(repo, upload, planned, parts)
     entry = decode_entry(planned.upload.entry)
+    if joined.upload.completed_ns:  # another call has staged it, and newer writes may stand over it
+        return entry
     write.put(repo, name, key, entry, mode)
     with UnconfirmedWrite("completion of an upload") as unconfirmed:
         unconfirmed.mark_unconfirmed()
@@ -213,8 +216,8 @@ def _planned(
                 raise Conflict("another call has begun to join other parts of this upload")
             return seen
         entry = encode_entry(_entry(repo, upload, seen.upload, parts))
-        now_ns = repo.clock.now_ns()
-        expires_ns = now_ns + limits.link_address_seconds * limits.SECOND_NS
+        # As long as the plan: a repetition may stage the object until the upload expires.
+        expires_ns = seen.upload.created_ns + limits.multipart_upload_seconds * limits.SECOND_NS
         note = UploadAddress(seen.upload.branch, upload.path, expires_ns)
         issued.put(repo.kv, repo.record, seen.upload.address, note, repo.ids.stamp())
         plan = seen.upload._replace(entry=entry, parts=digest)
@@ -280,28 +283,44 @@ def _all_parts(repo: OpenRepository, seen: MultipartUpload) -> Iterator[StoredPa
 
 def _join(
     repo: OpenRepository, upload: UploadId, planned: VersionedUpload, parts: Sequence[Part]
-) -> None:
-    """Join the parts, unless an earlier call has.  An object at the address was made of the planned
-    parts, so a request whose answer was lost is sent again."""
+) -> VersionedUpload:
+    """Join the parts, unless an earlier call has.  Returns the record, which another call may have
+    completed.
+
+    While the plan stands, an object at the address was made of its parts, so a request whose answer
+    was lost is sent again.
+    """
     seen = planned.upload
     full = _full(repo, seen)
     is_repeated = False
     while True:
         try:
             repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
-            return
-        except (NotFound, OutcomeUnknown) as error:
+            return planned
+        except (Invalid, NotFound, OutcomeUnknown) as error:
             if _exists(repo, full):
-                return
+                return _of_same_plan(repo, upload, planned)
+            if isinstance(error, Invalid):  # a part was replaced since the plan was made
+                unplanned = seen._replace(entry=b"", parts=b"")
+                multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
+                text = f"parts cannot be joined: {error}"
+                raise Invalid(text, Code.PART_INVALID) from error
             if isinstance(error, NotFound):
                 raise _unknown(upload) from error
             if is_repeated:
                 raise
             is_repeated = True
-        except Invalid as error:  # a part was replaced since the plan was made
-            unplanned = seen._replace(entry=b"", parts=b"")
-            multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
-            raise Invalid(f"parts cannot be joined: {error}", Code.PART_INVALID) from error
+
+
+def _of_same_plan(
+    repo: OpenRepository, upload: UploadId, planned: VersionedUpload
+) -> VersionedUpload:
+    """The present record, if its plan is still the one that this call has read.  Under another plan
+    the object has other bytes."""
+    present = _record(repo, upload)
+    if present is ABSENT or present.upload.entry != planned.upload.entry:
+        raise _unknown(upload)
+    return present
 
 
 def _note_completed(repo: OpenRepository, upload: UploadId, planned: VersionedUpload) -> None:
