@@ -3,7 +3,8 @@
     V(r, k)   a value x that an observation [rs, re] saw at a key is legal iff some write of x began
               before re, and no acknowledged write that began after x's ended was over before rs
 
-Writes without an answer may count at any time; refused ones (4xx) never.  Deletions are writes of
+Writes without an answer may count at any time, those of a dead process until its death; refused
+ones (4xx) never.  Deletions are writes of
 nothing.  Values are unique, so that a value names its write.
 """
 
@@ -47,6 +48,7 @@ class History:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     writes: dict[str, list[tuple[Span, str]]] = field(default_factory=dict)
+    possible: dict[str, list[tuple[Span, str]]] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)  # values of writes that were refused
     observed: list[Observed] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
@@ -58,6 +60,11 @@ class History:
         """A write that was acknowledged (or has no answer yet)."""
         with self.lock:
             self.writes.setdefault(key, []).append((span, value))
+
+    def might_have_written(self, key: str, value: str, span: Span) -> None:
+        """A write without an answer, which counted before the end of its span or never does."""
+        with self.lock:
+            self.possible.setdefault(key, []).append((span, value))
 
     def looked(self, observed: Observed) -> None:
         """A look that was answered."""
@@ -90,10 +97,12 @@ class History:
 class KeyWrites:
     """The writes of one key, arranged for questions."""
 
-    def __init__(self, writes: Iterable[tuple[Span, str]]) -> None:
+    def __init__(
+        self, writes: Iterable[tuple[Span, str]], possible: Iterable[tuple[Span, str]] = ()
+    ) -> None:
         found = [(Span(-NEVER, -NEVER), NOTHING), *writes]
         self._by_value: dict[str, tuple[list[float], list[float]]] = {}
-        for span, value in sorted(found):
+        for span, value in sorted([*found, *possible]):
             starts, ends = self._by_value.setdefault(value, ([], []))
             starts.append(span.start)
             ends.append(max(span.end, ends[-1] if ends else -NEVER))
@@ -115,7 +124,10 @@ class KeyWrites:
 
 def violations(history: History) -> list[str]:
     """What each observation saw that it must not have seen."""
-    writes = {key: KeyWrites(spans) for key, spans in history.writes.items()}
+    writes = {
+        key: KeyWrites(history.writes.get(key, ()), history.possible.get(key, ()))
+        for key in {*history.writes, *history.possible}
+    }
     unwritten = KeyWrites(())
     found = []
     for observed in history.observed:

@@ -45,3 +45,18 @@ def test_what_was_refused_is_nowhere() -> None:
     history.answered("412", "x")
     history.observed.append(Observed("look", Span(2, 3), {"k": "x"}))
     assert violations(history)
+
+
+def test_a_write_without_an_answer_counts_until_its_process_died() -> None:
+    def legal(look: tuple[float, float], saw: str) -> bool:
+        history = History()
+        history.wrote("k", "x", Span(1, 2))
+        history.might_have_written("k", "y", Span(3, 4))
+        history.wrote("k", "z", Span(6, 7))
+        history.looked(Observed("look", Span(*look), {"k": saw}))
+        return not violations(history)
+
+    assert legal((5, 5), "x") and legal((5, 5), "y")
+    assert not legal((2, 2.5), "y")
+    assert not legal((8, 9), "y") and not legal((8, 9), "x")
+    assert legal((8, 9), "z")
