@@ -108,6 +108,11 @@ class Files:
                 return True
         return False
 
+    def discard(self, folders: tuple[str, ...], address: str) -> None:
+        """Remove a folder with its files, if it exists: for others all at once."""
+        with translated(address):
+            self._folders.temporary.discard(os.path.join(self._folders.root, *folders))
+
     def start(self, parts: Parts) -> Start:
         """The folder where a list of a bucket's keys begins."""
         return Start(parts.key[: parts.key.rfind("/") + 1], layout.folder(parts))

@@ -247,6 +247,15 @@ class TemporaryFiles:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=own)
 
+    def discard(self, folder: str) -> None:
+        """Remove a folder with its files.  Its name goes first and in one step, so nobody sees a
+        part of it, and what a crash leaves of it is removed with the other temporary files."""
+        own = self._folder()
+        name = f"{os.getpid()}-{next(self._serial)}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(folder, name, dst_dir_fd=own)
+            shutil.rmtree(os.path.join(self._path, name), ignore_errors=True)
+
     def _folder(self) -> int:
         if self._own < 0:
             with self._lock:

@@ -5,12 +5,12 @@
 
 The join compares the MD5 at the end of each part with the etag that the caller names, before it
 stores anything.  After a crash right after the join the parts still exist, and the join can be
-repeated.  For the local driver only.
+repeated.  The folder of an upload goes as a whole: an upload that is known has all its parts.  For
+the local driver only.
 """
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Final
@@ -20,7 +20,7 @@ from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, Stored
 from graveler.block.files import Chunks, Files
 from graveler.block.layout import UPLOADS, Place
 from graveler.clock import Ids
-from graveler.errors import Corrupt, Invalid, NotFound
+from graveler.errors import Corrupt, GravelerError, Invalid, NotFound
 from graveler.streams import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
@@ -48,6 +48,11 @@ class LocalUploads:
         measured = MeasuredBody(bounds.measured(body))
         ended = _with_digest(measured)
         self._files.write(_place(upload_id, str(number)), ended, OVERWRITE, address)
+        try:
+            self._check(address, upload_id)
+        except NotFound:  # it was joined or discarded meanwhile, and the part has made a new folder
+            self._forget(address, upload_id)
+            raise
         return Part(number, measured.checksum)
 
     def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
@@ -69,13 +74,14 @@ class LocalUploads:
         for part in parts:
             self._check_part(address, upload_id, part)
         head = self._files.write(place, self._joined(address, upload_id, parts), OVERWRITE, address)
-        self._forget(upload_id)
+        with suppress(GravelerError):  # the object is stored
+            self._forget(address, upload_id)
         return head
 
     def abort(self, address: str, upload_id: str) -> None:
         """See `Multipart.abort_upload`."""
         self._check(address, upload_id)
-        self._forget(upload_id)
+        self._forget(address, upload_id)
 
     def _joined(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> Iterator[bytes]:
         for part in parts:
@@ -91,6 +97,7 @@ class LocalUploads:
         try:
             stored = self._part(address, upload_id, part.number)
         except NotFound as error:
+            self._check(address, upload_id)  # it may have been joined or discarded meanwhile
             raise Invalid(f"part was not uploaded: number={part.number}") from error
         if stored.etag != part.etag:
             raise Invalid(f"part was not uploaded with this etag: number={part.number}")
@@ -116,8 +123,8 @@ class LocalUploads:
         chunks.end = chunks.head().size
         yield from chunks
 
-    def _forget(self, upload_id: str) -> None:
-        shutil.rmtree(self._folder(upload_id), ignore_errors=True)
+    def _forget(self, address: str, upload_id: str) -> None:
+        self._files.discard((UPLOADS, upload_id), address)
 
     def _folder(self, upload_id: str) -> str:
         return os.path.join(self._root, UPLOADS, upload_id)

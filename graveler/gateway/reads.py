@@ -101,9 +101,8 @@ def _part(call: S3Call, entry: Entry, number: str) -> Window:
     """The first part is the whole object; there are no others."""
     if call.header(b"range"):
         raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber")
-    if not (number.isascii() and number.isdigit()) or not (
-        1 <= int(number[:9]) <= limits.multipart_parts_count_max
-    ):
+    is_number = number.isascii() and number.isdigit() and len(number) <= len("10000")
+    if not is_number or not 1 <= int(number) <= limits.multipart_parts_count_max:
         raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000")
     if int(number) != 1:
         raise S3Error("InvalidPartNumber")

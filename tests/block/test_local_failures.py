@@ -17,7 +17,7 @@ import pytest
 
 from graveler.block.adapter import CREATE
 from graveler.block.folders import SharedSync, translated
-from graveler.block.layout import TEMPORARY
+from graveler.block.layout import TEMPORARY, UPLOADS
 from graveler.block.local import LocalBlocks
 from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
@@ -152,6 +152,95 @@ class TestCrash:
         monkeypatch.setattr(os, "fsync", failing)
         with pytest.raises(OutcomeUnknown):
             blocks.put("local://lake/b", [b"2"], CREATE)
+
+
+class Killed(BaseException):
+    """The process dies."""
+
+
+class TestUploads:
+    ADDRESS = "local://lake/joined"
+
+    def test_a_kill_while_parts_are_removed_leaves_no_part_of_an_upload(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unlink = os.unlink
+        left: list[int] = []
+
+        def dying(path: str, *, dir_fd: int | None = None) -> None:
+            if path == "address" or path.isdecimal():
+                left[0] -= 1
+                if not left[0]:
+                    raise Killed
+            unlink(path, dir_fd=dir_fd)
+
+        for at in (1, 2, 3):
+            address = f"{self.ADDRESS}{at}"
+            blocks = opened(root)
+            upload = blocks.create_upload(address)
+            parts = tuple(blocks.put_part(address, upload, n, [b"%d" % n]) for n in (1, 2))
+            left[:] = [at]
+            with monkeypatch.context() as patched, pytest.raises(Killed):
+                patched.setattr(os, "unlink", dying)
+                blocks.complete_upload(address, upload, parts)
+            again = opened(root)
+            assert content(again, address) == b"12"
+            with pytest.raises(NotFound):
+                again.complete_upload(address, upload, parts)
+            assert list((root / UPLOADS).iterdir()) == []
+
+    def test_a_part_that_is_sent_while_its_upload_is_discarded_leaves_nothing(
+        self, blocks: LocalBlocks, root: Path
+    ) -> None:
+        upload = blocks.create_upload(self.ADDRESS)
+
+        def body() -> Iterator[bytes]:
+            yield b"first half, "
+            blocks.abort_upload(self.ADDRESS, upload)
+            yield b"second half"
+
+        with pytest.raises(NotFound, match="upload not found"):
+            blocks.put_part(self.ADDRESS, upload, 1, body())
+        assert list((root / UPLOADS).iterdir()) == []
+        assert names_below(root / TEMPORARY) == set()
+
+    def test_a_join_beside_another_one_finds_no_upload_and_not_wrong_parts(
+        self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        upload = blocks.create_upload(self.ADDRESS)
+        parts = (blocks.put_part(self.ADDRESS, upload, 1, [b"one"]),)
+        open_ = os.open
+        joined: list[int] = []
+
+        def overtaken(path: str, flags: int, *more: int, dir_fd: int | None = None) -> int:
+            if path == "1" and not joined:
+                joined.append(1)
+                opened(root).complete_upload(self.ADDRESS, upload, parts)
+            return open_(path, flags, *more, dir_fd=dir_fd)
+
+        with monkeypatch.context() as patched, pytest.raises(NotFound):
+            patched.setattr(os, "open", overtaken)
+            blocks.complete_upload(self.ADDRESS, upload, parts)
+        assert joined and content(blocks, self.ADDRESS) == b"one"
+
+    def test_parts_that_cannot_be_removed_do_not_fail_a_join(
+        self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        upload = blocks.create_upload(self.ADDRESS)
+        parts = (blocks.put_part(self.ADDRESS, upload, 1, [b"one"]),)
+        rename = os.rename
+
+        def refusing(source: str, target: str, **folders: int) -> None:
+            if UPLOADS in source:
+                raise OSError(errno.EACCES, "injected")
+            rename(source, target, **folders)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rename", refusing)
+            blocks.complete_upload(self.ADDRESS, upload, parts)
+            with pytest.raises(Refused):
+                blocks.abort_upload(self.ADDRESS, upload)
+        assert content(blocks, self.ADDRESS) == b"one"
 
 
 class TestThreads:

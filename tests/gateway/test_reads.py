@@ -165,7 +165,7 @@ def test_the_first_part_is_the_whole_object(s3: S3Client, key: str) -> None:
     reply = s3.send("GET", key, {"partNumber": "1"})
     assert (reply.status, reply.body) == (206, BODY)
     assert code_of(s3.send("GET", key, {"partNumber": "2"})) == "InvalidPartNumber"
-    for wrong in ("0", "10001", "x", "-1", "9" * 40):
+    for wrong in ("0", "10001", "x", "-1", "9" * 40, "000000001" + "0" * 5_000):
         assert code_of(s3.send("GET", key, {"partNumber": wrong})) == "InvalidArgument"
     both = s3.send("GET", key, {"partNumber": "1"}, headers={"Range": "bytes=0-1"})
     assert code_of(both) == "InvalidRequest"
