@@ -162,8 +162,9 @@ class ChunkDecoder:
         if name == _TRAILER_SIGNATURE:
             self._check_trailers(value)
             return
-        if name not in self._announced or name in self._trailers or self._empty_lines:
-            raise _malformed_trailer("a trailer was not announced, or occurs twice")
+        ended = self._empty_lines or self._trailers_signed
+        if ended or name not in self._announced or name in self._trailers:
+            raise _malformed_trailer("a trailer was not announced, occurs twice, or comes too late")
         self._trailers[name] = value
 
     def _end_trailers(self) -> None:

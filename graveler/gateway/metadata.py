@@ -5,8 +5,10 @@
     Cache-Control: no-cache             metadata["Cache-Control"]
 
 Names of `x-amz-meta-` are kept in lower case.  A value that is not printable ASCII travels as an
-encoded word of RFC 2047.  Other pairs of an entry, which clients of the API have written, are shown
-as `x-amz-meta-` too; a name that no header can have is counted in `x-amz-missing-meta`.  Pure.
+encoded word of RFC 2047.  A word in ASCII, ISO 8859-1 or UTF-8 is decoded; a value with any other
+one is kept as it was sent.  Other pairs of an entry, which clients of the API have written, are
+shown as `x-amz-meta-` too; a name that no header can have is counted in `x-amz-missing-meta`.
+Pure.
 """
 
 import re
@@ -24,8 +26,15 @@ PREFIX: Final = "X-Amz-Meta-"
 _HEADER: Final = b"x-amz-meta-"
 _MISSING: Final = b"x-amz-missing-meta"
 _LENGTH_BYTES_MAX: Final = 2 * 1024  # of all names and values, as S3 has it
+_SENT_BYTES_MAX: Final = 4 * _LENGTH_BYTES_MAX  # of the same as they are sent, with encoded words
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _WORD: Final = re.compile(r"=\?[^?]*\?[bBqQ]\?[^?]*\?=")
+# A closed list: Python has codecs that are slow, and some that make texts that are no Unicode.
+_CHARSETS: Final[Mapping[str | None, str]] = {
+    "us-ascii": "ascii",
+    "iso-8859-1": "latin-1",
+    "utf-8": "utf-8",
+}
 
 # Headers that describe the content, by their name in an entry.
 CONTENT_HEADERS: Final[Mapping[str, bytes]] = {
@@ -47,15 +56,7 @@ class Description(NamedTuple):
 
 def description_of(headers: Mapping[bytes, bytes]) -> Description:
     """The description in the headers of a request.  Raises `S3Error`: MetadataTooLarge."""
-    metadata: dict[str, str] = {}
-    length = 0
-    for name, value in headers.items():
-        if name.startswith(_HEADER):
-            short, text = name[len(_HEADER) :].decode("latin-1"), _decoded(value)
-            length += len(short) + len(text.encode())
-            metadata[PREFIX + short] = text
-    if length > _LENGTH_BYTES_MAX:
-        raise S3Error("MetadataTooLarge")
+    metadata = _user_metadata(headers)
     for shown, header in CONTENT_HEADERS.items():
         text = headers.get(header, b"").decode("latin-1")
         if header == b"content-encoding":
@@ -63,6 +64,16 @@ def description_of(headers: Mapping[bytes, bytes]) -> Description:
         if text:
             metadata[shown] = text
     return Description(headers.get(b"content-type", b"").decode("latin-1"), metadata)
+
+
+def _user_metadata(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    sent = [(name, value) for name, value in headers.items() if name.startswith(_HEADER)]
+    if sum(len(name) - len(_HEADER) + len(value) for name, value in sent) > _SENT_BYTES_MAX:
+        raise S3Error("MetadataTooLarge")
+    read = [(name[len(_HEADER) :].decode("latin-1"), _decoded(value)) for name, value in sent]
+    if sum(len(short) + len(text.encode()) for short, text in read) > _LENGTH_BYTES_MAX:
+        raise S3Error("MetadataTooLarge")
+    return {PREFIX + short: text for short, text in read}
 
 
 def _without_chunks(encoding: str) -> str:
@@ -112,17 +123,39 @@ def _decoded(raw: bytes) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         text = raw.decode("latin-1")
-    if not _WORD.search(text):
-        return text
     try:
-        return "".join(_pieces(decode_header(text)))
-    except (HeaderParseError, LookupError, UnicodeDecodeError):
+        return "".join(_pieces(text))
+    except (HeaderParseError, LookupError, ValueError):
         return text
 
 
-def _pieces(words: Iterable[tuple[bytes | str, str | None]]) -> Iterable[str]:
-    for word, charset in words:
-        yield word if isinstance(word, str) else word.decode(charset or "latin-1")
+def _pieces(text: str) -> Iterable[str]:
+    """A text without its encoded words, and what they stand for.
+
+    Blanks between two words belong to neither.  A character may begin in one word and end in the
+    next.  Time is proportional to the length: the words are found first, and decoded one by one.
+    """
+    run, charset, at = b"", "", 0
+    for match in _WORD.finditer(text):
+        between, at = text[at : match.start()], match.end()
+        if charset and not between.strip():
+            between = ""
+        word, named = _word(match[0])
+        if between or named != charset:
+            yield run.decode(charset or "ascii")
+            yield between
+            run = b""
+        run, charset = run + word, named
+    yield run.decode(charset or "ascii")
+    yield text[at:]
+
+
+def _word(encoded: str) -> tuple[bytes, str]:
+    """The bytes of an encoded word, and their charset."""
+    [(word, charset)] = decode_header(encoded)
+    if not isinstance(word, bytes):
+        raise ValueError("no encoded word")
+    return word, _CHARSETS[charset]
 
 
 def _encoded(text: str) -> bytes:

@@ -379,16 +379,17 @@ def _signed_names(
 ) -> Sequence[bytes]:
     """The names of the signed headers.  Raises `S3Error` unless they cover what they have to."""
     names = listed.split(b";")
-    if names != sorted(set(names)) or not all(map(_HEADER_NAME.fullmatch, names)):
+    named = frozenset(names)
+    if names != sorted(named) or not all(map(_HEADER_NAME.fullmatch, names)):
         raise S3Error(error, "SignedHeaders must be names in lower case, in order, each once.")
-    if b"host" not in names:
+    if b"host" not in named:
         raise S3Error("AccessDenied", "The header host must be signed.")
     for name in headers:
-        if name.startswith(AMZ) and name not in names and name not in exempt:
+        if name.startswith(AMZ) and name not in named and name not in exempt:
             raise S3Error(
                 "AccessDenied", "There were headers present in the request which were not signed"
             )
-    if not headers.keys() >= set(names):
+    if not headers.keys() >= named:
         raise S3Error("SignatureDoesNotMatch", "A signed header is not in the request.")
     return names
 

@@ -253,6 +253,16 @@ def test_a_trailer_that_was_changed_is_refused(end: bytes, expected: str) -> Non
     assert outcome.error == expected
 
 
+def test_no_trailer_comes_after_the_signature_of_the_trailers() -> None:
+    scope, before = SCOPE.encode(), TRAILER_CHUNK_SIGNATURES[-1]
+    nothing = hashlib.sha256(b"").hexdigest().encode()
+    text = b"\n".join((b"AWS4-HMAC-SHA256-TRAILER", MOMENT, scope, before, nothing))
+    proof = b"x-amz-trailer-signature:" + hmac.digest(KEY, text, "sha256").hex().encode()
+    body = with_trailer(proof + b"\r\n" + _LINE + b"\r\n\r\n")
+    outcome = decoded([body], CHUNKED_LENGTH, (CRC,), TRAILER_SEAL)
+    assert outcome.error == "MalformedTrailerError"
+
+
 # ---- any bytes -----------------------------------------------------------------------------------
 
 

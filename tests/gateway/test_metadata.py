@@ -59,6 +59,49 @@ def test_encoded_words_and_plain_bytes_are_read() -> None:
     assert kept(b"=?UTF-8?B?%%%?=") is not None
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("a =?utf-8?q?b?= c", "a b c"),
+        (
+            "=?utf-8?q?a?=  =?UTF-8?b?Yg==?= =?iso-8859-1?q?=FC?=",
+            "ab\u00fc",
+        ),  # blanks between words
+        ("=?utf-8?q?=C3?= =?utf-8?q?=BC?=", "\u00fc"),  # one character in two words
+        ("=?us-ascii?q?a?=b=?us-ascii?q?c?=", "abc"),
+        ("=?utf-8?q?=FF?=", "=?utf-8?q?=FF?="),
+        ("a =?x?q?y", "a =?x?q?y"),
+    ],
+)
+def test_encoded_words_stand_for_their_texts(sent: str, kept: str) -> None:
+    assert description_of({b"x-amz-meta-a": sent.encode()}).metadata["X-Amz-Meta-a"] == kept
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "=?utf-7?q?+2AA-?=",  # a codec that makes half a character
+        "=?unicode_escape?q?=5Cud800?=",
+        "=?undefined?q?a?=",
+        "=?punycode?q?a-9999999?=",
+        "=?idna?q?xn--99999?=",
+        "=?a\0b?q?a?=",  # a parameter of a presigned URL may hold any character
+        "=??q?a?=",
+        "=?utf-8\n?q?a?=",
+    ],
+)
+def test_a_word_of_any_other_charset_is_kept_as_it_is(word: str) -> None:
+    assert description_of({b"x-amz-meta-a": word.encode()}).metadata["X-Amz-Meta-a"] == word
+
+
+def test_only_so_much_is_decoded_as_can_be_metadata() -> None:
+    words = b"=?utf-8?q?a?= " * 585  # a text of 585 characters
+    description_of({b"x-amz-meta-a": words})
+    with pytest.raises(S3Error) as caught:
+        description_of({b"x-amz-meta-a": words + b"  "})
+    assert caught.value.s3_code == "MetadataTooLarge"
+
+
 def test_pairs_of_other_clients_are_shown_or_counted() -> None:
     headers = _headers(**{"Color": "x", "a b": "y", "\u00fc": "z", "X-Amz-Meta-color": "own"})
     assert headers == {b"x-amz-meta-color": b"own", b"x-amz-missing-meta": b"2"}
