@@ -4,7 +4,7 @@
 that are `UNSET`.  Pure.  Used by the modules of api/.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -29,9 +29,10 @@ HTML: Headers = (
 
 
 class StreamedBody(NamedTuple):
-    """A body of exactly `length` bytes.  A pool thread reads its chunks while it is sent."""
+    """A body of exactly `length` bytes.  A pool thread reads its chunks while it is sent; those of
+    an asynchronous iterator, which only waits, are read on the event loop."""
 
-    chunks: Iterator[bytes]
+    chunks: Iterator[bytes] | AsyncIterator[bytes]
     length: int
 
 

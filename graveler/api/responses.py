@@ -7,7 +7,7 @@ dispatch.py and pages.py.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
@@ -70,13 +70,16 @@ def _add_requests(service: Service) -> None:
 async def _stream(
     service: Service, receive: Receive, send_message: Send, body: StreamedBody
 ) -> None:
-    """Read chunks in the pool and send them from the event loop, one at a time."""
+    """Read chunks, those of an iterator in the pool, and send them one at a time."""
     streams = service.pools.streams
     gone = asyncio.ensure_future(_disconnected(receive))
     chunks = body.chunks
     try:
         while not gone.done():
-            chunk: bytes = await streams.proceed(next, chunks, b"")
+            if isinstance(chunks, AsyncIterator):
+                chunk: bytes = await anext(chunks, b"")
+            else:
+                chunk = await streams.proceed(next, chunks, b"")
             await send_message(
                 {"type": "http.response.body", "body": chunk, "more_body": bool(chunk)}
             )
@@ -84,7 +87,7 @@ async def _stream(
                 return
     finally:
         gone.cancel()
-        close = getattr(chunks, "close", None)
+        close = getattr(chunks, "close", None)  # an asynchronous one holds nothing
         if close is not None:
             await streams.proceed(close)
 

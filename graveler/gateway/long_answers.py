@@ -5,15 +5,16 @@
 
 S3 answers so too: clients read the document, and an `Error` in it is a failure.  An answer states
 its length before the document is known, so blanks fill the rest: XML allows them around the root.
-If the client goes away, the work goes on.  Used by the endpoints that copy or join bytes.
+The event loop waits and sends the blanks, so they come even if work has all threads.  If the client
+goes away, the work goes on.  Used by the endpoints that copy or join bytes.
 """
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from graveler.api.answers import Answer, StreamedBody
+from graveler.errors import Unavailable
 from graveler.gateway.errors import Place, answer, error_element, report_of
 from graveler.gateway.operation import S3Call
 from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
@@ -30,7 +31,6 @@ class _Work:
         self._place: Place = call.address.place
         self._request_id = call.scope["graveler.request_id"]
         self._work = work
-        self.done = threading.Event()
         self.outcome: Markup | Exception = Markup("")
 
     def run(self) -> None:
@@ -39,8 +39,6 @@ class _Work:
             self.outcome = self._work()
         except Exception as error:
             self.outcome = error
-        finally:
-            self.done.set()
 
     @property
     def root(self) -> bytes:
@@ -61,21 +59,33 @@ async def long_answer(call: S3Call, work: Callable[[], Markup]) -> Answer:
     task = _Work(call, work)
     running = call.service.pools.streams.start(task.run)
     await asyncio.wait((running,), timeout=seconds)
-    if not task.done.is_set():
+    if not running.done():
         length = len(DECLARATION) + _BLANKS_MAX + _ROOT_BYTES_MAX
-        return Answer(200, XML_HEADERS, StreamedBody(_chunks(task, seconds), length))
+        return Answer(200, XML_HEADERS, StreamedBody(_chunks(task, running, seconds), length))
+    _check_done(running)
     if isinstance(task.outcome, Exception):
         raise task.outcome
     return document(task.outcome)
 
 
-def _chunks(task: _Work, seconds: float) -> Iterator[bytes]:
+async def _chunks(
+    task: _Work, running: "asyncio.Future[None]", seconds: float
+) -> AsyncIterator[bytes]:
     yield DECLARATION.encode() + _BLANK
     blanks = 1
-    while not task.done.wait(seconds) and blanks < _BLANKS_MAX:
-        yield _BLANK
-        blanks += 1
-    task.done.wait()
+    while not running.done():
+        has_blanks = blanks < _BLANKS_MAX
+        await asyncio.wait((running,), timeout=seconds if has_blanks else None)
+        if not running.done():
+            yield _BLANK
+            blanks += 1
+    _check_done(running)
     root = task.root
     assert len(root) <= _ROOT_BYTES_MAX, "the document fits"
     yield root + _BLANK * (_BLANKS_MAX - blanks + _ROOT_BYTES_MAX - len(root))
+
+
+def _check_done(running: "asyncio.Future[None]") -> None:
+    """Raises `Unavailable` if the work was dropped before it began."""
+    if running.cancelled():
+        raise Unavailable("the service is stopping; try again")
