@@ -12,7 +12,13 @@ from scripts.deploy import Target
 from tests.docs.team import SIGNING_KEY
 
 LANDING, WATCHED = "landing", "watched"  # buckets that exist before the stack
-TARGET = Target.here("lake", f"ExistingBuckets={LANDING},{WATCHED}", "HooksAllow=127.0.0.1:*")
+S3_ENDPOINT = "https://s3.lake.example.org"
+TARGET = Target.here(
+    "lake",
+    f"ExistingBuckets={LANDING},{WATCHED}",
+    "HooksAllow=127.0.0.1:*",
+    f"S3Endpoint={S3_ENDPOINT}",
+)
 
 
 class Stack(NamedTuple):

@@ -7,6 +7,7 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import lakefs
 import pytest
@@ -14,7 +15,7 @@ from lakefs.client import Client
 from lakefs.exceptions import ServerException
 
 from scripts import deploy
-from tests.aws.deployment.conftest import LANDING, TARGET, Stack
+from tests.aws.deployment.conftest import LANDING, S3_ENDPOINT, TARGET, Stack
 from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("stack")
@@ -94,6 +95,18 @@ def test_the_first_credentials_are_made_by_the_deployment(stack: Stack) -> None:
     wrong = stack._replace(secret_access_key="x" * 40)
     assert ask(wrong, "/repositories")[0] == 401
     assert ask(stack, "/repositories")[0] == 200
+
+
+def test_s3_clients_are_told_which_endpoint_serves_them(stack: Stack) -> None:
+    headers = {"Authorization": "AWS key:signature"}
+    request = urllib.request.Request(stack.url + "/repositories", headers=headers)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=60)
+    with caught.value as answer:
+        assert answer.code == 501
+        error = ElementTree.fromstring(answer.read())
+        assert (error.tag, error.findtext("Code")) == ("Error", "NotImplemented")
+        assert error.findtext("Message", "").endswith(f" {S3_ENDPOINT}")
 
 
 def test_no_other_bucket_is_touched(client: Client) -> None:
