@@ -211,7 +211,7 @@ def test_an_s3_client_is_told_how_to_run_what_serves_it(
     assert answer["headers"]["content-type"] == "application/xml"
     error = ElementTree.fromstring(answer["body"])
     assert (error.tag, error.findtext("Code")) == ("Error", "NotImplemented")
-    assert "`graveler gateway`" in error.findtext("Message", "")
+    assert "S3Endpoint" in error.findtext("Message", "")
     assert error.findtext("RequestId") == answer["headers"]["x-amz-request-id"]
     assert (REQUESTS.total(), function.bodies_read) == (before, 0)
 
