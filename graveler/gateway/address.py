@@ -100,6 +100,8 @@ def address_in(bucket: str, key: str) -> Address:
 def source_of(header: bytes) -> Address:
     """What the header `x-amz-copy-source` names: `[/]bucket/key`, percent-encoded, with
     `?versionId=null` behind it or without.  Raises `S3Error`."""
+    if header != b" ".join(header.split()):  # a signature covers several blanks as one
+        raise S3Error("InvalidArgument", "Copy Source must be percent-encoded")
     raw, _, version = header.partition(_VERSION)
     if version.decode("latin-1") not in _NO_VERSION:
         raise S3Error("NoSuchVersion")

@@ -20,7 +20,7 @@ from graveler.gateway.errors import S3Error
 from graveler.gateway.identity import Identity
 from graveler.gateway.payload import Framing, VerifiedBody
 from graveler.gateway.request import S3Request
-from graveler.gateway.signatures import ChunkSeal, Claim, Form, OpenRequest, Payload, SigningKeys
+from graveler.gateway.signatures import ChunkSeal, Claim, OpenRequest, Payload, SigningKeys
 from graveler.records import ABSENT, Absent
 
 
@@ -76,7 +76,7 @@ class Authentication:
             return signatures_v2.is_signed(claim, secret)
 
         caller = self._caller(service, claim.key_id, matches, address)
-        return Identity(caller, SignedPayload(request, Payload(Form.UNSIGNED)))
+        return Identity(caller, SignedPayload(request, claim.payload))
 
     def _caller(
         self, service: Service, key_id: str, matches: Matches, address: Callable[[], str]

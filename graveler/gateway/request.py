@@ -1,7 +1,8 @@
 """A request as it was sent: raw path, raw query, header lines, and the query decoded once.
 
 The decoded path of ASGI is not used, because decoding loses bytes that signatures cover.  A query
-parameter that occurs twice is refused: two readers could choose different ones.  Pure.
+parameter that occurs twice is refused, and so is a second Host: two readers could choose different
+ones.  Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ def request_of(scope: Mapping[str, Any]) -> S3Request:
     headers: dict[bytes, bytes] = {}
     for name, value in lines:
         headers[name] = headers[name] + b"," + value if name in headers else value
+    if sum(name == b"host" for name, _ in lines) > 1:
+        raise S3Error("InvalidRequest", "The request has the header Host twice.")
     raw_query: bytes = scope["query_string"]
     query = _query(raw_query)
     return S3Request(scope["method"], scope["raw_path"], raw_query, lines, headers, query)

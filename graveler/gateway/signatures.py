@@ -222,6 +222,11 @@ def refuse_token(opened: OpenRequest) -> None:
         raise S3Error("InvalidToken", "")
 
 
+def refused_form() -> S3Error:
+    """The error for a form of the body that a presigned URL cannot prove."""
+    return S3Error("AccessDenied", "A presigned URL does not allow this form of the payload.")
+
+
 def _claim_of_header(opened: OpenRequest) -> Claim:
     headers, now_ns = opened.headers, opened.request.now_ns
     fields = _fields(headers[b"authorization"])
@@ -261,7 +266,7 @@ def _claim_of_query(opened: OpenRequest) -> Claim:
         stated = headers[CONTENT_SHA256]
     body = payload(stated or headers.get(CONTENT_SHA256, _UNSIGNED))
     if body.form.is_chunked and (not stated or body.form.has_signed_chunks):
-        raise S3Error("AccessDenied", "A presigned URL does not allow this form of the payload.")
+        raise refused_form()
     text = _text(opened, names, stated or _UNSIGNED, moment, scope(day, region))
     signature = query.get(b"X-Amz-Signature", b"")
     return Claim(key_id, day, region, moment, text, signature, body, hoisted)

@@ -6,7 +6,8 @@
 
 boto3 makes such URLs by default for any endpoint but those of AWS.  They are accepted to read a
 key, and with a switch of the deployment to write one; with no other parameter, and for at most 7
-days.  The text has all headers `x-amz-*` of the request, so all of them are signed.  Pure; for
+days.  The text has all headers `x-amz-*` of the request, so all of them are signed.  If one states
+the hash of the body, the body has to have it; a body in chunks is refused.  Pure; for
 authentication.py.
 """
 
@@ -17,7 +18,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from graveler.gateway.errors import S3Error
-from graveler.gateway.signatures import AMZ, EXPIRES_SECONDS_MAX, OpenRequest, refuse_token
+from graveler.gateway.signatures import (
+    AMZ,
+    CONTENT_SHA256,
+    EXPIRES_SECONDS_MAX,
+    Form,
+    OpenRequest,
+    Payload,
+    payload,
+    refuse_token,
+    refused_form,
+)
 from graveler.limits import SECOND_NS
 
 _PARAMETERS: Final = frozenset((b"AWSAccessKeyId", b"Signature", b"Expires"))
@@ -32,6 +43,7 @@ class ClaimV2:
     key_id: str
     text: bytes
     signature: bytes
+    payload: Payload
 
 
 def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> ClaimV2:
@@ -60,8 +72,11 @@ def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> C
         *[name + b":" + headers[name] for name in sorted(headers) if name.startswith(AMZ)],
         resource,
     ]
+    body = payload(headers.get(CONTENT_SHA256, Form.UNSIGNED.value.encode()))
+    if body.form.is_chunked:
+        raise refused_form()
     key_id = query[b"AWSAccessKeyId"].decode("latin-1")
-    return ClaimV2(key_id, b"\n".join(lines), query[b"Signature"])
+    return ClaimV2(key_id, b"\n".join(lines), query[b"Signature"], body)
 
 
 def _check_life(expires: bytes, now_ns: int) -> None:

@@ -111,6 +111,8 @@ def test_a_source_is_named_with_a_slash_or_without_and_decoded_once(header: byte
         (b"/lake/main/", "InvalidArgument"),
         (b"lake/main/%FF", "InvalidArgument"),
         (b"lake/main/%00", "InvalidArgument"),
+        (b"lake/main/a  b", "InvalidArgument"),  # signed as `a b`
+        (b"lake/main/a\tb", "InvalidArgument"),
         (b"lake/main/a?versionId=1", "NoSuchVersion"),
         (b"lake/main/" + b"a" * 1025, "KeyTooLongError"),
     ],

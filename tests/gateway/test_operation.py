@@ -47,6 +47,15 @@ def test_a_sub_resource_with_a_value_counts_too(query: str) -> None:
             Table(OPERATIONS).find(_request(method, query), KEY)
 
 
+def test_a_request_names_one_host() -> None:
+    scope = {"method": "GET", "raw_path": b"/", "query_string": b"", "headers": [(b"host", b"a")]}
+    assert request_of(scope).header(b"host") == "a"
+    for other in (b"a", b"b"):
+        with pytest.raises(S3Error) as caught:
+            request_of({**scope, "headers": [(b"host", b"a"), (b"host", other)]})
+        assert caught.value.s3_code == "InvalidRequest"
+
+
 def test_parameters_that_say_how_are_no_sub_resources() -> None:
     request = _request("GET", "x-id=GetObject&response-content-type=a&versionId=null&other=1")
     assert marks_of(request, Level.KEY) == frozenset()

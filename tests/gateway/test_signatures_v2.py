@@ -7,8 +7,8 @@ import pytest
 
 from graveler.gateway import signatures, signatures_v2
 from graveler.gateway.errors import S3Error
-from graveler.gateway.signatures import RawRequest
-from tests.gateway.vectors import KEY_ID, NOW_NS, SECOND, SECRET
+from graveler.gateway.signatures import Form, Payload, RawRequest
+from tests.gateway.vectors import EMPTY, KEY_ID, NOW_NS, SECOND, SECRET
 
 NOW = NOW_NS // SECOND
 HOST = (b"host", b"lake.s3.lake.test")
@@ -112,3 +112,17 @@ def test_there_are_no_temporary_credentials() -> None:
 def test_a_header_of_version_2_is_refused(scheme: bytes) -> None:
     sent = RawRequest("GET", b"/lake/main/a", b"", (HOST, (b"authorization", scheme)), NOW_NS)
     assert outcome(sent) == "InvalidRequest"
+
+
+def test_a_body_has_the_hash_that_is_signed_and_no_frames() -> None:
+    def sent(stated: str) -> RawRequest:
+        header = (b"x-amz-content-sha256", stated.encode())
+        return request("PUT", headers=(header,), amz=f"x-amz-content-sha256:{stated}\n")
+
+    opened = signatures.open_request(sent(EMPTY))
+    claim = signatures_v2.claim(opened, "", has_key=True, writes=True)
+    assert signatures_v2.is_signed(claim, SECRET)
+    assert claim.payload == Payload(Form.HASH, EMPTY)
+    for form in (Form.UNSIGNED_TRAILER, Form.CHUNKS, Form.CHUNKS_TRAILER):
+        assert outcome(sent(form.value), writes=True) == "AccessDenied"
+    assert outcome(sent(Form.UNSIGNED.value), writes=True) == "accepted"
