@@ -73,6 +73,11 @@ def source_of(call: S3Call) -> CopySource:
     return CopySource(repo, source.path, entry)
 
 
+def has_source_conditions(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the request has conditions of the source of a copy."""
+    return any(name.encode() in headers for name in SOURCE_CONDITIONS)
+
+
 def _check_source(headers: Mapping[bytes, bytes], entry: Entry) -> None:
     named = {
         name[len(_OF_SOURCE) :].encode(): headers[name.encode()]

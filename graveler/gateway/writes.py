@@ -26,6 +26,7 @@ from graveler.gateway.times import timestamp
 from graveler.gateway.write_conditions import (
     SOURCE_CONDITIONS,
     WRITE_CONDITIONS,
+    has_source_conditions,
     mode_of,
     source_of,
 )
@@ -142,9 +143,9 @@ def _copied(call: S3Call, source: CopySource, mode: Mode, *, replaces: bool) -> 
         new = description if replaces else ABSENT
         return write.copy_entry(call.repo, ref, path, source, new, mode)
     if replaces:
-        # Without a condition of its own, the write still demands the entry that was checked.
-        same = Update(source.entry.checksum) if mode is OVERWRITE else mode
-        return write.describe(call.repo, ref, path, description, same)
+        if mode is OVERWRITE and has_source_conditions(call.headers):
+            mode = Update(source.entry.checksum)  # the entry that satisfied them
+        return write.describe(call.repo, ref, path, description, mode)
     if _STORAGE_CLASS not in call.headers:
         raise S3Error(
             "InvalidRequest",

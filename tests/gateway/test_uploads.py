@@ -382,6 +382,38 @@ def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fa
         assert is_there(later, repo, "a") is not fails
 
 
+@pytest.mark.parametrize("conditional", [False, True])
+def test_a_copy_onto_itself_describes_what_a_put_at_the_same_time_stored(
+    tmp_path: Path, conditional: bool
+) -> None:
+    """Unless the request has a condition, which the new object does not satisfy."""
+    puts: list[Callable[[], object]] = []
+
+    def racing(kv: Any) -> Any:
+        def set_if(*arguments: Any, **more: Any) -> Any:
+            if puts:
+                puts.pop()()
+            return kv.set_if(*arguments, **more)
+
+        return Overridden(kv, set_if=set_if)
+
+    with other_ports(tmp_path / "store", kv=racing) as (live, boto):
+        repo = live.fresh_repository()
+        itself = {"Bucket": repo, "Key": "main/a", "CopySource": f"{repo}/main/a"}
+        itself |= {"MetadataDirective": "REPLACE", "ContentType": "text/csv"}
+        boto.put_object(Bucket=repo, Key="main/a", Body=b"one")
+        puts.append(lambda: live.client.upload(repo, "a", b"newer"))
+        if conditional:
+            itself["CopySourceIfMatch"] = etag(b"one")
+            assert refused(boto.copy_object, **itself) == (412, "PreconditionFailed")
+        else:
+            assert boto.copy_object(**itself)["CopyObjectResult"]["ETag"] == etag(b"newer")
+            head = boto.head_object(Bucket=repo, Key="main/a")
+            assert (head["ContentType"], head["ETag"]) == ("text/csv", etag(b"newer"))
+        assert not puts
+        assert boto.get_object(Bucket=repo, Key="main/a")["Body"].read() == b"newer"
+
+
 def signed(
     live: Served, repo: str, upload: dict[str, str], body: bytes
 ) -> http.client.HTTPConnection:
