@@ -547,13 +547,20 @@ def test_polars_reads_empty_objects(there: Lake, uri: str) -> None:
     assert there.boto().head_object(Bucket=there.repo, Key=name + "2")["ContentLength"] <= 1
 
 
-@pytest.mark.parametrize("size", AROUND)
-def test_polars_writes_in_parts(
-    there: Lake, uri: str, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As CSV of one column without a header: each row has 1 KiB, but for the last."""
-    monkeypatch.setenv("POLARS_UPLOAD_CHUNK_SIZE", str(5 * MIB))
+@pytest.fixture
+def parts_of_5_mib() -> Iterator[None]:
+    """Polars uploads in parts of this size; its own are larger."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("POLARS_UPLOAD_CHUNK_SIZE", str(5 * MIB))
+        polars.Config.reload_env_vars()
+        yield
     polars.Config.reload_env_vars()
+
+
+@pytest.mark.usefixtures("parts_of_5_mib")
+@pytest.mark.parametrize("size", AROUND)
+def test_polars_writes_in_parts(there: Lake, uri: str, size: int) -> None:
+    """As CSV of one column without a header: each row has 1 KiB, but for the last."""
     texts = [*["a" * 1023] * (5 * 1024 - 1), "b" * (1023 + size - 5 * MIB)]
     given = {"storage_options": options(there)}
     polars.DataFrame({"x": texts}).write_csv(uri, include_header=False, **given)
