@@ -14,7 +14,7 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.permissions import Permission
 from graveler.gateway.operation import Operation
 from graveler.gateway.operations import OPERATIONS
-from tests.api.serving import Reply
+from tests.api.serving import ADMINISTRATOR, Reply
 from tests.api.somebody import Somebody, somebody_of
 from tests.gateway.serving import DOMAIN, Gateway, S3Client, code_of, exchange
 
@@ -131,6 +131,31 @@ def test_no_credentials_are_denied(world: World, operation: Operation) -> None:
     headers = {"Host": DOMAIN, **sample.headers}
     reply = exchange(client.host, client.port, operation.method, target, headers, sample.body)
     _is_denied(operation, reply, "AccessDenied")
+    assert world.is_unchanged(world.repo)
+
+
+def test_a_login_of_the_api_is_no_signature(world: World) -> None:
+    """A page on another origin makes a browser send requests with its cookie."""
+    live, client = world.gateway.live, world.s3
+    body = {
+        "access_key_id": ADMINISTRATOR.access_key_id,
+        "secret_access_key": ADMINISTRATOR.secret_access_key,
+    }
+    session = live.client.send("POST", "/auth/login", body=body).headers["set-cookie"]
+    cookie = session.partition(";")[0]
+    token = cookie.partition("=")[2]
+    for login in (
+        {"Cookie": cookie},
+        {"Authorization": live.client.authorization},
+        {"Authorization": f"Bearer {token}"},
+    ):
+        for method, target in (("GET", "/main/a"), ("PUT", "/main/a"), ("POST", "/?delete")):
+            headers = {"Host": f"{world.repo}.{DOMAIN}", **login}
+            url = f"http://x{target}"
+            reply = exchange(client.host, client.port, method, url, headers, b"x")
+            assert reply.status in (400, 403)
+            assert code_of(reply) in ("AccessDenied", "InvalidRequest")
+            assert "access-control-allow-origin" not in reply.headers
     assert world.is_unchanged(world.repo)
 
 

@@ -161,6 +161,22 @@ def test_a_request_chooses_headers_of_its_answer(s3: S3Client, key: str) -> None
     assert s3.send("HEAD", key, chosen).headers["content-type"] == "application/x-a"
 
 
+def test_a_browser_runs_no_content_on_the_origin_of_the_service(s3: S3Client, key: str) -> None:
+    """Whatever type and disposition the request chooses, and whichever part it reads."""
+    page = {"response-content-type": "text/html", "response-content-disposition": "inline"}
+    requests: list[tuple[dict[str, str], dict[str, str]]] = [
+        (page, {}),
+        (page, {"Range": "bytes=0-1"}),
+        (page | {"partNumber": "1"}, {}),
+    ]
+    for method in ("GET", "HEAD"):
+        for query, headers in requests:
+            reply = s3.send(method, key, query, headers=headers)
+            assert reply.headers["content-type"] == "text/html"
+            assert reply.headers["content-security-policy"] == "sandbox"
+            assert reply.headers["x-content-type-options"] == "nosniff"
+
+
 def test_the_first_part_is_the_whole_object(s3: S3Client, key: str) -> None:
     reply = s3.send("GET", key, {"partNumber": "1"})
     assert (reply.status, reply.body) == (206, BODY)
