@@ -78,7 +78,7 @@ ACCESS_MUTANTS = (
         (
             Edit(
                 "auth.authenticator",
-                "Authenticator._holder",
+                "_holder",
                 "view.user is ABSENT or ...",
                 "view.user is ABSENT",
             ),
