@@ -43,7 +43,7 @@ REACHED = tuple(
     )
 )
 _S3_WRITERS, _API_WRITERS, _COMMITTERS = 4, 2, 2
-_ONCE_A_LIFE = 20  # keys that are created in one life of the service
+_NEW_KEYS = 20  # that clients try to create at the same time
 _GONE = (OSError, http.client.HTTPException)
 _NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
@@ -177,6 +177,7 @@ class Races:
     claims: list[Claim] = field(default_factory=list)
     lives: int = 0
     resent: int = 0
+    created: int = 0  # keys of this life whose creation is acknowledged
     _bodies: dict[str, bytes] = field(default_factory=dict)  # digests, by etag
     _unanswered: list[tuple[float, Write]] = field(default_factory=list)
     _url: str = ""
@@ -191,7 +192,7 @@ class Races:
 
     def live(self, url: str, kill: Callable[[], None], random_seconds: float) -> None:
         """One life: everybody at once, until the service is killed at any moment."""
-        self.lives, self._url = self.lives + 1, url
+        self.lives, self.created, self._url = self.lives + 1, 0, url
         self._ending.clear()
         before = dict(self.history.answers)
         bodies: list[Callable[[], None]] = [self._api_reader, self._s3_reader]
@@ -238,6 +239,13 @@ class Races:
         if write.expected is not ABSENT:
             self.claims.append(Claim(write.keys[0], write.expected, write.value, False))
 
+    def new_key(self, rng: random.Random) -> str:
+        """One of the keys that clients create now.
+
+        Each acknowledged creation adds a key, so a slow client never finds all of them taken.
+        """
+        return f"once/{self.lives}-{self.created + rng.randrange(_NEW_KEYS)}"
+
     def _is_under_way(self, before: Mapping[str, int]) -> bool:
         now = dict(self.history.answers)
         grown = all(now.get(kind, 0) > before.get(kind, 0) for kind in REACHED)
@@ -274,6 +282,8 @@ class Races:
             self.history.wrote(key, write.value, span)
         if write.expected is not ABSENT:
             self.claims.append(Claim(write.keys[0], write.expected, write.value, True))
+            with self.history.lock:
+                self.created += write.expected == NOTHING
         self.history.answered(f"{write.verb}: done")
 
     def _refused(self, write: Write, text: str) -> None:
@@ -328,7 +338,7 @@ class Races:
 
     def _s3_step(self, door: S3Door, rng: random.Random, body: bytes) -> None:
         key, draw = rng.choice(KEYS), rng.random()
-        once = f"once/{self.lives}-{rng.randrange(_ONCE_A_LIFE)}"
+        once = self.new_key(rng)
         parts = (LONG, body) if rng.random() < 0.05 else (body,)
         if draw < 0.3:
             write = Write("s3 put", (key,), self._named(body))
@@ -378,7 +388,7 @@ class Races:
                     write = Write("api delete", (key,), NOTHING)
                     self._write(write, partial(door.delete, key))
                 else:
-                    once = f"once/{self.lives}-{rng.randrange(_ONCE_A_LIFE)}"
+                    once = self.new_key(rng)
                     write = Write("api create", (once,), etag, NOTHING)
                     self._write(write, partial(door.create, once, value))
 

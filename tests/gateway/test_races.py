@@ -76,6 +76,15 @@ def report(races: Races, wrong: list[str]) -> None:
     print(f"completions sent again {races.resent}, wrong {len(wrong)}")
 
 
+def test_clients_never_find_all_new_keys_taken() -> None:
+    races, rng, taken = Races(seed=1), random.Random(1), set[str]()
+    for _ in range(2_000):
+        key = races.new_key(rng)
+        races.created += key not in taken
+        taken.add(key)
+    assert len(taken) > 200
+
+
 def test_what_two_claims_of_one_etag_say() -> None:
     first, second = Claim("a", NOTHING, "x", True), Claim("a", "x", "y", True)
     seen = History(observed=[Observed("list", Span(0, 1), {"a": "y"})])
