@@ -27,8 +27,9 @@ from graveler.api.requests import TooLarge
 from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
-from graveler.engine.objects import write
-from graveler.engine.objects.write import Source, Upload
+from graveler.engine.objects import copies, write
+from graveler.engine.objects.copies import Source
+from graveler.engine.objects.write import Upload
 from graveler.errors import Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
@@ -277,12 +278,12 @@ def copy_object(call: Call, query: CopyQuery, body: ObjectCopyCreation) -> Answe
         raise Unsupported("Not Implemented")
     branch, path, force = call.arguments["branch"], query.dest_path, body.force
     source = Source(body.src_ref or branch, body.src_path)
-    source_entry = write.to_be_copied(call.repo, branch, path, source, force=force)
+    source_entry = copies.to_be_copied(call.repo, branch, path, source, force=force)
     if copy.is_too_long(source_entry, call.due):
         order = CopyOrder(source_entry, source, path, force)
         entry = copy.attend(call.desk, branch, order, call.due)
     else:
-        entry = write.copy(call.repo, branch, path, source, source_entry, force=force)
+        entry = copies.copy(call.repo, branch, path, source, source_entry, force=force)
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)
 
 
@@ -300,5 +301,5 @@ def update_object_user_metadata(
     call: Call, query: PathQuery, body: UpdateObjectUserMetadata
 ) -> Answer:
     """Replace the metadata of an object."""
-    write.set_user_metadata(call.repo, call.arguments["branch"], query.path, body.set)
+    copies.set_user_metadata(call.repo, call.arguments["branch"], query.path, body.set)
     return NO_CONTENT

@@ -13,7 +13,7 @@ from typing import Final
 
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.engine.objects import read
-from graveler.engine.objects.write import CopySource
+from graveler.engine.objects.copies import CopySource
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Code, Invalid, NotFound

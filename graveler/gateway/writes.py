@@ -7,8 +7,9 @@ from typing import Final
 from graveler.api.answers import Answer, Headers, text_header
 from graveler.api.operation import Runs
 from graveler.block.adapter import OVERWRITE, Mode, Update
-from graveler.engine.objects import write
-from graveler.engine.objects.write import CopySource, Upload
+from graveler.engine.objects import copies, write
+from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.write import Upload
 from graveler.errors import Invalid
 from graveler.gateway.address import Level
 from graveler.gateway.content import length_of, stored
@@ -141,11 +142,11 @@ def _copied(call: S3Call, source: CopySource, mode: Mode, *, replaces: bool) -> 
     description = write.Description(headers.content_type, headers.metadata)
     if not _names_itself(call):
         new = description if replaces else ABSENT
-        return write.copy_entry(call.repo, ref, path, source, new, mode)
+        return copies.copy_entry(call.repo, ref, path, source, new, mode)
     if replaces:
         if mode is OVERWRITE and has_source_conditions(call.headers):
             mode = Update(source.entry.checksum)  # the entry that satisfied them
-        return write.describe(call.repo, ref, path, description, mode)
+        return copies.describe(call.repo, ref, path, description, mode)
     if _STORAGE_CLASS not in call.headers:
         raise S3Error(
             "InvalidRequest",

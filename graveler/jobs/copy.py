@@ -17,9 +17,9 @@ from typing import Final
 from graveler import limits
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
-from graveler.engine.objects import intents, read, write
+from graveler.engine.objects import copies, intents, read
+from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.intents import Intent
-from graveler.engine.objects.write import CopySource
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
@@ -89,7 +89,7 @@ def _result(order: JobOrder) -> Entry:
 def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
     """Copy the bytes, or continue with a recorded copy, and stage the entry.
 
-    Errors: those of `write.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
+    Errors: those of `copies.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
     `Stopped` if this worker must not run the job any longer.  Cost: those, and 8 KV requests.
     """
     order = record.ordered(repo, job.id)
@@ -103,7 +103,7 @@ def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
         entry = (
             _result(order)  # of an earlier version, which recorded no intent
             if order.result
-            else write.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
+            else copies.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
         )
         intent = intents.intend(repo, job.branch, copy.path)
         order = record.note_intent(

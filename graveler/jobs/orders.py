@@ -13,7 +13,7 @@ from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.imports.run import KIND as IMPORT
 from graveler.engine.jobs.record import MARK_KEY, JobOrder, once
-from graveler.engine.objects.write import Source
+from graveler.engine.objects.copies import Source
 from graveler.records import ABSENT, Entry, Job
 from graveler.refs.names.restores import DumpIds
 from graveler.wire import decode_entry, encode_entry

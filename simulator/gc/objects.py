@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from graveler.engine.gc.collect import CollectSettings
-from graveler.engine.objects import addresses, write
+from graveler.engine.objects import addresses, copies, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import AddressType, Repository
@@ -58,7 +58,7 @@ def link(keeper: Keeper, call: Call) -> None:
 
 
 def describe(keeper: Keeper, call: Call) -> None:
-    write.set_user_metadata(
+    copies.set_user_metadata(
         keeper.now(),
         call.branch,
         call.arguments[0],
@@ -67,8 +67,8 @@ def describe(keeper: Keeper, call: Call) -> None:
 
 
 def copy(keeper: Keeper, call: Call) -> None:
-    source = write.Source(call.arguments[1], call.arguments[0])
-    write.copy(keeper.now(), call.branch, call.arguments[0], source)
+    source = copies.Source(call.arguments[1], call.arguments[0])
+    copies.copy(keeper.now(), call.branch, call.arguments[0], source)
 
 
 def delete(keeper: Keeper, call: Call) -> None:

@@ -7,7 +7,7 @@ import random
 
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.engine.commits import reset as resetting
-from graveler.engine.objects import read, write
+from graveler.engine.objects import copies, read, write
 from graveler.errors import NotFound
 from simulator.model import model as m
 from simulator.programs.arguments import PATHS, PREFIXES, a_blob, a_branch, a_path, a_path_of, a_ref
@@ -88,7 +88,7 @@ def copy(world: World, rng: random.Random) -> None:
     source = a_path_of(world, rng, ref)
     done, got, wanted = world.both(
         f"copy {ref}/{source} to {branch}/{path}",
-        lambda: write.copy(world.opened, branch, path, write.Source(ref, source)),
+        lambda: copies.copy(world.opened, branch, path, copies.Source(ref, source)),
         lambda: m.copy(world.model, branch, path, ref, source),
     )
     if done:
@@ -100,7 +100,7 @@ def set_user_metadata(world: World, rng: random.Random) -> None:
     path = a_path_of(world, rng, branch)
     world.both(
         f"set_user_metadata {branch} {path} {pairs}",
-        lambda: write.set_user_metadata(world.opened, branch, path, pairs),
+        lambda: copies.set_user_metadata(world.opened, branch, path, pairs),
         lambda: m.set_user_metadata(world.model, branch, path, pairs),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from graveler.block.adapter import CREATE, OVERWRITE, PutMode
 from graveler.engine.commits import replay
 from graveler.engine.imports import run
-from graveler.engine.objects import addresses, write
+from graveler.engine.objects import addresses, copies, write
 from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import JobState
 from simulator.schedule import Call
@@ -93,7 +93,7 @@ def delete_many(client: Any, call: Call) -> tuple[str, ...]:
 def note(client: Any, call: Call) -> None:
     """Set user metadata; the rest of the entry stays."""
     key, number = call.arguments
-    write.set_user_metadata(client.opened, call.branch, key, {"n": number})
+    copies.set_user_metadata(client.opened, call.branch, key, {"n": number})
 
 
 MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {

@@ -17,7 +17,7 @@ from graveler.engine.events import take_in
 from graveler.engine.imports import run as importing
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.names import branches
-from graveler.engine.objects import addresses, intents, link, multipart, write
+from graveler.engine.objects import addresses, copies, intents, link, multipart, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository, rules
@@ -107,15 +107,15 @@ STAGING: dict[str, Callable[[Lake], object]] = {
     "stage": lambda lake: lake.put("p", "1"),
     "stage if absent": lambda lake: lake.put_if_absent("p", "1"),
     "stage if it matches": lambda lake: lake.put_over("staged", "1", "0"),
-    "describe": lambda lake: write.describe(lake.opened, "main", "staged", write.Description()),
+    "describe": lambda lake: copies.describe(lake.opened, "main", "staged", write.Description()),
     "link": link_one,
     "link elsewhere": lambda lake: link.place(
         lake.opened, "main", "p", Link("mem://landing/a", "sum", 5)
     ),
     "finish parts": finish_parts,
-    "copy": lambda lake: write.copy(lake.opened, "main", "p", write.Source("main", "staged")),
+    "copy": lambda lake: copies.copy(lake.opened, "main", "p", copies.Source("main", "staged")),
     "copy as a job": stage_intended,
-    "metadata": lambda lake: write.set_user_metadata(lake.opened, "main", "a", {"k": "v"}),
+    "metadata": lambda lake: copies.set_user_metadata(lake.opened, "main", "a", {"k": "v"}),
     "delete": lambda lake: lake.delete("a"),
     "events": deliver,
     "event rule": watch,

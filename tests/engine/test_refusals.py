@@ -9,9 +9,10 @@ from graveler import assembly, identity, limits
 from graveler.engine.commits import adopt, log, replay
 from graveler.engine.commits.replay import ReplayRequest
 from graveler.engine.names import branches
-from graveler.engine.objects import addresses, read, write
+from graveler.engine.objects import addresses, copies, read, write
 from graveler.engine.objects.addresses import Link
-from graveler.engine.objects.write import Source, Upload
+from graveler.engine.objects.copies import Source
+from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NoChanges, NotFound
@@ -58,7 +59,7 @@ def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:
     entry = write.upload(lake.opened, "main", "a", upload)
     lake.ports.blocks.delete(read.physical_address(lake.repo, entry))
     with pytest.raises(Gone):
-        write.copy(lake.opened, "main", "b", Source("main", "a"))
+        copies.copy(lake.opened, "main", "b", Source("main", "a"))
     assert set(lake.tree()) == {"a"}
 
 

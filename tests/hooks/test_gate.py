@@ -17,7 +17,7 @@ from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record as jobs
 from graveler.engine.names import branches, tags
 from graveler.engine.names.branches import PageQuery
-from graveler.engine.objects import link, read, write
+from graveler.engine.objects import copies, link, read
 from graveler.engine.objects.addresses import Link
 from graveler.engine.pulls import merge as pull_merge
 from graveler.engine.pulls import requests
@@ -375,8 +375,8 @@ def test_a_file_outside_the_repository_is_no_gate(bring: Callable[[Lake, str], N
     with pytest.raises(HookFailed, match=r"bad\.yaml: its bytes are outside the repository"):
         bring(world.lake, "_lakefs_actions/bad.yaml")
     assert "_lakefs_actions/bad.yaml" not in world.lake.tree("main@")
-    copied = write.Source("main", "other.yaml")  # a copy has bytes of its own
-    write.copy(other.lake.opened, "main", "_lakefs_actions/good.yaml", copied)
+    copied = copies.Source("main", "other.yaml")  # a copy has bytes of its own
+    copies.copy(other.lake.opened, "main", "_lakefs_actions/good.yaml", copied)
     other.lake.commit("copied")
     assert other.side.events == ["pre-commit"]
 

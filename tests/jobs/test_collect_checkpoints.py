@@ -8,8 +8,8 @@ import pytest
 from graveler.engine.commits import reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.names import branches
+from graveler.engine.objects import copies
 from graveler.engine.objects import read as object_reads
-from graveler.engine.objects import write
 from graveler.engine.repositories import verify
 from graveler.errors import NotFound
 from graveler.records import ABSENT, JobState
@@ -149,8 +149,8 @@ def _branch(storage: Storage, old: str) -> None:
 
 
 def _stage(storage: Storage, old: str) -> None:
-    source = write.Source(old, "b1")
-    write.copy(storage.opened, "main", "copied", source)
+    source = copies.Source(old, "b1")
+    copies.copy(storage.opened, "main", "copied", source)
 
 
 def _hard_reset(storage: Storage, old: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from graveler import limits
 from graveler.engine.commits import records, reset, seal
 from graveler.engine.jobs import record
-from graveler.engine.objects import read, write
+from graveler.engine.objects import copies, read, write
 from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
 from graveler.ids import JobId, parse_branch_id
 from graveler.jobs import copy
@@ -137,12 +137,12 @@ def test_a_copy_that_somebody_has_replaced_is_made_again(replace: bool) -> None:
 def test_a_copy_onto_its_source_is_told_too() -> None:
     world = new_world()
     put_long(world)
-    order = copy_of(world, "c")._replace(source=write.Source("main", "c"))
+    order = copy_of(world, "c")._replace(source=copies.Source("main", "c"))
     repo = world.lake.opened
     write.stage(repo, "main", "c", order.there)
 
     def ask() -> Entry:
-        there = write.to_be_copied(repo, "main", "c", order.source)
+        there = copies.to_be_copied(repo, "main", "c", order.source)
         due = SHORT.since(repo.clock.steady_seconds())
         return copy.attend(world.desk, "main", order._replace(there=there), due)
 

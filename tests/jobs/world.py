@@ -13,8 +13,8 @@ from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
-from graveler.engine.objects import write
-from graveler.engine.objects.write import Source
+from graveler.engine.objects import copies, write
+from graveler.engine.objects.copies import Source
 from graveler.engine.repositories import repository
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests, worker
@@ -149,7 +149,7 @@ LONG = Source("other", "c")
 
 def copy_of(world: World, path: str = "copied") -> CopyOrder:
     """The order of a copy of what is at LONG: an entry that says that it is long."""
-    there = write.to_be_copied(world.lake.opened, "main", path, LONG)
+    there = copies.to_be_copied(world.lake.opened, "main", path, LONG)
     return CopyOrder(there, LONG, path, False)
 
 

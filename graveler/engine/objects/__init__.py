@@ -1,7 +1,8 @@
 """Objects: the verbs that write and read objects on a branch or at a ref.
 
 read            stat, read and list objects at a ref; start here
-write           upload, delete and copy objects on a branch
+write           upload and delete objects on a branch
+copies          copy objects; change what is said about them
 stage           stages one change: the writer's side of the protocol
 addresses       upload addresses: a client writes the bytes, then links them to a path
 multipart       uploads in parts, by signed URLs

@@ -35,7 +35,8 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
 from graveler.engine.objects import reachable, write
-from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, CopySource, Description
+from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, Description
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
 from graveler.errors import Code, Conflict, Gone, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, parse_branch_id, parse_path

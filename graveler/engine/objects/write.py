@@ -1,8 +1,7 @@
-"""Objects on a branch: upload, delete, copy, change of user metadata.
+"""Objects on a branch: upload and delete.  copies.py copies them.
 
     upload   store the bytes under a fresh address, then stage one row
     delete   stage one tombstone, without reading first
-    copy     copy the bytes to a fresh address, then stage one row
 
 `Mode`, the condition of a write, is that of the block port: `OVERWRITE` writes in any case,
 `CREATE` only while the path is absent, `Update(etag)` only while the entry of the path has that
@@ -13,9 +12,9 @@ removes it.  A crash never leaves a row without bytes.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from graveler import limits
 from graveler.block import address
@@ -23,13 +22,8 @@ from graveler.block.adapter import CREATE, OVERWRITE, Mode
 from graveler.engine import protection
 from graveler.engine.commits.messages import check_metadata
 from graveler.engine.commits.records import cached, fresh
-from graveler.engine.objects import reachable
-from graveler.engine.objects.read import stat
 from graveler.engine.objects.stage import (
-    Present,
-    check_mode,
     conditional,
-    not_found,
     put_newer,
     write,
     write_if,
@@ -39,7 +33,7 @@ from graveler.engine.ports import (
     UnconfirmedWrite,
     check_writable,
 )
-from graveler.errors import Code, Gone, GravelerError, Invalid, NotFound, OutcomeUnknown, Refused
+from graveler.errors import Code, GravelerError, Invalid, OutcomeUnknown, Refused
 from graveler.ids import (
     BranchId,
     StagingToken,
@@ -47,16 +41,12 @@ from graveler.ids import (
     parse_path,
 )
 from graveler.records import (
-    ABSENT,
     TOMBSTONE,
-    Absent,
-    AddressType,
     Entry,
     Repository,
-    StagedValue,
 )
 from graveler.streams import MeasuredBody
-from graveler.wire import decode_entry, encode_entry
+from graveler.wire import encode_entry
 
 _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
@@ -75,24 +65,6 @@ class Upload:
     metadata: Mapping[str, str] = field(default_factory=dict)
     mode: Mode = OVERWRITE
     storage_class: str = ""
-
-
-class Source(NamedTuple):
-    """The source of a copy."""
-
-    ref: str
-    path: str
-
-
-class CopySource(NamedTuple):
-    """The entry that is copied, its path, and the repository that has it.
-
-    The caller has checked that the user may read it.
-    """
-
-    repo: OpenRepository
-    path: str
-    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +158,7 @@ def stage(
     that an earlier conditional call staged with the same address counts as an earlier attempt of
     this call.
     """
-    name, key = _checked(repo.record, branch, path, entry, force)
+    name, key = checked(repo.record, branch, path, entry, force)
     put(repo, name, key, entry, mode)
     return entry
 
@@ -202,9 +174,10 @@ def put(
         write_if(repo, branch, key, conditional(key.decode(), value, mode), entry.address)
 
 
-def _checked(
+def checked(
     repo: Repository, branch: str, path: str, entry: Entry, force: bool
 ) -> tuple[BranchId, bytes]:
+    """The branch and the key of an entry that may be staged.  Raises `Invalid`, `Refused`."""
     key = parse_path(path)
     name = parse_branch_id(branch)
     check_writable(repo, force)
@@ -295,161 +268,3 @@ def _delete_all(
                 del todo[path]
     lost = OutcomeUnknown(f"delete kept losing to commits; outcome unknown: branch={branch}")
     failed.extend(PathError(path, lost) for path in todo)
-
-
-def copy(
-    repo: OpenRepository,
-    branch: str,
-    path: str,
-    source: Source,
-    entry: Entry | Literal[Absent.ABSENT] = ABSENT,
-    *,
-    force: bool = False,
-) -> Entry:
-    """Copy the object of `source`, and stage the copy at `path` with its metadata and type.
-
-    The bytes are copied, so that each entry has its own object.  `entry`: the source's entry, if
-    `to_be_copied` has returned it already.
-    Errors: `NotFound`, `Gone` (the bytes are missing), `Refused` for a source that the repository
-    may not read, and those of `upload`.
-    """
-    if entry is ABSENT:
-        entry = to_be_copied(repo, branch, path, source, force=force)
-    return copy_entry(repo, branch, path, CopySource(repo, source.path, entry), force=force)
-
-
-def copy_entry(
-    repo: OpenRepository,
-    branch: str,
-    path: str,
-    source: CopySource,
-    description: Description | Literal[Absent.ABSENT] = ABSENT,
-    mode: Mode = OVERWRITE,
-    *,
-    force: bool = False,
-) -> Entry:
-    """Copy the bytes of an entry, of this repository or another one, and stage the copy at `path`.
-
-    `description`: replaces the metadata and the content type; ABSENT keeps those of the source.
-    The checksum is that of the source.
-    Errors: `Gone` (the bytes are missing), `Refused` for bytes that the source's repository may not
-    read, and those of `upload`.  Cost: 1 copy, that of `reachable.address_of`, and 2 KV requests (3
-    with a condition).
-    """
-    entry = source.entry
-    if description is not ABSENT:
-        entry = _described(entry, description)
-    name, key = _checked(repo.record, branch, path, entry, force)
-    check_head(repo, name)
-    copied = bytes_copied(repo, source._replace(entry=entry))
-    put(repo, name, key, copied, mode)
-    return copied
-
-
-def describe(
-    repo: OpenRepository,
-    branch: str,
-    path: str,
-    description: Description,
-    mode: Mode = OVERWRITE,
-    *,
-    force: bool = False,
-) -> Entry:
-    """Replace metadata and content type of a path, as a copy onto itself would, without its bytes.
-
-    A concurrent write of other bytes is never undone (conditional write).  Returns the new entry.
-    Errors: `NotFound`, `Refused`, `Invalid`, `PreconditionFailed`, `Contended`, `OutcomeUnknown`.
-    Cost: 3 KV requests.
-    """
-    check_described(description.metadata, description.content_type)
-    now_ns = repo.clock.now_ns()
-
-    def change(entry: Entry) -> Entry:
-        return _described(entry, description)._replace(modified_ns=now_ns)
-
-    return _change(repo, branch, path, change, mode, force=force)
-
-
-def _described(entry: Entry, description: Description) -> Entry:
-    return entry._replace(
-        metadata=dict(description.metadata),
-        content_type=description.content_type or DEFAULT_CONTENT_TYPE,
-    )
-
-
-def to_be_copied(
-    repo: OpenRepository, branch: str, path: str, source: Source, *, force: bool = False
-) -> Entry:
-    """The entry that a copy would take, after the checks of a copy.
-
-    Errors: those of `stat`; `Refused`; `NotFound` for the branch.
-    """
-    parse_path(path)
-    check_writable(repo.record, force)
-    check_branch(repo, branch)
-    return stat(repo, source.ref, source.path)
-
-
-def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
-    """Copy the bytes of an entry to a fresh address of `repo`; return the entry to stage.
-
-    Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
-    """
-    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    bytes_at = reachable.address_of(source.repo, source.entry)
-    try:
-        repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
-    except NotFound as error:
-        raise Gone(f"no data: path={source.path}") from error
-    return source.entry._replace(
-        address=relative,
-        address_type=AddressType.RELATIVE,
-        modified_ns=repo.clock.now_ns(),
-    )
-
-
-def set_user_metadata(
-    repo: OpenRepository,
-    branch: str,
-    path: str,
-    metadata: Mapping[str, str],
-    *,
-    force: bool = False,
-) -> None:
-    """Replace the user metadata of a path, without undoing a concurrent write (conditional write).
-
-    Errors: `NotFound`, `Refused`, `Invalid`, `Contended`, `OutcomeUnknown`.
-    """
-    check_described(metadata, "")
-
-    def change(entry: Entry) -> Entry:
-        return entry._replace(metadata=dict(metadata))
-
-    _change(repo, branch, path, change, OVERWRITE, force=force)
-
-
-def _change(
-    repo: OpenRepository,
-    branch: str,
-    path: str,
-    change: Callable[[Entry], Entry],
-    mode: Mode,
-    *,
-    force: bool,
-) -> Entry:
-    """Stage `change` of the present entry, which must satisfy `mode`; return the new entry."""
-    key = parse_path(path)
-    name = parse_branch_id(branch)
-    check_writable(repo.record, force)
-    changed: list[Entry] = []
-
-    def decide(present: Present, is_own: bool) -> StagedValue:
-        if not is_own:
-            check_mode(path, present, mode)
-        if present is ABSENT:
-            raise not_found(path)
-        changed.append(change(decode_entry(present)))
-        return encode_entry(changed[-1])
-
-    write_if(repo, name, key, decide)
-    return changed[-1]

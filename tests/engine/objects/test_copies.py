@@ -8,8 +8,9 @@ import pytest
 from graveler.block.adapter import CREATE, OVERWRITE, Update
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import reset
-from graveler.engine.objects import read, write
-from graveler.engine.objects.write import CopySource, Description, Upload
+from graveler.engine.objects import copies, read, write
+from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
@@ -43,7 +44,7 @@ def test_a_copy_into_another_repository_has_bytes_of_its_own(storage: Storage) -
     counted = replace(
         there, kv=ObservedStore(there.kv, kv), blocks=ObservedBlocks(there.blocks, blocks)
     )
-    made = write.copy_entry(counted, "main", "b", of(storage.opened, "a"))
+    made = copies.copy_entry(counted, "main", "b", of(storage.opened, "a"))
     assert blocks.snapshot() == {"copy": 1}
     assert kv.snapshot() == {"set_newer": 1, "get": 2}  # the branch was not cached
     source = read.stat(storage.opened, "main", "a")
@@ -61,7 +62,7 @@ def test_a_copy_into_another_repository_has_bytes_of_its_own(storage: Storage) -
 def test_a_copy_may_be_described_anew(storage: Storage, mode: write.Mode) -> None:
     description = Description("", {"size": "xl"})
     source = of(storage.opened, "a")
-    made = write.copy_entry(storage.opened, "main", "b", source, description, mode)
+    made = copies.copy_entry(storage.opened, "main", "b", source, description, mode)
     assert (made.metadata, made.content_type) == ({"size": "xl"}, write.DEFAULT_CONTENT_TYPE)
     assert storage.read("main", "b") == b"bytes"
     assert read.stat(storage.opened, "main", "a").metadata == KEPT
@@ -71,12 +72,12 @@ def test_a_copy_on_a_condition_is_refused(storage: Storage) -> None:
     repo = storage.opened
     source = of(repo, "a")
     with pytest.raises(PreconditionFailed):
-        write.copy_entry(repo, "main", "a", source, mode=CREATE)
+        copies.copy_entry(repo, "main", "a", source, mode=CREATE)
     with pytest.raises(PreconditionFailed):
-        write.copy_entry(repo, "main", "a", source, mode=Update("another"))
+        copies.copy_entry(repo, "main", "a", source, mode=Update("another"))
     with pytest.raises(NotFound):
-        write.copy_entry(repo, "main", "b", source, mode=Update(source.entry.checksum))
-    write.copy_entry(repo, "main", "a", source, mode=Update(source.entry.checksum))
+        copies.copy_entry(repo, "main", "b", source, mode=Update(source.entry.checksum))
+    copies.copy_entry(repo, "main", "a", source, mode=Update(source.entry.checksum))
 
 
 def test_a_copy_reads_what_its_source_may_read(storage: Storage) -> None:
@@ -85,10 +86,10 @@ def test_a_copy_reads_what_its_source_may_read(storage: Storage) -> None:
     source = of(storage.opened, "a")
     stolen = source.entry._replace(address="_lakefs/x")
     with pytest.raises(Refused, match="among the repository's own files"):
-        write.copy_entry(there, "main", "b", source._replace(entry=stolen))
+        copies.copy_entry(there, "main", "b", source._replace(entry=stolen))
     storage.blocks.delete(f"mem://bucket/lake/{source.entry.address}")
     with pytest.raises(Gone, match="no data: path=a"):
-        write.copy_entry(there, "main", "b", source)
+        copies.copy_entry(there, "main", "b", source)
 
 
 def test_a_description_replaces_no_bytes(storage: Storage) -> None:
@@ -98,7 +99,7 @@ def test_a_description_replaces_no_bytes(storage: Storage) -> None:
     counted = replace(
         repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks)
     )
-    made = write.describe(counted, "main", "a", Description("image/png", {"x": "y"}))
+    made = copies.describe(counted, "main", "a", Description("image/png", {"x": "y"}))
     assert blocks.snapshot() == {} and kv.snapshot() == {"get": 2, "set_if": 1}
     assert read.stat(repo, "main", "a") == made
     assert made == before._replace(
@@ -107,17 +108,17 @@ def test_a_description_replaces_no_bytes(storage: Storage) -> None:
     assert made.modified_ns > before.modified_ns
     reset.reset(repo, "main")
     with pytest.raises(NotFound, match="path not found: path=a"):
-        write.describe(repo, "main", "a", Description())
+        copies.describe(repo, "main", "a", Description())
 
 
 def test_a_description_on_a_condition(storage: Storage) -> None:
     repo = storage.opened
     present = read.stat(repo, "main", "a").checksum
     with pytest.raises(PreconditionFailed, match="another checksum"):
-        write.describe(repo, "main", "a", Description(), Update("0"))
+        copies.describe(repo, "main", "a", Description(), Update("0"))
     with pytest.raises(PreconditionFailed, match="already exists"):
-        write.describe(repo, "main", "a", Description(), CREATE)
-    assert write.describe(repo, "main", "a", Description(), Update(present)).metadata == {}
+        copies.describe(repo, "main", "a", Description(), CREATE)
+    assert copies.describe(repo, "main", "a", Description(), Update(present)).metadata == {}
 
 
 def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> None:
@@ -129,7 +130,7 @@ def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> N
         return faults.pop() if verb == "set_if" and faults else Fault.NONE
 
     faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
-    made = write.describe(faulty, "main", "a", Description("", {"x": "y"}), Update(checksum))
+    made = copies.describe(faulty, "main", "a", Description("", {"x": "y"}), Update(checksum))
     assert not faults and read.stat(repo, "main", "a").metadata == made.metadata == {"x": "y"}
 
 

@@ -14,8 +14,9 @@ from graveler.block.adapter import CREATE, Part, Update
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import commit
 from graveler.engine.objects import read, uploads, write
+from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.uploads import UploadId, UploadQuery
-from graveler.engine.objects.write import CopySource, Description, Upload
+from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.errors import (

@@ -6,9 +6,10 @@ import pytest
 
 from graveler import limits
 from graveler.engine.bulk.job import Mode
-from graveler.engine.objects import reachable, write
+from graveler.engine.objects import copies, reachable, write
 from graveler.engine.objects import read as reads
-from graveler.engine.objects.write import Source, Upload
+from graveler.engine.objects.copies import Source
+from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.errors import Invalid, Refused
@@ -38,7 +39,7 @@ def _reads(repo: OpenRepository, path: str) -> list[Callable[[], object]]:
     return [
         lambda: reads.open_body(repo, entry),
         lambda: reads.storage_class(repo, entry),
-        lambda: write.copy(repo, "main", "copied", Source("main", path)),
+        lambda: copies.copy(repo, "main", "copied", Source("main", path)),
     ]
 
 
