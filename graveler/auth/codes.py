@@ -8,23 +8,23 @@ the client as its audience.  Nobody sent this service a nonce, so it compares no
 sees to it that a code is used once.
 
 The secret is sent only to a token endpoint on a host that the deployment allows.  What the issuer
-says of itself is kept for an hour, and asked again after a failure at most once in 30 seconds.
+says of itself is kept for a while (documents.py).
 
 Thread-safe.  For logins.py and api/.
 """
 
 import base64
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, urlencode
 
 from graveler import limits
+from graveler.auth.documents import ProviderDocument
 from graveler.auth.oidc import Claims, OidcIssuer
 from graveler.clock import Clock
-from graveler.errors import GravelerError, Invalid, Refused, Unauthenticated, Unavailable
+from graveler.errors import Invalid, Refused, Unauthenticated, Unavailable
 from graveler.web import Outgoing, Reply, Sender
 
 DISCOVERY_PATH: Final = "/.well-known/openid-configuration"
@@ -62,10 +62,7 @@ class CodeLogin:
         self._issuer = replace(issuer, audience=client.id)
         self._client = client
         self._sender = sender
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._known: _Endpoint | None = None
-        self._read_at = self._tried_at = float("-inf")
+        self._endpoint = ProviderDocument("token endpoint", self._discovered, clock)
 
     def claims(self, code: str, redirect_uri: str, now: int) -> Claims:
         """What the provider says of the caller that brings a code; `now` in seconds since 1970.
@@ -80,7 +77,7 @@ class CodeLogin:
                 "redirect_uri invalid: it must be one of those that the deployment names in "
                 "GRAVELER_OIDC_REDIRECTS"
             )
-        token = _id_token(self._sent(self._request(self._endpoint(), code, redirect_uri)))
+        token = _id_token(self._sent(self._request(self._endpoint.current(), code, redirect_uri)))
         payload = self._issuer.verified(token)
         audience, party = payload["aud"], payload.get("azp")
         is_shared = isinstance(audience, list) and len(audience) > 1
@@ -100,24 +97,6 @@ class CodeLogin:
             pair = f"{quote_plus(self._client.id)}:{quote_plus(self._client.secret)}"
             headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         return Outgoing("POST", endpoint.url, headers, urlencode(form).encode())
-
-    def _endpoint(self) -> _Endpoint:
-        """Raises `Unavailable`."""
-        with self._lock:
-            now = self._clock.steady_seconds()
-            if self._known is not None and now - self._read_at < limits.key_set_seconds_max:
-                return self._known
-            if now - self._tried_at >= limits.key_set_retry_seconds:
-                self._tried_at = now
-                try:
-                    self._known = self._discovered()
-                    self._read_at = now
-                except GravelerError:
-                    if self._known is None:
-                        raise
-            if self._known is None or now - self._read_at >= limits.key_set_stale_seconds_max:
-                raise Unavailable("token endpoint of the identity provider is not known; try again")
-            return self._known
 
     def _discovered(self) -> _Endpoint:
         url = self._issuer.issuer.rstrip("/") + DISCOVERY_PATH

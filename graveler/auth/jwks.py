@@ -3,21 +3,20 @@
     RSA of 2,048 to 8,192 bits ──► RS256        EC on P-256 ──► ES256        others are ignored
 
 Each key verifies one algorithm only, so a token cannot choose how it is verified.  Keys from a URL
-are kept for an hour, and read again when a token names a key that is not known: at most once in 30
-seconds, whatever is asked.  If the URL does not answer, the keys that are known count for a day.
+are read again when a token names a key that is not known (documents.py).
 
 Thread-safe.  For oidc.py.
 """
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits
+from graveler.auth.documents import ProviderDocument
 from graveler.clock import Clock
-from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.errors import Invalid, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent
 from graveler.web import Outgoing, Sender
@@ -72,47 +71,18 @@ class FetchedKeys:
     """Keys at a URL."""
 
     def __init__(self, url: str, sender: Sender, clock: Clock) -> None:
-        self._fetch: Callable[[], bytes] = lambda: _fetched(url, sender)
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._keys: KeySet = {}
-        self._read_at = self._tried_at = float("-inf")
+        self._document = ProviderDocument("keys", lambda: parse(_fetched(url, sender)), clock)
 
     def find(self, id: str) -> VerifyingKey | Literal[Absent.ABSENT]:
         """The key with this id.  Raises `WouldWait` on an event loop if the keys must be read;
         `Unavailable` if no keys are known."""
-        age = self._clock.steady_seconds() - self._read_at
-        key = self._keys.get(id, ABSENT)
-        if key is ABSENT or age >= limits.key_set_seconds_max:
-            self._refresh()
-            key = self._keys.get(id, ABSENT)
-        if self._clock.steady_seconds() - self._read_at >= limits.key_set_stale_seconds_max:
-            raise Unavailable("keys of the identity provider are not known; try again")
-        return key
 
-    def _refresh(self) -> None:
-        if not self._is_due():
-            return
-        _leave_loop()
-        with self._lock:
-            if not self._is_due():  # another thread has tried meanwhile
-                return
-            self._tried_at = self._clock.steady_seconds()
-            try:
-                self._keys = parse(self._fetch())
-            except GravelerError:
-                return  # the keys that are known count on
-            self._read_at = self._clock.steady_seconds()
+        def has(keys: KeySet) -> bool:
+            return id in keys
 
-    def _is_due(self) -> bool:
-        return self._clock.steady_seconds() - self._tried_at >= limits.key_set_retry_seconds
-
-
-def _fetched(url: str, sender: Sender) -> bytes:
-    reply = sender.send(Outgoing("GET", url, {"Accept": "application/json"}, b""), _ANSWER_SECONDS)
-    if reply.status != 200:
-        raise Unavailable(f"identity provider did not answer: status={reply.status}")
-    return reply.body
+        if self._document.must_read(has):
+            _leave_loop()
+        return self._document.current(has).get(id, ABSENT)
 
 
 def _leave_loop() -> None:
@@ -122,6 +92,13 @@ def _leave_loop() -> None:
     except RuntimeError:
         return
     raise WouldWait("keys: the request would wait on the event loop")
+
+
+def _fetched(url: str, sender: Sender) -> bytes:
+    reply = sender.send(Outgoing("GET", url, {"Accept": "application/json"}, b""), _ANSWER_SECONDS)
+    if reply.status != 200:
+        raise Unavailable(f"identity provider did not answer: status={reply.status}")
+    return reply.body
 
 
 def _usable(entry: Mapping[str, Any]) -> VerifyingKey | Literal[Absent.ABSENT]:

@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import json
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -41,6 +43,7 @@ from tests.auth.provider import (
     rsa_key,
     token,
 )
+from tests.waiting import PATIENCE_SECONDS, until
 
 NOW = START + 10
 
@@ -202,6 +205,27 @@ def test_keys_that_cannot_be_read_again_count_for_a_day(reply: Reply) -> None:
     never = FetchedKeys("https://login.example.com/keys", Provider(reply), clock)
     with pytest.raises(Unavailable):
         never.find("r")
+
+
+def test_the_first_callers_wait_for_the_one_that_reads_the_keys() -> None:
+    asked, answers = threading.Event(), threading.Event()
+
+    class SlowProvider(Provider):
+        def send(self, request: Outgoing, seconds: float) -> Reply:
+            asked.set()
+            assert answers.wait(PATIENCE_SECONDS)
+            return super().send(request, seconds)
+
+    provider = SlowProvider()
+    keys = FetchedKeys("https://login.example.com/keys", provider, TickingClock())
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(keys.find, "r")
+        assert asked.wait(PATIENCE_SECONDS)
+        second = pool.submit(keys.find, "r")
+        until(second.running, "the second caller asks")
+        answers.set()
+        assert first.result() is not ABSENT and second.result() is not ABSENT
+    assert provider.count == 1
 
 
 def test_keys_are_not_read_on_an_event_loop() -> None:
