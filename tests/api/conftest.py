@@ -6,6 +6,8 @@ from pathlib import Path
 import lakefs_sdk
 import pytest
 
+from tests.api.fault_lake import lake
+from tests.api.fault_world import Surroundings, World, surroundings
 from tests.api.serving import ADMINISTRATOR, Client, Served, served
 from tests.api.somebody import Somebody, somebody_of
 
@@ -22,6 +24,19 @@ def live(tmp_path_factory: pytest.TempPathFactory, import_root: Path) -> Iterato
     store = tmp_path_factory.mktemp("served") / "store"
     with served(store, import_roots=[import_root]) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+    """What worlds without a server share."""
+    with surroundings(tmp_path_factory.mktemp("scratch")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def template(around: Surroundings) -> World:
+    """A world with a lake; to be copied."""
+    return lake(around)
 
 
 @pytest.fixture(scope="module")

@@ -4,31 +4,17 @@ Authorization costs nothing while the rights of the caller are known.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-
-import pytest
 
 from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.bulk.land import Finish
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from tests.api.fault_lake import CLEAN, MAIN, lake
-from tests.api.fault_world import Running, Strikes, Surroundings, World, surroundings
+from tests.api.fault_lake import CLEAN, MAIN
+from tests.api.fault_world import Running, Strikes, World
 from tests.asgi import Ask
 
 BRANCH = Ask("GET", MAIN)
-
-
-@pytest.fixture(scope="module")
-def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
-    with surroundings(tmp_path_factory.mktemp("scratch")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def template(around: Surroundings) -> World:
-    return lake(around)
 
 
 def requests(running: Running, strikes: Strikes, ask: Ask, status: int = 200) -> Counter[str]:

@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +24,7 @@ from urllib3.filepost import encode_multipart_formdata
 from simulator.service.described import described
 from tests.api.fault_cases import CASES, Case
 from tests.api.fault_lake import lake
-from tests.api.fault_world import Running, Surroundings, World, sound, surroundings
+from tests.api.fault_world import Running, Surroundings, World, sound
 from tests.asgi import Ask
 from tests.docs.test_compatibility import operations, rows, shape
 
@@ -74,12 +74,6 @@ class Connections:
         pieces = () if body is None else (body.encode() if isinstance(body, str) else body,)
         heard = self.running.send(Ask(method, url.removeprefix(HOST), pieces, given))
         return HTTPResponse(BytesIO(heard.body), heard.headers, heard.status)
-
-
-@pytest.fixture(scope="module")
-def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
-    with surroundings(tmp_path_factory.mktemp("scratch")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Metrics, readiness, usage and communication preferences of a running service."""
 
 import re
-from collections.abc import Iterator
 
 import lakefs_sdk
 import pytest
@@ -14,8 +13,7 @@ from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.testing.clockwork import SeededIds
 from graveler.testing.faults import Fault, FaultyStore, nth
-from tests.api.fault_lake import lake
-from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound, surroundings
+from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound
 from tests.api.serving import Client, basic
 from tests.asgi import Ask, Door, Message
 
@@ -23,12 +21,6 @@ LINE = re.compile(
     r"[a-z_]+(\{[a-z]+=\"[^\"]*\"(,[a-z]+=\"[^\"]*\")*\})? [0-9.]+|# (HELP|TYPE) [^\n]+"
 )
 PREFS = {"featureUpdates": True, "securityUpdates": False, "email": "a@example.com"}
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with surroundings(tmp_path_factory.mktemp("scratch")) as around:
-        yield lake(around)
 
 
 class PageDoor(Door):

@@ -1,25 +1,18 @@
 """Uploads in parts whose bytes go to the storage: over the memory driver, which makes URLs too."""
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from graveler.block.adapter import Part
 from graveler.errors import NotFound
-from tests.api.fault_lake import LAKE, MAIN, lake
-from tests.api.fault_world import Running, World, sound, surroundings
+from tests.api.fault_lake import LAKE, MAIN
+from tests.api.fault_world import Running, World, sound
 from tests.api.serving import Client
 from tests.asgi import Ask, Heard
 
 BEGIN = MAIN + "/staging/pmpu?path={}&parts={}"
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with surroundings(tmp_path_factory.mktemp("scratch")) as around:
-        yield lake(around)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ Two processes serve one world.  One of them takes a right away, at each moment o
 other carries out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +13,8 @@ from graveler import limits
 from graveler.auth import directory, links
 from graveler.auth.links import OF_USER
 from simulator.service.http_client import basic
-from tests.api.fault_lake import IMPORTED, LAKE, MAIN, lake
-from tests.api.fault_world import Running, Strikes, Surroundings, World, sound, surroundings
+from tests.api.fault_lake import IMPORTED, LAKE, MAIN
+from tests.api.fault_world import Running, Strikes, World, sound
 from tests.asgi import Ask, Heard
 from tests.simulation.edits import Edit, patched
 
@@ -23,17 +23,6 @@ OBJECT = "arn:lakefs:fs:::repository/lake/object/"
 ADDRESS = "arn:lakefs:fs:::namespace/" + IMPORTED
 NOT_YET = limits.access_seconds_max - 1
 CALLS_MAX = 40
-
-
-@pytest.fixture(scope="module")
-def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
-    with surroundings(tmp_path_factory.mktemp("scratch")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def template(around: Surroundings) -> World:
-    return lake(around)
 
 
 class Cleo:

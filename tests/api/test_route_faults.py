@@ -26,7 +26,6 @@ from tests.api.fault_world import (
     Surroundings,
     World,
     sound,
-    surroundings,
 )
 from tests.asgi import Ask, Door, Heard
 
@@ -72,12 +71,6 @@ class Known(NamedTuple):
     heard: Heard
     before: dict[str, Any]
     after: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
-    with surroundings(tmp_path_factory.mktemp("scratch")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -145,15 +145,20 @@ def test_a_conditional_write_against_one_that_is_committed_meanwhile_is_refused(
     assert lake.tree() == {"a": "theirs"}
 
 
-@pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
-def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
+def put_in_layer(lake: Lake, layer: str) -> None:
+    """Let `a` stand in one layer."""
     lake.put("a", "1")
-    if state == "sealed":
+    if layer == "sealed":
         reset.reset_path(lake.opened, "main", "nothing")
         lake.put("b", "1")
         reset.reset_path(lake.opened, "main", "b")
-    if state == "committed":
+    if layer == "committed":
         lake.commit()
+
+
+@pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
+def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
+    put_in_layer(lake, state)
     with pytest.raises(PreconditionFailed):
         lake.put_if_absent("a", "2")
     lake.delete("a")
@@ -163,13 +168,7 @@ def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
 
 @pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
 def test_a_replacement_compares_with_every_layer(lake: Lake, state: str) -> None:
-    lake.put("a", "1")
-    if state == "sealed":
-        reset.reset_path(lake.opened, "main", "nothing")
-        lake.put("b", "1")
-        reset.reset_path(lake.opened, "main", "b")
-    if state == "committed":
-        lake.commit()
+    put_in_layer(lake, state)
     with pytest.raises(PreconditionFailed, match="path has another checksum: path=a"):
         lake.put_over("a", "2", "0")
     with pytest.raises(NotFound, match="path not found: path=c"):

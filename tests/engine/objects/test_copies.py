@@ -121,15 +121,20 @@ def test_a_description_on_a_condition(storage: Storage) -> None:
     assert copies.describe(repo, "main", "a", Description(), Update(present)).metadata == {}
 
 
-def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> None:
-    repo = storage.opened
-    checksum = read.stat(repo, "main", "a").checksum
+def losing_an_answer(repo: OpenRepository) -> tuple[OpenRepository, list[Fault]]:
+    """The answer of the first swap is lost; and the faults that are still to come."""
     faults = [Fault.LOST]
 
     def plan(_: int, verb: str) -> Fault:
         return faults.pop() if verb == "set_if" and faults else Fault.NONE
 
-    faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
+    return replace(repo, kv=FaultyStore(repo.kv, plan)), faults
+
+
+def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> None:
+    repo = storage.opened
+    checksum = read.stat(repo, "main", "a").checksum
+    faulty, faults = losing_an_answer(repo)
     made = copies.describe(faulty, "main", "a", Description("", {"x": "y"}), Update(checksum))
     assert not faults and read.stat(repo, "main", "a").metadata == made.metadata == {"x": "y"}
 
@@ -137,11 +142,6 @@ def test_a_description_whose_answer_is_lost_is_recognised(storage: Storage) -> N
 def test_a_replacement_whose_answer_is_lost_is_not_refused_by_itself(storage: Storage) -> None:
     repo = storage.opened
     checksum = read.stat(repo, "main", "a").checksum
-    faults = [Fault.LOST]
-
-    def plan(_: int, verb: str) -> Fault:
-        return faults.pop() if verb == "set_if" and faults else Fault.NONE
-
-    faulty = replace(repo, kv=FaultyStore(repo.kv, plan))
+    faulty, faults = losing_an_answer(repo)
     write.upload(faulty, "main", "a", Upload([b"new"], mode=Update(checksum)))
     assert not faults and storage.read("main", "a") == b"new"
