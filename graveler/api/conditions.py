@@ -5,10 +5,11 @@ Pure.  Used by the endpoints of objects.
 
 import re
 from email.utils import formatdate, parsedate_to_datetime
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.limits import SECOND_NS
+from graveler.records import ABSENT, Absent
 
 
 class Window(NamedTuple):
@@ -68,10 +69,15 @@ def unchanged(if_none_match: str, if_modified_since: str, etag: str, modified_ns
     if if_none_match:
         named = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
         return "*" in named or etag in named
-    if not if_modified_since:
-        return False
+    since = seconds_of(if_modified_since)
+    return since is not ABSENT and modified_ns // SECOND_NS <= since
+
+
+def seconds_of(date: str) -> float | Literal[Absent.ABSENT]:
+    """The seconds since 1970 of a date; `ABSENT` for an empty text, and for one that is no date."""
+    if not date:
+        return ABSENT
     try:
-        since = parsedate_to_datetime(if_modified_since).timestamp()
-    except ValueError:
-        return False
-    return modified_ns // SECOND_NS <= since
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return ABSENT

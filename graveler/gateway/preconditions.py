@@ -7,7 +7,6 @@ An entity tag without quotes is accepted, as S3 does.  A date that cannot be rea
 """
 
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Final
 
@@ -16,7 +15,7 @@ from graveler.api.conditions import Window
 from graveler.errors import RangeUnsatisfiable
 from graveler.gateway.errors import S3Error
 from graveler.limits import SECOND_NS
-from graveler.records import Entry
+from graveler.records import ABSENT, Entry
 
 READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
 _ANY: Final = "*"
@@ -42,8 +41,8 @@ def decide(headers: Mapping[bytes, bytes], entry: Entry) -> Decision:
     if if_none_match:
         unchanged = names(if_none_match, entry.checksum, weakly=True)
     else:
-        since = _seconds(_text(headers, b"if-modified-since"))
-        unchanged = since is not None and entry.modified_ns // SECOND_NS <= since
+        since = conditions.seconds_of(_text(headers, b"if-modified-since"))
+        unchanged = since is not ABSENT and entry.modified_ns // SECOND_NS <= since
     return Decision.NOT_MODIFIED if unchanged else Decision.PROCEED
 
 
@@ -89,26 +88,16 @@ def _in_range(headers: Mapping[bytes, bytes], entry: Entry) -> bool:
     header = _text(headers, b"if-range")
     if not header:
         return True
-    since = _seconds(header)
-    if since is not None:
+    since = conditions.seconds_of(header)
+    if since is not ABSENT:
         return entry.modified_ns // SECOND_NS == since
     return header != _ANY and names(header, entry.checksum, weakly=False)
 
 
 def _later(entry: Entry, date: str) -> bool:
     """Whether the object was modified after a date."""
-    seconds = _seconds(date)
-    return seconds is not None and entry.modified_ns // SECOND_NS > seconds
-
-
-def _seconds(date: str) -> float | None:
-    """The seconds since 1970 of a date; None for an empty text and for one that is no date."""
-    if not date:
-        return None
-    try:
-        return parsedate_to_datetime(date).timestamp()
-    except (ValueError, OverflowError):
-        return None
+    seconds = conditions.seconds_of(date)
+    return seconds is not ABSENT and entry.modified_ns // SECOND_NS > seconds
 
 
 def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
