@@ -28,7 +28,8 @@ from benchmarks.load import Target, repeated, run
 from graveler import limits
 from graveler.assembly import open_embedded
 from graveler.auth import access, accounts, credentials, entities, links
-from graveler.auth.authenticator import Authenticator, Caller
+from graveler.auth.authenticator import Authenticator
+from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Policy, User
 from graveler.auth.keeper import Keeper

@@ -28,7 +28,7 @@ from graveler.api.requests import Tree, unquoted_segment
 from graveler.api.responses import Send, send
 from graveler.api.service import Call, Service
 from graveler.api.witness import RequestTrace, Witness
-from graveler.auth.authenticator import Caller
+from graveler.auth.callers import Caller
 from graveler.engine.repositories import repository
 from graveler.errors import Internal
 from graveler.records import ABSENT, Absent

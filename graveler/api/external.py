@@ -15,7 +15,7 @@ from graveler.api.front import host_of
 from graveler.api.operation import Body, Query, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
-from graveler.auth import arns, entities, logins, principals, signatures
+from graveler.auth import arns, authenticator, entities, logins, principals, signatures
 from graveler.auth.entities import USERS
 from graveler.auth.permissions import Permission
 from graveler.auth.principals import Assignment
@@ -197,7 +197,7 @@ def sts_login(call: Call, body: StsAuthRequest) -> Answer:
 
     def prove(now: int) -> Assignment:
         claims = codes.claims(body.code, body.redirect_uri, now)
-        return logins.made(auth, claims, call.changes)
+        return authenticator.user_of(auth, claims, call.changes)
 
     issued = logins.login(auth, prove, body.ttl_seconds, call.origin.client)
     return with_session(call, issued)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from graveler.api import metrics
 from graveler.api.answers import NOSNIFF, PLAIN, Answer
 from graveler.api.service import Service
-from graveler.auth.authenticator import Caller
+from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.committed.cache import CacheFigures
 from graveler.engine.repositories import repository

@@ -11,7 +11,7 @@ from typing import Final
 
 from graveler.api.service import Call, Service
 from graveler.auth import arns
-from graveler.auth.authenticator import Caller, refusal
+from graveler.auth.callers import Caller, refusal
 from graveler.auth.permissions import Permission
 from graveler.records import ABSENT
 

@@ -17,7 +17,8 @@ from graveler.api.metrics import Metrics
 from graveler.api.pools import Pools
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.attempts import DEFAULT_RATES, Rates
-from graveler.auth.authenticator import Authenticator, Caller
+from graveler.auth.authenticator import Authenticator
+from graveler.auth.callers import Caller
 from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
 from graveler.block.signature import Grant

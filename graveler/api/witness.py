@@ -28,7 +28,7 @@ from graveler.api.service import Call, Service
 from graveler.audit import lines
 from graveler.audit.lines import Line, Outcome
 from graveler.auth import arns
-from graveler.auth.authenticator import Caller
+from graveler.auth.callers import Caller
 from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError

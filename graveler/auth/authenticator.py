@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from graveler import limits
-from graveler.auth import accounts, arns, credentials, policies, secrets
+from graveler.auth import accounts, credentials, secrets
 from graveler.auth.access import Access, View
 from graveler.auth.accounts import Account
 from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
+from graveler.auth.callers import Caller, denial
 from graveler.auth.changes import Change
 from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.entities import User
@@ -36,13 +37,13 @@ from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keeper import Keeper
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
+from graveler.auth.principals import Assignment
 from graveler.auth.sessions import Sessions
 from graveler.auth.tokens import IssuedToken
 from graveler.errors import (
     AlreadyExists,
     Code,
     GravelerError,
-    NotFound,
     Refused,
     Unauthenticated,
 )
@@ -50,7 +51,7 @@ from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
 if TYPE_CHECKING:
-    from graveler.auth.oidc import OidcIssuer
+    from graveler.auth.oidc import Claims, OidcIssuer
 
 _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 4_096
@@ -72,39 +73,6 @@ class _AccountView:
 
     account: Account | Literal[Absent.ABSENT]
     read_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The user that sent a request, and its rights.  `address` returns the sender's address."""
-
-    record: User
-    rights: Rights
-    address: Callable[[], str]
-
-    @property
-    def user(self) -> str:
-        """The id of the user."""
-        return self.record.id
-
-    @property
-    def email(self) -> str:
-        return self.record.email
-
-    @property
-    def created_ns(self) -> int:
-        return self.record.created_ns
-
-    def lacks(self, needed: Sequence[Permission]) -> tuple[Permission, ...]:
-        """The permissions of `needed` that the caller does not have.  No request."""
-        return policies.missing(self.rights, needed, self._address())
-
-    def is_denied(self, permission: Permission) -> bool:
-        """Whether a deny concerns the permission, whatever is allowed.  No request."""
-        return self.rights.deny(permission, self._address())
-
-    def _address(self) -> str:
-        return self.address() if self.rights.conditional else ""
 
 
 class Authenticator:
@@ -195,7 +163,7 @@ class Authenticator:
         """
         lacking = caller.lacks(permissions)
         if lacking:
-            raise _denial(caller, lacking[0], repository)
+            raise denial(caller, lacking[0], repository)
 
     def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> IssuedToken:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
@@ -324,8 +292,6 @@ def _of_provider(
     auth: Authenticator, oidc: "OidcIssuer", token: str, address: str, changes: list[Change]
 ) -> _Acceptance:
     """The user of a bearer token of the identity provider; forged tokens count by address."""
-    from graveler.auth import subjects  # few deployments need it
-
     try:
         verified = oidc.verified(token)
     except Unauthenticated:
@@ -333,10 +299,19 @@ def _of_provider(
         auth.attempts.forged(address)
         raise
     claims = oidc.claims(verified, auth.sessions.now())
+    assignment = user_of(auth, claims, changes)
+    return _Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
+
+
+def user_of(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Assignment:
+    """The user of a verified token, who is made at the first one.  Raises and costs what
+    `subjects.user_of` does."""
+    from graveler.auth import subjects  # few deployments need it
+
     assignment = subjects.user_of(auth.keeper, claims, changes)
     if changes:
         auth.access.forget()
-    return _Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
+    return assignment
 
 
 def caller_with(
@@ -381,26 +356,6 @@ def _is_secret_of(
     checks = [secrets.check_value(key, secret) for key in keys]
     expected = "" if stored is ABSENT else stored.check
     return any([secrets.same(expected, each) for each in checks])
-
-
-def _denial(caller: Caller, missing: Permission, repository: str) -> NotFound | Refused:
-    if repository and caller.lacks((seeing(repository),)):
-        return NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, missing=_text(missing))
-    return refusal(missing)
-
-
-def refusal(missing: Permission) -> Refused:
-    """The error for a caller that lacks a permission, which its field `missing` names.  Pure."""
-    return Refused(f"permission missing: {_text(missing)}", missing=_text(missing))
-
-
-def _text(missing: Permission) -> str:
-    return f"{missing.action} on {missing.pattern}"
-
-
-def seeing(repository: str) -> Permission:
-    """The permission without which a repository does not exist for a caller.  Pure."""
-    return Permission("fs:ReadRepository", arns.resource("fs", f"repository/{repository}"))
 
 
 def _basic(text: str) -> tuple[str, str]:

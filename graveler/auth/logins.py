@@ -1,18 +1,13 @@
 """Logins of callers that prove an identity of another system.  For api/."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from graveler.auth import principals
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.changes import Change
 from graveler.auth.principals import Assignment
 from graveler.auth.tokens import IssuedToken
 from graveler.errors import Refused, Unauthenticated
 from graveler.records import ABSENT
-
-if TYPE_CHECKING:
-    from graveler.auth.oidc import Claims
 
 
 def login(
@@ -40,15 +35,4 @@ def known(auth: Authenticator, ids: Sequence[str]) -> Assignment:
     assignment = principals.find(auth.keeper.kv, ids)
     if assignment is ABSENT:
         raise Refused(f"no user for this external principal: {ids[0][:600]}")
-    return assignment
-
-
-def made(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Assignment:
-    """The user of a verified token, who is made at the first one.  Raises and costs what
-    `subjects.user_of` does."""
-    from graveler.auth import subjects  # few deployments need it
-
-    assignment = subjects.user_of(auth.keeper, claims, changes)
-    if changes:
-        auth.access.forget()
     return assignment

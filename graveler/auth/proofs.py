@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from graveler.auth import credentials
-from graveler.auth.authenticator import Authenticator, Caller, caller_with
+from graveler.auth.authenticator import Authenticator, caller_with
+from graveler.auth.callers import Caller
 from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.keeper import Keeper
 from graveler.errors import Code, NotFound, Refused, Unauthenticated

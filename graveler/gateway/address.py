@@ -18,7 +18,7 @@ from graveler.api.front import host_of
 from graveler.gateway.errors import Place, S3Error
 
 _VERSION: Final = b"?versionId="
-_NO_VERSION: Final = ("", "null")
+NO_VERSION: Final = ("", "null")  # of requests that name none; there are no others
 
 
 class Level(Enum):
@@ -103,7 +103,7 @@ def source_of(header: bytes) -> Address:
     if header != b" ".join(header.split()):  # a signature covers several blanks as one
         raise S3Error("InvalidArgument", "Copy Source must be percent-encoded")
     raw, _, version = header.partition(_VERSION)
-    if version.decode("latin-1") not in _NO_VERSION:
+    if version.decode("latin-1") not in NO_VERSION:
         raise S3Error("NoSuchVersion")
     name = _text(unquote_to_bytes(raw), "InvalidArgument").removeprefix("/")
     bucket, _, key = name.partition("/")

@@ -25,11 +25,6 @@ def length_of(call: S3Call) -> int:
     Raises `S3Error`: MissingContentLength, EntityTooLarge.
     """
     length = call.payload.length
-    if length < 0:
-        text = call.request.header(b"content-length")
-        if not (text.isascii() and text.isdigit()):
-            raise S3Error("MissingContentLength")
-        length = int(text[:20])
     if length > limits.put_length_bytes_max:
         raise S3Error("EntityTooLarge")
     return length

@@ -8,10 +8,10 @@ from graveler import limits
 from graveler.api import permits
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.operation import Runs
-from graveler.auth.authenticator import refusal, seeing
+from graveler.auth.callers import refusal, seeing
 from graveler.engine.objects import write
 from graveler.errors import GravelerError
-from graveler.gateway.address import Address, Level, address_in
+from graveler.gateway.address import NO_VERSION, Address, Level, address_in
 from graveler.gateway.bodies import document_of
 from graveler.gateway.errors import S3Error, report_of
 from graveler.gateway.operation import DELETE_OBJECT, S3Call, operation
@@ -24,7 +24,6 @@ _RESULT: Final = Template(f'<DeleteResult xmlns="{NAMESPACE}">{{}}</DeleteResult
 _DELETED: Final = Template("<Deleted><Key>{}</Key></Deleted>")
 _ERROR: Final = Template("<Error><Key>{}</Key><Code>{}</Code><Message>{}</Message></Error>")
 _TRUE: Final = ("true", "1")
-_NO_VERSION: Final = ("", "null")
 _CONDITIONS: Final = ("ETag", "LastModifiedTime", "Size")
 
 
@@ -118,7 +117,7 @@ def _item(call: S3Call, node: Node) -> _Item:
         address = address_in(call.address.bucket, key)
         if permits.lacks(call, DELETE_OBJECT.action, f"object/{address.path}"):
             raise S3Error("AccessDenied")
-        if node.value("VersionId") not in _NO_VERSION:
+        if node.value("VersionId") not in NO_VERSION:
             raise S3Error("NoSuchVersion")
         if any(node.value(condition) for condition in _CONDITIONS):
             raise S3Error("NotImplemented", "not implemented: a condition of a deletion")

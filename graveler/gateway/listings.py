@@ -10,7 +10,7 @@ version 1 are that line.  A page of a branch may show a later state than the pag
 A ref that does not exist has no objects: its listing is empty.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote
 
@@ -29,7 +29,7 @@ from graveler.gateway.operation import (
     S3Call,
     operation,
 )
-from graveler.gateway.parameters import count_of
+from graveler.gateway.parameters import count_of, shown_as
 from graveler.gateway.times import timestamp
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, is_printable, joined
 from graveler.records import ABSENT, Absent, Entry
@@ -48,26 +48,22 @@ _FIELDS: Final = {
         *("Marker", "NextMarker", "StartAfter", "ContinuationToken", "NextContinuationToken"),
     )
 }
-_URL: Final = "url"
 _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
-_SAFE: Final = "/*"
 
 Line = tuple[str, Entry | Absent]  # as the engine lists: a key, or a common prefix
 
 
 class ListRequest(NamedTuple):
-    """The parameters of a listing.  `after`: the last line of the page before."""
+    """The parameters of a listing.  `after`: the last line of the page before.  `shown`: a name as
+    the answer has it, in the encoding `encoding`, which may be empty."""
 
     prefix: str
     delimiter: str
     after: str
     amount: int
-    encodes: bool
+    encoding: str
+    shown: Callable[[str], str]
     is_second: bool
-
-    def shown(self, text: str) -> str:
-        """A name as the answer has it."""
-        return quote_plus(text, safe=_SAFE) if self.encodes else text
 
 
 class ListPage(NamedTuple):
@@ -81,9 +77,7 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
     is_second = "list-type" in parameters
     if is_second and parameters["list-type"] != "2":
         raise S3Error("InvalidArgument", "The list-type must be 2.")
-    encoding = parameters.get("encoding-type", "")
-    if encoding not in ("", _URL):
-        raise S3Error("InvalidArgument", "Invalid Encoding Method specified in Request")
+    encoding, shown = shown_as(parameters)
     if is_second:
         token = parameters.get("continuation-token", "")
         after = _of_token(token) if token else parameters.get("start-after", "")
@@ -94,7 +88,8 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
         parameters.get("delimiter", ""),
         after,
         count_of(parameters, "max-keys", limits.page_count_max),
-        bool(encoding),
+        encoding,
+        shown,
         is_second,
     )
 
@@ -154,7 +149,7 @@ def _listing(call: S3Call, *, below_ref: bool) -> Answer:
         ("IsTruncated", str(page.more).lower()),
         ("Prefix", request.shown(request.prefix)),
         *_some("Delimiter", request.shown(request.delimiter)),
-        *_some("EncodingType", _URL if request.encodes else ""),
+        *_some("EncodingType", request.encoding),
         ("KeyCount", str(len(page.lines))),
         ("MaxKeys", str(request.amount)),
         *_continuation(call.parameters, request, page),

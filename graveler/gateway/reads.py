@@ -10,8 +10,9 @@ from graveler.api.conditions import Window
 from graveler.api.object_reads import body_of
 from graveler.api.operation import Runs
 from graveler.engine.objects import read
-from graveler.errors import Invalid
-from graveler.gateway.address import Level
+from graveler.engine.ports import OpenRepository
+from graveler.errors import Code, Invalid, NotFound
+from graveler.gateway.address import Address, Level
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import headers_of
 from graveler.gateway.operation import READ_OBJECT, S3Call, operation
@@ -75,20 +76,24 @@ class _ObjectView(NamedTuple):
         return (*described.items(), *self.validators, *_ACCEPT_RANGES, *_SHIELD, *partial)
 
 
-def entry_of(call: S3Call) -> Entry:
-    """The entry that a request names.  Raises `S3Error`, and as `read.stat`."""
-    address = call.address
+def entry_at(repo: OpenRepository, address: Address) -> Entry:
+    """The entry at an address.  Raises `S3Error`, and as `read.stat`."""
     if not address.path:
         raise S3Error("NoSuchKey")
     try:
         parse(address.ref)
     except Invalid as error:
         raise S3Error("NoSuchKey") from error
-    return read.stat(call.repo, address.ref, address.path)
+    try:
+        return read.stat(repo, address.ref, address.path)
+    except NotFound as error:
+        if error.code is Code.BRANCH_NOT_FOUND:  # of a write this would be NoSuchBucket
+            raise S3Error("NoSuchKey") from error
+        raise
 
 
 def _view(call: S3Call) -> _ObjectView:
-    entry = entry_of(call)
+    entry = entry_at(call.repo, call.address)
     decision = decide(call.headers, entry)
     if decision is Decision.NOT_MODIFIED:
         return _ObjectView(entry, decision, Window(0, 0, False))
@@ -158,5 +163,5 @@ def head_object(call: S3Call) -> Answer:
 )
 def get_object_tagging(call: S3Call) -> Answer:
     """The tags of an object: none, because tags are not kept."""
-    entry_of(call)
+    entry_at(call.repo, call.address)
     return document(_TAGGING())

@@ -52,21 +52,26 @@ def request_of(scope: Mapping[str, Any]) -> S3Request:
     return S3Request(scope["method"], scope["raw_path"], raw_query, lines, headers, query)
 
 
+def parameters(raw_query: bytes) -> Sequence[tuple[bytes, bytes]]:
+    """The decoded names and values of a query, in their order.  Pure."""
+    pairs = []
+    for part in raw_query.replace(b"+", b" ").split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            pairs.append((unquote_to_bytes(name), unquote_to_bytes(value)))
+    return pairs
+
+
 def _query(raw: bytes) -> dict[str, str]:
     query: dict[str, str] = {}
-    for part in raw.split(b"&"):
-        if not part:
-            continue
-        name, _, value = part.partition(b"=")
-        parameter = _decoded(name)
-        if parameter in query:
-            raise S3Error("InvalidArgument", f"the query has a parameter twice: {parameter[:80]!r}")
-        query[parameter] = _decoded(value)
-    return query
-
-
-def _decoded(raw: bytes) -> str:
     try:
-        return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
+        for name, value in parameters(raw):
+            parameter = name.decode("utf-8")
+            if parameter in query:
+                raise S3Error(
+                    "InvalidArgument", f"the query has a parameter twice: {parameter[:80]!r}"
+                )
+            query[parameter] = value.decode("utf-8")
     except UnicodeDecodeError as error:
         raise S3Error("InvalidURI", "The query is not UTF-8.") from error
+    return query

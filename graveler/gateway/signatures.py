@@ -32,6 +32,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from graveler.gateway.errors import S3Error
+from graveler.gateway.request import parameters
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
@@ -150,16 +151,6 @@ def scope(day: bytes, region: bytes) -> bytes:
 
 
 # ---- what a request claims -----------------------------------------------------------------------
-
-
-def parameters(query: bytes) -> Pairs:
-    """The decoded names and values of a query, in their order.  Pure."""
-    pairs = []
-    for part in query.replace(b"+", b" ").split(b"&"):
-        if part:
-            name, _, value = part.partition(b"=")
-            pairs.append((unquote_to_bytes(name), unquote_to_bytes(value)))
-    return pairs
 
 
 class OpenRequest(NamedTuple):

@@ -39,7 +39,7 @@ from graveler.gateway.write_conditions import (
     mode_of,
     source_of,
 )
-from graveler.gateway.writes import BODY_ERRORS, etag_header, storage_class_of
+from graveler.gateway.writes import BODY_ERRORS, USUAL_CLASS, etag_header, storage_class_of
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.gateway.xml_bodies import Node
 from graveler.records import MultipartUpload
@@ -83,7 +83,6 @@ _UPLOAD: Final = Template(
 )
 _COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
 _NOTHING: Final = Markup("")
-_USUAL_CLASS: Final = "STANDARD"
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})", re.ASCII)
 _TARGET_ERRORS: Final = (
     *("ErrReadOnlyRepository", "ErrWriteToProtectedBranch", "MethodNotAllowed", "NoSuchBucket"),
@@ -230,10 +229,9 @@ def list_parts(call: S3Call) -> Answer:
     after = count_of(parameters, "part-number-marker", limits.multipart_parts_count_max)
     after = after if parameters.get("part-number-marker") else 0
     try:
-        record = uploads.find(call.repo, upload)
+        record, page = uploads.list_parts(call.repo, upload, after, max(1, amount))
     except Invalid as error:
         raise S3Error("NoSuchUpload") from error
-    page = uploads.list_parts(call.repo, upload, after, max(1, amount))
     lines = page.lines[:amount]
     more = bool(amount) and page.more
     parts = joined(
@@ -249,7 +247,7 @@ def list_parts(call: S3Call) -> Answer:
             amount,
             _truth(more),
             parts,
-            record.storage_class or _USUAL_CLASS,
+            record.storage_class or USUAL_CLASS,
         )
     )
 
@@ -300,7 +298,7 @@ def _listed(call: S3Call, query: UploadQuery, page: UploadList) -> Markup:
 
 
 def _line(upload: MultipartUpload, key: str) -> Markup:
-    storage_class = upload.storage_class or _USUAL_CLASS
+    storage_class = upload.storage_class or USUAL_CLASS
     return _UPLOAD(key, upload.id, storage_class, timestamp(upload.created_ns))
 
 

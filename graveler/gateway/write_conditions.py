@@ -12,16 +12,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
-from graveler.engine.objects import read
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Code, Invalid, NotFound
+from graveler.errors import Invalid, NotFound
 from graveler.gateway.errors import S3Error
 from graveler.gateway.operation import S3Call
 from graveler.gateway.preconditions import Decision, decide
+from graveler.gateway.reads import entry_at
 from graveler.records import Entry
-from graveler.refs.names.expression import parse
 
 WRITE_CONDITIONS: Final = ("if-match", "if-none-match")
 _OF_SOURCE: Final = "x-amz-copy-source-"
@@ -59,16 +58,7 @@ def source_of(call: S3Call) -> CopySource:
             repo = open_repository(call.ports, repository.get(call.ports, source.bucket))
         except (NotFound, Invalid) as error:
             raise S3Error("NoSuchBucket") from error
-    try:
-        parse(source.ref)
-    except Invalid as error:
-        raise S3Error("NoSuchKey") from error
-    try:
-        entry = read.stat(repo, source.ref, source.path)
-    except NotFound as error:
-        if error.code is Code.BRANCH_NOT_FOUND:
-            raise S3Error("NoSuchKey") from error
-        raise
+    entry = entry_at(repo, source)
     _check_source(call.headers, entry)
     return CopySource(repo, source.path, entry)
 

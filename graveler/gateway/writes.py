@@ -49,7 +49,7 @@ _COPIED: Final = Template(
 )
 _DIRECTIVE: Final = b"x-amz-metadata-directive"
 _STORAGE_CLASS: Final = b"x-amz-storage-class"
-_USUAL_CLASS: Final = "STANDARD"
+USUAL_CLASS: Final = "STANDARD"
 _OF_NOTHING: Final = md5(b"", usedforsecurity=False).hexdigest()
 
 
@@ -65,7 +65,7 @@ def storage_class_of(headers: Mapping[bytes, bytes]) -> str:
         write.check_storage_class(text)
     except Invalid as error:
         raise S3Error("InvalidStorageClass") from error
-    return "" if text == _USUAL_CLASS else text
+    return "" if text == USUAL_CLASS else text
 
 
 @operation(

@@ -10,8 +10,9 @@ import pytest
 from graveler import limits, wire
 from graveler.auth import accounts, builtin, credentials, directory, entities, links, secrets
 from graveler.auth.access import Access, effective
-from graveler.auth.authenticator import Authenticator, Caller
+from graveler.auth.authenticator import Authenticator
 from graveler.auth.builtin import ADMINS
+from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import GROUPS, POLICIES, USERS
 from graveler.auth.links import MEMBER, OF_GROUP, OF_USER

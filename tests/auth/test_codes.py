@@ -9,12 +9,13 @@ import pytest
 
 from graveler import limits
 from graveler.auth.attempts import Rates
-from graveler.auth.authenticator import Authenticator
+from graveler.auth.authenticator import Authenticator, user_of
 from graveler.auth.changes import Change, created
 from graveler.auth.codes import CodeLogin, OidcClient
 from graveler.auth.jwks import GivenKeys
-from graveler.auth.logins import login, made
+from graveler.auth.logins import login
 from graveler.auth.oidc import OidcIssuer
+from graveler.auth.principals import Assignment
 from graveler.clock import Clock
 from graveler.errors import Invalid, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.testing.clockwork import TickingClock
@@ -211,7 +212,7 @@ def test_a_login_makes_the_user_once_and_ends_with_its_principal() -> None:
     def enter() -> str:
         return login(
             auth,
-            lambda now: made(auth, codes.claims("any", REDIRECT, now), changes),
+            lambda now: user_of(auth, codes.claims("any", REDIRECT, now), changes),
             600,
             "192.0.2.1",
         ).token
@@ -232,7 +233,10 @@ def test_wrong_codes_count_as_failed_logins() -> None:
     codes = login_of(provider)
 
     def enter() -> None:
-        login(auth, lambda now: made(auth, codes.claims("bad", REDIRECT, now), []), 60, "192.0.2.1")
+        def prove(now: int) -> Assignment:
+            return user_of(auth, codes.claims("bad", REDIRECT, now), [])
+
+        login(auth, prove, 60, "192.0.2.1")
 
     for _ in range(3):
         with pytest.raises(Unauthenticated):

@@ -6,7 +6,8 @@ import pytest
 
 from graveler import limits
 from graveler.auth import accounts, credentials, directory, links, proofs
-from graveler.auth.authenticator import Authenticator, Caller
+from graveler.auth.authenticator import Authenticator
+from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
 from graveler.auth.proofs import Proofs
 from graveler.errors import Code, OutcomeUnknown, Refused, Throttled, Unauthenticated, Unavailable

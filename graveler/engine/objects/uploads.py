@@ -142,14 +142,16 @@ def find(repo: OpenRepository, upload: UploadId) -> MultipartUpload:
     return seen
 
 
-def list_parts(repo: OpenRepository, upload: UploadId, after: int, limit: int) -> PartPage:
-    """At most `limit` parts (1 to 1,000) with numbers greater than `after`.
+def list_parts(
+    repo: OpenRepository, upload: UploadId, after: int, limit: int
+) -> tuple[MultipartUpload, PartPage]:
+    """The record, and at most `limit` parts (1 to 1,000) with numbers greater than `after`.
 
     Errors: `NotFound`, `Invalid`.  Cost: 1 KV request and 1 block request.
     """
     seen = find(repo, upload)
     try:
-        return repo.blocks.list_parts(_full(repo, seen), seen.store_id, after, limit)
+        return seen, repo.blocks.list_parts(_full(repo, seen), seen.store_id, after, limit)
     except NotFound as error:
         raise _unknown(upload) from error
 
