@@ -73,6 +73,24 @@ class Pending(NamedTuple):
 NOTHING_PENDING: Final = Pending()
 
 
+class Progress(Protocol):
+    """How far the attempts at a post-event have come.  Threads may share it."""
+
+    def known(self) -> Mapping[str, str]:
+        """What earlier attempts noted, by name.  No request."""
+        ...
+
+    def begin(self) -> None:
+        """A hook is about to be called.  Raises `Stopped` (engine/jobs/record.py) if another worker
+        must call it."""
+        ...
+
+    def note(self, name: str, value: str) -> None:
+        """Record what later attempts must know.  Never raises a `GravelerError`: if the store does
+        not answer for long, they do not know it."""
+        ...
+
+
 class Hooks(Protocol):
     """Runs the actions of repositories."""
 
@@ -89,9 +107,16 @@ class Hooks(Protocol):
         """The change is visible.  Never raises a `GravelerError`."""
         ...
 
-    def after(self, repo: "OpenRepository", order: str) -> bool:
-        """Run the post-event that `before` recorded with this order.  False: the change is not
-        visible yet.  Errors: `Unavailable`."""
+    def after(self, repo: "OpenRepository", order: str, progress: Progress) -> bool:
+        """Run the post-event that `before` recorded with this order, without the hooks that have
+        answered an earlier attempt.  False: the change is not visible yet.
+
+        Errors: `Unavailable`; `Stopped`, from `progress`."""
+        ...
+
+    def give_up(self, repo: "OpenRepository", order: str, progress: Progress, reason: str) -> None:
+        """Record the run of a post-event that is not tried again: hooks that no attempt has seen
+        answer have failed, for this reason.  Calls no hook.  Errors: `Unavailable`."""
         ...
 
     def deferred(self, refuse: Callable[[], None]) -> "Hooks":
@@ -113,8 +138,11 @@ class NoHooks:
     def landed(self, repo: "OpenRepository", pending: Pending) -> None:
         return
 
-    def after(self, repo: "OpenRepository", order: str) -> bool:
+    def after(self, repo: "OpenRepository", order: str, progress: Progress) -> bool:
         return True
+
+    def give_up(self, repo: "OpenRepository", order: str, progress: Progress, reason: str) -> None:
+        return
 
     def deferred(self, refuse: Callable[[], None]) -> Hooks:
         return self

@@ -23,9 +23,18 @@ from graveler.hooks.payloads import Variables
 from graveler.web import Outgoing, Reply, Sender
 
 SIGNATURE_HEADER: Final = "X-Graveler-Signature"
+DELIVERY_HEADER: Final = "X-Graveler-Delivery"
 TIME_HEADER: Final = "X-Graveler-Timestamp"
 _JSON: Final = {"Content-Type": "application/json"}
 _ENDED: Final = {"success": True, "failed": False}
+
+
+class HookMessage(NamedTuple):
+    """What a hook is sent.  `delivery`: an id that is the same if the hook is called again after a
+    crash; `facts`: the JSON body."""
+
+    delivery: str
+    facts: Mapping[str, Any]
 
 
 class Outcome(NamedTuple):
@@ -63,18 +72,18 @@ class _Log:
         return self._variables.hidden("\n".join([*self._lines, ""]), self.secrets)
 
 
-def run(caller: Caller, hook: Hook, facts: Mapping[str, Any], seconds: float) -> Outcome:
-    """Run one hook, for at most `seconds`.  `facts`: the JSON body.  Raises nothing that the other
-    side or the action file causes."""
+def run(caller: Caller, hook: Hook, message: HookMessage, seconds: float) -> Outcome:
+    """Run one hook, for at most `seconds`.  Raises nothing that the other side or the action file
+    causes."""
     log = _Log(caller.variables)
     call = hook.call
     try:
         if seconds <= 0:
             raise Unavailable("no time is left for the hook")
         if isinstance(call, Webhook):
-            reason = _webhook(caller, call, facts, seconds, log)
+            reason = _webhook(caller, call, message, seconds, log)
         elif isinstance(call, Airflow):
-            reason = _airflow(caller, call, facts, seconds, log)
+            reason = _airflow(caller, call, message, seconds, log)
         else:
             raise Unsupported("lua hooks are not supported; use a webhook instead")
     except GravelerError as error:
@@ -83,11 +92,9 @@ def run(caller: Caller, hook: Hook, facts: Mapping[str, Any], seconds: float) ->
     return Outcome(not reason, reason, log.text)
 
 
-def _webhook(
-    caller: Caller, call: Webhook, facts: Mapping[str, Any], seconds: float, log: _Log
-) -> str:
+def _webhook(caller: Caller, call: Webhook, message: HookMessage, seconds: float, log: _Log) -> str:
     """The reason why the hook failed; empty: it passed."""
-    content = payloads.encoded(facts)
+    content = payloads.encoded(message.facts)
     log.add(f"POST {call.url}")
     for name, value in (*call.query, *call.headers.items()):
         log.add(f"{name}: {value}")
@@ -95,20 +102,22 @@ def _webhook(
     fill = caller.variables.filled
     query = [(name, fill(value)) for name, value in call.query]
     headers = {name: fill(value) for name, value in call.headers.items()}
-    request = _signed(caller, "POST", _with_query(call.url, query), headers, content)
+    request = Outgoing("POST", _with_query(call.url, query), headers, content)
+    request = _signed(caller, request, message.delivery)
     return _judged(caller.sender.send(request, min(seconds, call.seconds)), log)
 
 
-def _signed(
-    caller: Caller, method: str, url: str, headers: Mapping[str, str], content: bytes
-) -> Outgoing:
+def _signed(caller: Caller, request: Outgoing, delivery: str) -> Outgoing:
+    """The request with the headers that the service adds."""
     time = str(caller.clock.now_ns() // limits.SECOND_NS)
     own = {
+        DELIVERY_HEADER: delivery,
         TIME_HEADER: time,
-        SIGNATURE_HEADER: payloads.signature(caller.signing_key, time, content),
+        SIGNATURE_HEADER: payloads.signature(caller.signing_key, time, request.body),
     }
-    others = {name: value for name, value in headers.items() if name.lower() not in _lower(own)}
-    return Outgoing(method, url, {**others, **_JSON, **own}, content)
+    headers = request.headers.items()
+    others = {name: value for name, value in headers if name.lower() not in _lower(own)}
+    return request._replace(headers={**others, **_JSON, **own})
 
 
 def _lower(headers: Mapping[str, str]) -> set[str]:
@@ -132,13 +141,11 @@ def _judged(reply: Reply, log: _Log) -> str:
 # ---- airflow -------------------------------------------------------------------------------------
 
 
-def _airflow(
-    caller: Caller, call: Airflow, facts: Mapping[str, Any], seconds: float, log: _Log
-) -> str:
+def _airflow(caller: Caller, call: Airflow, message: HookMessage, seconds: float, log: _Log) -> str:
     """The reason why the hook failed; empty: it passed."""
     end = caller.clock.steady_seconds() + min(seconds, call.seconds)
     url = f"{call.url.rstrip('/')}/api/v1/dags/{call.dag}/dagRuns"
-    content = payloads.encoded({"conf": {**call.conf, "lakeFS_event": facts}})
+    content = payloads.encoded({"conf": {**call.conf, "lakeFS_event": message.facts}})
     log.add(f"POST {url}")
     log.add(content.decode("utf-8", "replace"))
     fill = caller.variables.filled
@@ -146,7 +153,7 @@ def _airflow(
     token = base64.b64encode(pair.encode()).decode()
     log.secrets += [token, fill(call.password)]
     headers = {"Authorization": f"Basic {token}"}
-    request = _signed(caller, "POST", url, headers, content)
+    request = _signed(caller, Outgoing("POST", url, headers, content), message.delivery)
     reply = caller.sender.send(request, end - caller.clock.steady_seconds())
     reason = _judged(reply, log)
     if reason or not call.waits:
@@ -154,7 +161,8 @@ def _airflow(
     run_id = _field(reply, "dag_run_id")
     state_url = f"{url}/{quote(run_id, safe='')}"
     while (left := end - caller.clock.steady_seconds()) > 0:
-        reply = caller.sender.send(_signed(caller, "GET", state_url, headers, b""), left)
+        request = Outgoing("GET", state_url, headers, b"")
+        reply = caller.sender.send(_signed(caller, request, message.delivery), left)
         if reason := _judged(reply, log):
             return reason
         state = _field(reply, "state")

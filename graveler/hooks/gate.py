@@ -7,7 +7,8 @@
 
 A post-event is recorded before the change is visible, and checked for it before it runs.  So a
 crash at any point loses no post-event, and none runs for a change that never became visible.  A
-post-event may run more than once.
+post-event may run more than once: an attempt calls only the hooks whose answers no earlier
+attempt has noted.
 
 Action files that cannot be read, or are invalid, close the gate: nobody can tell what they demand.
 Two events stay open, because nothing else could mend what such a file does:
@@ -28,7 +29,15 @@ from graveler.clock import descending_id
 from graveler.engine import hooks as events
 from graveler.engine.commits.records import commit_of
 from graveler.engine.commits.seal import history_until
-from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, Announce, HookEvent, Hooks, Pending
+from graveler.engine.hooks import (
+    JOB_KIND,
+    NOTHING_PENDING,
+    Announce,
+    HookEvent,
+    Hooks,
+    Pending,
+    Progress,
+)
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import (
     Code,
@@ -55,6 +64,7 @@ from graveler.refs.names import branches, tags
 _BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
 _TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)
 _OPEN_KINDS: Final = (events.PREPARE, events.DELETE_TAG)  # whatever the files are
+_VISIBLE: Final = "visible"  # noted by the first attempt that has seen the change
 _LOG: Final = logging.getLogger("graveler.hooks")
 
 
@@ -64,6 +74,18 @@ def _unannounced(_repo: OpenRepository, _job: str) -> None:
 
 def _unrefused() -> None:
     """Everything runs here."""
+
+
+class _Due(NamedTuple):
+    """A post-event, as its job records it."""
+
+    run: str
+    kind: str
+    commit: str
+    base: str
+    branch: str
+    tag: str
+    merge_source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +116,19 @@ class Gate:
             with suppress(GravelerError):  # then the next round over all jobs finds it
                 self.announce(repo, pending.job)
 
-    def after(self, repo: OpenRepository, order: str) -> bool:
-        due = _Due(**json.loads(order))
-        if not _is_visible(repo, due):
-            return False
+    def after(self, repo: OpenRepository, order: str, progress: Progress) -> bool:
+        return self._after(repo, _Due(**json.loads(order)), progress, "")
+
+    def give_up(self, repo: OpenRepository, order: str, progress: Progress, reason: str) -> None:
+        self._after(repo, _Due(**json.loads(order)), progress, reason)
+
+    def _after(self, repo: OpenRepository, due: _Due, progress: Progress, given_up: str) -> bool:
+        """Run the post-event, or record that it is given up, and why.  False: not visible yet."""
+        if _VISIBLE not in progress.known():
+            if not _is_visible(repo, due):
+                return False
+            # From now on the run goes on, also if the name is deleted meanwhile.
+            progress.note(_VISIBLE, _VISIBLE)
         event = HookEvent(
             due.kind,
             CommitId(due.commit),
@@ -110,9 +141,10 @@ class Gate:
         matching = _matching(self._actions(repo, event.commit), name, event)
         if matching:
             facts = _facts(repo, name, event)
-            plan = RunPlan(due.run, name, event.branch, event.commit, matching, facts)
+            plan = RunPlan(due.run, name, event.branch, event.commit, matching, facts, given_up)
             seconds = float(limits.hook_seconds_max * limits.action_hooks_max)
-            runs.run(repo, self.caller, self.together, plan, Deadline(repo.clock, seconds))
+            until = Deadline(repo.clock, seconds)
+            runs.run(repo, self.caller, self.together, plan, until, progress)
         return True
 
     def deferred(self, refuse: Callable[[], None]) -> Hooks:
@@ -187,18 +219,6 @@ class Gate:
 
     def _actions(self, repo: OpenRepository, commit: CommitId) -> tuple[Action, ...]:
         return actions_of(repo, self.known, commit)
-
-
-class _Due(NamedTuple):
-    """A post-event, as its job records it."""
-
-    run: str
-    kind: str
-    commit: str
-    base: str
-    branch: str
-    tag: str
-    merge_source: str
 
 
 def _name_before(event: HookEvent) -> str:

@@ -20,9 +20,10 @@ from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import merge as pulls
 from graveler.errors import Conflict, NoChanges, NotFound
-from graveler.jobs import commit, copy, orders, stepwise
+from graveler.jobs import commit, copy, hook_progress, orders, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
+_INTERRUPTED: Final = "interrupted: workers that ran it died, and it is not tried again"
 Landed = CommitEntry | Literal[Absent.ABSENT]
 
 
@@ -74,7 +75,7 @@ def _hooks(task: Task) -> Landed:
     """Run a post-event.  If its change is not visible yet, the job waits; after
     `limits.hook_landing_seconds` it ends."""
     repo, job = task.repo, task.job
-    if repo.hooks.after(repo, task.order.body):
+    if repo.hooks.after(repo, task.order.body, hook_progress.of(task.repo, task.job, task.pulse)):
         return ABSENT
     if repo.clock.now_ns() - job.created_ns > limits.hook_landing_seconds * limits.SECOND_NS:
         return ABSENT
@@ -178,6 +179,12 @@ def _find_pull(task: Task) -> CommitEntry | None:
     return _found(pulls.finish(task.repo, pull))
 
 
+def _give_up_hooks(task: Task) -> None:
+    """The run of a post-event is recorded, with the hooks that have answered: it is not lost."""
+    progress = hook_progress.of(task.repo, task.job, task.pulse)
+    task.repo.hooks.give_up(task.repo, task.order.body, progress, _INTERRUPTED)
+
+
 def _find_prepared(task: Task) -> Landed | None:
     return ABSENT if task.order.result else None
 
@@ -191,4 +198,5 @@ _FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
     orders.COPY: _find_copy,
     orders.RESTORE: _find_restore,
     orders.PREPARE: _find_prepared,
+    JOB_KIND: _give_up_hooks,
 }

@@ -11,7 +11,7 @@ from graveler import limits
 from graveler.errors import Refused, Unavailable
 from graveler.hooks import calls
 from graveler.hooks.actions import Hook, parse
-from graveler.hooks.calls import Caller, Outcome
+from graveler.hooks.calls import Caller, HookMessage, Outcome
 from graveler.hooks.payloads import Variables
 from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply
@@ -68,7 +68,8 @@ def _hook(text: str) -> Hook:
 def _run(text: str, side: Side, seconds: float = 60) -> Outcome:
     variables = Variables({"LAKEFSACTION_PASSWORD": SECRET, "OTHER": "o"})
     caller = Caller(side, TickingClock(), variables, b"k" * 32)
-    return calls.run(caller, _hook(text), {"event_type": "post-commit"}, seconds)
+    message = HookMessage("run/hook", {"event_type": "post-commit"})
+    return calls.run(caller, _hook(text), message, seconds)
 
 
 def _state(state: str) -> Reply:

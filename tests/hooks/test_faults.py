@@ -142,9 +142,9 @@ def test_a_post_event_that_kills_its_worker_each_time_is_given_up() -> None:
     def strike() -> None:
         raise Killed
 
-    for _ in range(limits.job_restart_count_max):
+    for _ in range(limits.job_restart_count_max + 1):  # the first one made progress
         lake, script = world.lake.interposed()
-        script.before("set_many", strike)  # the outcome of the hook
+        script.before("set_many", strike)  # the outcome of the run
         with pytest.raises(Killed):
             World(lake, world.side, world.queue).run_job_here(message)
         _end_leases(world)
@@ -154,3 +154,5 @@ def test_a_post_event_that_kills_its_worker_each_time_is_given_up() -> None:
     (job,) = [seen.job for seen in known if seen.job.id == message.job]
     assert job.state is JobState.FAILED and "hooks given up" in job.error
     assert len(world.side.requests) == sent
+    assert world.side.events.count("post-create-tag") == 1  # its answer was noted
+    assert [run.event for run in world.runs].count("post-create-tag") == 2  # and of the tag before

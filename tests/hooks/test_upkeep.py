@@ -16,6 +16,7 @@ from graveler.records import ABSENT, JobState
 from graveler.refs.hooks import runs
 from graveler.refs.hooks.runs import ActionRun, HookRun
 from tests.engine.lake import Lake
+from tests.hooks.test_faults import Killed, _end_leases
 from tests.hooks.world import OtherSide, World, action, new_world
 
 DAY_NS = 24 * 3600 * limits.SECOND_NS
@@ -83,6 +84,24 @@ def test_without_hooks_a_post_event_ends() -> None:
     World(plain, OtherSide(), world.queue).run_job(job)
     assert jobs.status(plain.opened, job).state is JobState.DONE
     assert world.side.events == []
+
+
+def test_without_hooks_a_post_event_is_given_up() -> None:
+    world, job = _waiting()
+    plain = Lake(replace(world.lake.ports, hooks=NO_HOOKS), world.lake.repo)
+    for _ in range(limits.job_restart_count_max):
+        lake, script = plain.interposed()
+        script.before("set_if", _strike, 3)  # it has claimed the job, and counted its run
+        with pytest.raises(Killed):
+            World(lake, OtherSide(), world.queue).run_job(job)
+        _end_leases(world)
+    World(plain, OtherSide(), world.queue).run_job(job)
+    assert jobs.status(plain.opened, job).state is JobState.FAILED
+    assert world.runs == []
+
+
+def _strike() -> None:
+    raise Killed
 
 
 def test_run_ids_sort_newest_first() -> None:

@@ -20,7 +20,7 @@ A job ends once; a second end changes nothing.  Used by imports and by the deliv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 from typing import Final, Literal, NamedTuple
@@ -49,6 +49,7 @@ _BODY, _SINCE, _TOLD, _RESULT = "body", "since", "told", "result"
 _KIND, _CODE, _FIELDS = "error_kind", "error_code", "error_fields"
 _WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
 _RUNS, _FURTHEST = "runs", "furthest"
+_PART: Final = "part."  # begins the names of parts
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
 _PAUSE_SECONDS = 0.5
@@ -118,6 +119,7 @@ class JobOrder:
     whether a client has received the result.  `result`: the result, if it is not a commit.
     `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
     beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
+    `parts`: the parts of the work that are done, by name.
     """
 
     body: str
@@ -131,6 +133,7 @@ class JobOrder:
     intent: str = ""
     error_code: str = ""
     error_fields: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_ORDER: Final = JobOrder("", CommitId(""))
@@ -199,6 +202,11 @@ def _order(fields: record.Order) -> JobOrder:
         fields.get(_INTENT, ""),
         fields.get(_CODE, ""),
         fields.get(_FIELDS, ""),
+        {
+            name.removeprefix(_PART): value
+            for name, value in fields.items()
+            if name.startswith(_PART)
+        },
     )
 
 
@@ -227,6 +235,16 @@ def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -
     more = {_RESULT: result, _INTENT: intent}
     record.amend(repo.kv, repo.record, job_id, more, repo.ids, unless=_INTENT)
     return ordered(repo, job_id)
+
+
+def note_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
+    """Record that a part of the work is done, beside the parts that others record.  It retries for
+    a while if the store does not answer; if all retries fail, the part counts as not done.
+
+    Cost: 2 KV requests.
+    """
+    more = {_PART + name: value}
+    _patiently(repo, lambda: record.amend(repo.kv, repo.record, job_id, more, repo.ids))
 
 
 def note_handed(repo: OpenRepository, job_id: JobId, handed: HandedCommit) -> None:
