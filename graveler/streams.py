@@ -95,7 +95,7 @@ class Overlay:
         self._least = None
         key = least[0]
         for place, front in enumerate(self._fronts):
-            if front is not None and (front is least or front[0] == key):
+            if front is not None and front[0] == key:
                 self._fronts[place] = None
                 self._cursors[place].advance()
 
@@ -103,9 +103,12 @@ class Overlay:
         least = self.peek()
         if least is END or (end and least[0] >= end):
             return ()
-        place = next(place for place, front in enumerate(self._fronts) if front is least)
-        others = (front for front in self._fronts if front is not None and front is not least)
-        bound = min((front[0] for front in others), default=end)
+        # By key and place: where the soak compiles this code, tuples have no identity.
+        fronts = [
+            (place, front[0]) for place, front in enumerate(self._fronts) if front is not None
+        ]
+        place = next(place for place, key in fronts if key == least[0])
+        bound = min((key for at, key in fronts if at != place), default=end)
         if end and end < bound:
             bound = end
         if bound == least[0]:  # another cursor has this key too
