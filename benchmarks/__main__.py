@@ -1,8 +1,8 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-four minutes) and writes no file.  `--only access` measures that group of lines, and replaces its
-section alone; `--only committed` and `--only http` write no file.
+five minutes) and writes no file.  `--only access` and `--only gateway` measure that group of lines,
+and replace its section alone; `--only committed` and `--only http` write no file.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import access, committed, http, sections
+from benchmarks import access, committed, gateway, http, sections
 from benchmarks.peer import COMMITTED, judged
 
 REPORT = Path(__file__).parent.parent / "docs" / "measured" / "benchmarks.md"
 FULL_OBJECTS = 1_000_000
-GROUPS = ("committed", "http", "access")
+GROUPS = ("committed", "http", "access", "gateway")
 NO_FLOOR = "upload of 64 bytes, 64 connections"
 Line = dict[str, Any]
 
@@ -79,6 +79,14 @@ def http_lines(scale: http.Scale, calibration: dict[str, float]) -> list[Line]:
 def access_lines(scale: access.Scale) -> list[Line]:
     """Lines of access control, which have goals of their own."""
     lines = access.measure(scale)
+    for line in lines:
+        _show(line)
+    return lines
+
+
+def gateway_lines(scale: gateway.Scale) -> list[Line]:
+    """Lines of the S3 gateway, which have goals of their own."""
+    lines = gateway.measure(scale)
     for line in lines:
         _show(line)
     return lines
@@ -144,6 +152,9 @@ def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
     if "access" in groups:
         body = access.section(found["access"], about_machine(found))
         document = sections.placed(document, access.HEADING, body)
+    if "gateway" in groups:
+        body = gateway.section(found["gateway"], about_machine(found))
+        document = sections.placed(document, gateway.HEADING, body)
     return document
 
 
@@ -163,8 +174,10 @@ def main() -> int:
     if "http" in groups:
         lines += http_lines(http.QUICK if quick else http.FULL, calibration)
     rights = access_lines(access.QUICK if quick else access.FULL) if "access" in groups else []
-    found |= {"lines": lines, "access": rights}
-    found["below_floor"] = [each["name"] for each in lines + rights if each.get("held") is False]
+    s3 = gateway_lines(gateway.QUICK if quick else gateway.FULL) if "gateway" in groups else []
+    found |= {"lines": lines, "access": rights, "gateway": s3}
+    judged_lines = lines + rights + s3
+    found["below_floor"] = [each["name"] for each in judged_lines if each.get("held") is False]
     before = REPORT.read_text(encoding="utf-8")
     after = before if quick else written(before, found, groups)
     if after != before:

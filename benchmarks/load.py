@@ -77,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._wanted = 0
         self._status = 0
         self._sent = 0.0
+        self._head_only = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -92,7 +93,7 @@ class Connection(asyncio.Protocol):
             self._status = int(received[9:12])
             at = received.find(_LENGTH, 0, end)
             length = 0
-            if at >= 0:
+            if at >= 0 and not self._head_only:
                 length = int(received[at + len(_LENGTH) : received.index(b"\r", at)])
             self._wanted = end + len(_END) + length
         if len(received) >= self._wanted:
@@ -110,6 +111,7 @@ class Connection(asyncio.Protocol):
         if not request:
             self._transport.close()
             return
+        self._head_only = request.startswith(b"HEAD ")  # the length is that of bytes not sent
         self._sent = time.perf_counter()
         self._transport.write(request)
 

@@ -5,6 +5,7 @@ Pure.  Used by the endpoints of objects.
 
 import re
 from email.utils import formatdate, parsedate_to_datetime
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
@@ -27,13 +28,19 @@ class Unsatisfiable(NamedTuple):
 
 
 RANGE_PATTERN: Final = re.compile(r"bytes=[0-9]*-[0-9]*(, ?[0-9]*-[0-9]*)*,? ?")
+_DATES_MAX: Final = 4_096
 SEVERAL: Final = Unsatisfiable(True)
 OUTSIDE: Final = Unsatisfiable(False)
 
 
 def http_date(nanoseconds: int) -> str:
     """A time in the format of `Last-Modified`."""
-    return formatdate(nanoseconds // SECOND_NS, usegmt=True)
+    return _date(nanoseconds // SECOND_NS)
+
+
+@lru_cache(_DATES_MAX)  # an object is often read more than once
+def _date(seconds: int) -> str:
+    return formatdate(seconds, usegmt=True)
 
 
 def is_range(header: str) -> bool:

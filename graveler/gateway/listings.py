@@ -179,12 +179,12 @@ def _continuation(
 
 def _body(request: ListRequest, lines: Sequence[Line]) -> Markup:
     keys = [
-        _CONTENTS(request.shown(key), timestamp(entry.modified_ns), entry.checksum, entry.size)
+        (request.shown(key), timestamp(entry.modified_ns), entry.checksum, entry.size)
         for key, entry in lines
         if entry is not ABSENT
     ]
-    prefixes = [_COMMON(request.shown(key)) for key, entry in lines if entry is ABSENT]
-    return joined((*keys, *prefixes))
+    prefixes = [(request.shown(key),) for key, entry in lines if entry is ABSENT]
+    return joined((_CONTENTS.each(keys), _COMMON.each(prefixes)))
 
 
 @operation(

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -48,9 +49,11 @@ _AUTHORIZATION_LENGTH_MAX: Final = 16 * 1024
 _KEY_ID_LENGTH_MAX: Final = 128
 _REGION: Final = re.compile(rb"[!-.0-~]{1,64}")
 _MOMENT: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
+_MOMENTS_MAX: Final = 1_024
 _HEADER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
 _HASH: Final = re.compile(rb"[0-9a-f]{64}")
 _SECONDS: Final = re.compile(rb"[0-9]{1,9}")
+_PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]+")
 _PATH_SAFE: Final = "/-_.~"
 _QUERY_SAFE: Final = "-_.~"
 _TOKEN: Final = b"x-amz-security-token"
@@ -347,10 +350,13 @@ def _basic_form(date: bytes) -> bytes:
 
 def _seconds_of(moment: bytes) -> int | Literal[Absent.ABSENT]:
     match = _MOMENT.fullmatch(moment)
-    if match is None:
-        return ABSENT
+    return ABSENT if match is None else _utc_seconds(match.groups())
+
+
+@lru_cache(_MOMENTS_MAX)  # the requests of one second name the same time
+def _utc_seconds(numbers: tuple[bytes, ...]) -> int | Literal[Absent.ABSENT]:
+    year, month, day, hour, minute, second = map(int, numbers)
     try:
-        year, month, day, hour, minute, second = map(int, match.groups())
         return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
     except ValueError:
         return ABSENT
@@ -418,7 +424,7 @@ def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> by
     ]
     lines = [
         request.method.encode(),
-        quote_from_bytes(unquote_to_bytes(request.path), _PATH_SAFE).encode() or b"/",
+        _canonical_path(request.path),
         "&".join([f"{name}={value}" for name, value in sorted(query)]).encode(),
         *[name + b":" + opened.headers[name] for name in names],
         b"",
@@ -426,6 +432,12 @@ def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> by
         stated,
     ]
     return b"\n".join(lines)
+
+
+def _canonical_path(path: bytes) -> bytes:
+    if _PLAIN_PATH.fullmatch(path):  # nothing of it is encoded
+        return path
+    return quote_from_bytes(unquote_to_bytes(path), _PATH_SAFE).encode() or b"/"
 
 
 def _encoded(raw: bytes) -> str:

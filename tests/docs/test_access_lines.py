@@ -27,8 +27,15 @@ FOUND = {
          "requests_goal": 0, "held": True},
         {"name": "setting up", "value": 2.0, "unit": "s"},
     ],
+    "gateway": [
+        {"name": "GET", "value": 0.75, "unit": "", "goal": "≥ 0.7", "held": True},
+        {"name": "cp", "value": 1_500.0, "unit": "MB/s"},
+    ],
 }  # fmt: skip
-DOCUMENT = "# Benchmarks\n\nold lines\n\n## Access control\n\nold\n\n## On Spark\n\nkept\n"
+DOCUMENT = (
+    "# Benchmarks\n\nold lines\n\n## Access control\n\nold\n\n## The S3 gateway\n\nolder\n\n"
+    "## On Spark\n\nkept\n"
+)
 
 
 def test_no_line_costs_more_requests_in_a_larger_directory(tmp_path: Path) -> None:
@@ -69,7 +76,11 @@ def test_one_group_of_lines_replaces_its_section_alone() -> None:
     alone = written(DOCUMENT, FOUND, ["access"])
     assert alone.startswith("# Benchmarks\n\nold lines\n\n## Access control\n\n`make bench`")
     assert row in alone and "| setting up | 2 | s |  |  |  |" in alone
-    assert alone.endswith("\n\n## On Spark\n\nkept\n")
+    assert alone.endswith("\n\n## The S3 gateway\n\nolder\n\n## On Spark\n\nkept\n")
+    s3 = written(DOCUMENT, FOUND, ["gateway"])
+    assert s3.startswith("# Benchmarks\n\nold lines\n\n## Access control\n\nold\n\n## The S3 g")
+    assert "| GET | 0.75 |  | ≥ 0.7 |" in s3 and "| cp | 1,500 | MB/s |  |" in s3
+    assert "older" not in s3 and s3.endswith("\n\n## On Spark\n\nkept\n")
     assert written(DOCUMENT, FOUND, ["http"]) == DOCUMENT
     whole = written(DOCUMENT, FOUND, GROUPS)
     assert "old" not in whole and "| stat | 5,000.0 |" in whole and row in whole
