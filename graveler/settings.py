@@ -405,7 +405,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
     missing = [name for name in _DEPLOYMENT if not variables.get(name)]
     if missing:
         raise Invalid(
-            "environment is incomplete: a function needs the variables of template.yaml: "
+            "environment is incomplete: set the variables of template.yaml: "
             f"missing={','.join(missing)}"
         )
     table, secret, buckets = (variables[name] for name in _DEPLOYMENT)

@@ -30,6 +30,7 @@ from graveler.auth.permissions import Permission
 from graveler.block.adapter import Body, PresignedUrl
 from graveler.engine.objects import metadata_files, reachable, read, write
 from graveler.engine.objects.read import ListQuery
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Gone, RangeUnsatisfiable
 from graveler.records import ABSENT, Absent, Entry
 
@@ -175,10 +176,14 @@ async def body_of(
     Errors: as for `read.open_body`."""
     arguments = (call.repo, entry, start, end)
     if end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry):
-        body = await call.service.pools.point(read.open_body, *arguments)
-        return body, b"".join(body.chunks)
+        return await call.service.pools.point(_whole, *arguments)
     body = await call.service.pools.streams.start(read.open_body, *arguments)
     return body, StreamedBody(body.chunks, body.end - body.start)
+
+
+def _whole(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Body, bytes]:
+    body = read.open_body(repo, entry, start, end)
+    return body, b"".join(body.chunks)
 
 
 @operation(

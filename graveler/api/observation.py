@@ -3,13 +3,15 @@
 Metrics need the permission `fs:ReadConfig`, because they reveal what a deployment does.  The jobs
 of all repositories are counted at most once a minute, within a second.
 
-Readiness asks the key-value store for one row, and waits two seconds at most.  Anybody may ask, so
-an answer is kept for a second.  Used by pages.py.
+Readiness asks the key-value store for one row, and in a process that is told so the object store
+for one object; it waits two seconds at most.  Anybody may ask, so an answer is kept for a second.
+Used by pages.py.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -18,9 +20,11 @@ from graveler.api.answers import NOSNIFF, PLAIN, Answer
 from graveler.api.service import Service
 from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
+from graveler.block.adapter import Blocks
 from graveler.committed.cache import CacheFigures
 from graveler.engine.repositories import repository
-from graveler.errors import GravelerError
+from graveler.errors import GravelerError, NotFound
+from graveler.kv.store import Store
 from graveler.refs.jobs import record
 
 METRICS_PATH: Final = "/metrics"
@@ -32,6 +36,7 @@ _COUNT_SECONDS: Final = 1.0
 _READY_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 2.0
 _NO_ROW: Final = (b"ready", b"ready")  # a place where no row is
+_NO_OBJECT: Final = "_graveler/ready"  # an address below a namespace where no object is
 _READY: Final = Answer(200, PLAIN, b"ready")
 _NOT_READY: Final = Answer(
     503, (*PLAIN, (b"retry-after", b"1")), b"not ready: the store does not answer"
@@ -47,11 +52,14 @@ class _JobCount(NamedTuple):
 class Observation:
     """Answers both paths."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, namespace: str = "") -> None:
+        """`namespace`: where the object store must answer too; empty: it is not asked."""
         self._service = service
+        self._namespace = namespace
         self._jobs = _JobCount(float("-inf"), {}, 0)
         self._ready_at = float("-inf")
         self._is_ready = False
+        self._asking: asyncio.Future[None] | None = None
 
     async def metrics(self, caller: Caller) -> Answer:
         """The metrics of this process.  Raises `Refused`."""
@@ -88,17 +96,44 @@ class Observation:
         return self._jobs.states, self._jobs.repositories
 
     async def ready(self) -> Answer:
-        """Whether the store answers."""
-        clock = self._service.ports.clock
-        if clock.steady_seconds() - self._ready_at >= _READY_SECONDS:
-            self._is_ready = await self._reaches_store()
-            self._ready_at = clock.steady_seconds()
+        """Whether the store answers.  At most once a second 1 KV request, and with a namespace 1
+        block request."""
+        age = self._service.ports.clock.steady_seconds() - self._ready_at
+        if self._asking is None and age >= _READY_SECONDS:
+            self._asking = asyncio.ensure_future(self._ask())
+        if self._asking is not None:  # all who ask meanwhile wait for the same answer
+            await asyncio.shield(self._asking)
         return _READY if self._is_ready else _NOT_READY
 
-    async def _reaches_store(self) -> bool:
-        row = self._service.pools.walkers.start(self._service.ports.kv.get, *_NO_ROW)
+    async def _ask(self) -> None:
         try:
-            await asyncio.wait_for(row, _WAIT_SECONDS)
+            self._is_ready = await self._reaches_store()
+            self._ready_at = self._service.ports.clock.steady_seconds()
+        finally:
+            self._asking = None
+
+    async def _reaches_store(self) -> bool:
+        answer = self._service.pools.walkers.start(self._ask_stores)
+        try:
+            await asyncio.wait_for(answer, _WAIT_SECONDS)
         except (GravelerError, TimeoutError):
             return False
         return True
+
+    def _ask_stores(self) -> None:
+        ask_table(self._service.ports.kv)
+        if self._namespace:
+            ask_bucket(self._service.ports.blocks, self._namespace)
+
+
+def ask_table(kv: Store) -> None:
+    """Ask the key-value store for a row that does not exist.  Raises `Unavailable` if it does not
+    answer.  1 request."""
+    kv.get(*_NO_ROW)
+
+
+def ask_bucket(blocks: Blocks, namespace: str) -> None:
+    """Ask the object store for an object below `namespace` that does not exist.  Raises
+    `Unavailable` if it does not answer, or has no such bucket.  1 request."""
+    with suppress(NotFound):
+        blocks.read(f"{namespace}/{_NO_OBJECT}", 0, 1)

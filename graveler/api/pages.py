@@ -69,11 +69,12 @@ _NOT_HERE: Final = """<h1>Nothing is served here</h1>
 class Pages:
     """The route of every path that is not below the API."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, namespace: str = "") -> None:
+        """`namespace`: as for `Observation`."""
         self._service = service
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, Answer] = {}  # those that never change
-        self._observation = Observation(service)
+        self._observation = Observation(service, namespace)
         self._witness = Witness(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:

@@ -120,15 +120,21 @@ def _call(future: "asyncio.Future[Any]", function: Callable[..., Any], *argument
 
 
 class Pools(NamedTuple):
-    """The pools: short writes, bodies, imports, and scans or walks."""
+    """The pools: short writes, bodies, imports, and scans or walks.
+
+    `is_remote`: look-ups ask a network, so none of them runs on the event loop.
+    """
 
     writers: BoundedPool
     streams: BoundedPool
     imports: Executor
     walkers: BoundedPool
+    is_remote: bool = False
 
     async def point(self, function: Callable[..., T], *arguments: object) -> T:
         """Run a look-up on the event loop if it does not have to wait; otherwise in a thread."""
+        if self.is_remote:
+            return await self.writers.start(function, *arguments)
         try:
             return function(*arguments)
         except WouldWait:

@@ -30,8 +30,8 @@ _ERROR: Final = (
 _NAMED: Final = "This address serves the HTTP API only. The endpoint for S3 clients is {}"
 _UNNAMED: Final = (
     "This address serves the HTTP API only, and no endpoint for S3 clients is set. "
-    "Whoever runs a gateway for it names its URL by the template's parameter S3Endpoint "
-    "(docs/reference/s3.md). `graveler serve` serves S3 clients from a store on one machine."
+    "`graveler gateway` serves them; the template's parameter S3Endpoint names its URL "
+    "(docs/how-to/gateway-on-aws.md). `graveler serve` serves them from a store on one machine."
 )
 
 

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Final
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from graveler.api.connections import Admission, Admittance, ConnectionLimits
 from graveler.api.front import DIRECT, Front
+from graveler.api.start import Application
 
 _STOP_SECONDS: Final = 20
 _HEAD_END: Final = b"\r\n\r\n"
@@ -396,7 +396,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(
-    application: FastAPI,
+    application: Application,
     host: str,
     port: int,
     on_ready: Callable[[int], None],

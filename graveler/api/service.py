@@ -49,6 +49,7 @@ class ServiceSettings:
     import_threads: int = 2
     walker_threads: int = 4
     requests_waiting_max: int = 512
+    is_remote: bool = False  # many requests at once, and a network before the store (pools.py)
     access_log: bool = False
     presigns: bool = False  # clients may read and write bytes by presigned URLs
     presigns_parts: bool = False  # the same for the parts of a multipart upload

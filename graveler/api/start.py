@@ -76,6 +76,7 @@ def open_service(
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
+        settings.is_remote,
     )
     jobs = queue(ports, pools)
     records = LoggedTrail() if trail is ABSENT else trail

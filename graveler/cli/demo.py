@@ -14,9 +14,10 @@ from pathlib import Path
 from graveler.assembly import Embedded
 from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
+from graveler.cli.host import Running
 from graveler.cli.options import DemoOptions, Listen, ServeOptions
 from graveler.cli.sample import REPOSITORY, SAMPLES
-from graveler.cli.service import Running, run
+from graveler.cli.service import run
 from graveler.engine.commits import log
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository

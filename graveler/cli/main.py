@@ -9,11 +9,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from graveler import __version__, limits
 from graveler.api import front
-from graveler.cli import events, gc
+from graveler.cli import events, gateway, gc
 from graveler.cli.options import (
     Commands,
     CredentialsOptions,
@@ -21,15 +20,16 @@ from graveler.cli.options import (
     S3Options,
     ServeOptions,
     VerifyOptions,
+    add_listen,
+    add_proxy,
+    add_s3,
     add_store,
+    checked,
     parse_audit_mib,
-    parse_listen,
 )
 from graveler.errors import GravelerError, Invalid
 from graveler.settings import environment, hook_settings, identity_settings
 
-T = TypeVar("T")
-LISTEN_DEFAULT = "127.0.0.1:8000"
 INTERRUPTED = 130
 # The extras of the package that bring what some commands import.
 _EXTRAS = {
@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"graveler {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands)
+    gateway.add(commands)
     _add_demo(commands)
     _add_verify(commands)
     _add_credentials(commands)
@@ -98,7 +99,7 @@ def _add_serve(commands: Commands) -> None:
         "administrator's credentials.  Otherwise the API's setup call creates credentials.",
     )
     add_store(parser)
-    _add_listen(parser)
+    add_listen(parser)
     _add_import_roots(parser, "a folder that imports may read")
     parser.add_argument(
         "--collect-hours",
@@ -116,52 +117,20 @@ def _add_serve(commands: Commands) -> None:
     )
     parser.add_argument(
         "--audit-mib-max",
-        type=_checked(parse_audit_mib),
+        type=checked(parse_audit_mib),
         default=limits.audit_bytes_max,
         metavar="N",
         help="keep at most N MiB of the audit trail; the oldest files go first (default: "
         f"{limits.audit_bytes_max >> 20})",
     )
     _add_front(parser)
-    _add_s3(parser)
+    add_s3(parser)
     _add_hooks(parser)
     parser.set_defaults(run=_serve)
 
 
-def _add_s3(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--s3-domain",
-        type=_checked(front.domain),
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a host name at which S3 clients reach the service; the names one label below it are "
-        "buckets (repeatable; signed requests of S3 clients are recognised at any host)",
-    )
-    parser.add_argument(
-        "--s3-v2-writes",
-        action="store_true",
-        help="presigned URLs of Signature Version 2 may write objects (default: only read them)",
-    )
-
-
 def _add_front(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--public-url",
-        type=_checked(front.public_url),
-        metavar="URL",
-        help="the URL at which clients reach the service: http[s]://HOST[:PORT].  Signed URLs and "
-        "cookies use it, and clients use signed URLs (default: the host that each request names)",
-    )
-    parser.add_argument(
-        "--trusted-proxy",
-        type=_checked(front.network),
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="trust the X-Forwarded-* headers of proxies in this network (repeatable; default: "
-        "trust none)",
-    )
+    add_proxy(parser)
     parser.add_argument(
         "--allowed-host",
         action="append",
@@ -196,7 +165,7 @@ def _add_demo(commands: Commands) -> None:
         "airports) with the lakefs package, and prints each step.",
     )
     add_store(parser)
-    _add_listen(parser)
+    add_listen(parser)
     parser.add_argument("--once", action="store_true", help="stop after the story")
     parser.set_defaults(run=_demo)
 
@@ -277,28 +246,6 @@ def _add_whose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_listen(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--listen",
-        type=_checked(parse_listen),
-        default=LISTEN_DEFAULT,
-        metavar="HOST:PORT",
-        help=f"where to listen (default: {LISTEN_DEFAULT}; port 0: any free port)",
-    )
-
-
-def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A wrapper of `parse` that makes argparse report `Invalid` as wrong usage."""
-
-    def parsed(text: str) -> T:
-        try:
-            return parse(text)
-        except Invalid as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parsed
-
-
 def _serve(arguments: argparse.Namespace) -> int:
     from graveler.cli.serve import serve
 
@@ -363,3 +310,7 @@ def _credentials_rotate(arguments: argparse.Namespace) -> int:
     if arguments.kms_key:
         raise Invalid("--kms-key needs a stack: leave it out")
     return rotate(arguments.store, ends_sessions=ends)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

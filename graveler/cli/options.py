@@ -4,12 +4,13 @@ Imports no slow modules.  For this folder.
 """
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from graveler import limits
-from graveler.api.front import DIRECT, Front
+from graveler.api.front import DIRECT, Front, domain, network, public_url
 from graveler.errors import Invalid
 from graveler.settings import (
     NO_HOOK_SETTINGS,
@@ -19,6 +20,8 @@ from graveler.settings import (
 )
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # has no public name
+T = TypeVar("T")
+LISTEN_DEFAULT = "127.0.0.1:8000"
 PORT_MAX = 65_535
 AUDIT_MIB_MIN, AUDIT_MIB_MAX = 16, 100 << 10  # some files of the trail; 100 GiB
 _MIB = 1 << 20
@@ -127,3 +130,64 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
     )
+
+
+def add_listen(parser: argparse.ArgumentParser) -> None:
+    """Add the argument `--listen`."""
+    parser.add_argument(
+        "--listen",
+        type=checked(parse_listen),
+        default=LISTEN_DEFAULT,
+        metavar="HOST:PORT",
+        help=f"where to listen (default: {LISTEN_DEFAULT}; port 0: any free port)",
+    )
+
+
+def add_s3(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `S3Options`."""
+    parser.add_argument(
+        "--s3-domain",
+        type=checked(domain),
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name at which S3 clients reach the service; the names one label below it are "
+        "buckets (repeatable; signed requests of S3 clients are recognised at any host)",
+    )
+    parser.add_argument(
+        "--s3-v2-writes",
+        action="store_true",
+        help="presigned URLs of Signature Version 2 may write objects (default: only read them)",
+    )
+
+
+def add_proxy(parser: argparse.ArgumentParser) -> None:
+    """Add what says how clients reach the service."""
+    parser.add_argument(
+        "--public-url",
+        type=checked(public_url),
+        metavar="URL",
+        help="the URL at which clients reach the service: http[s]://HOST[:PORT].  Signed URLs and "
+        "cookies use it, and clients use signed URLs (default: the host that each request names)",
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        type=checked(network),
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="trust the X-Forwarded-* headers of proxies in this network (repeatable; default: "
+        "trust none)",
+    )
+
+
+def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A wrapper of `parse` that makes argparse report `Invalid` as wrong usage."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except Invalid as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed

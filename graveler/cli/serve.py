@@ -8,8 +8,9 @@ from typing import Final
 from graveler.assembly import Embedded
 from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
+from graveler.cli.host import Running
 from graveler.cli.options import Listen, ServeOptions
-from graveler.cli.service import Running, run
+from graveler.cli.service import run
 from graveler.clock import SystemIds
 from graveler.records import ABSENT
 from graveler.settings import AdministratorKeys, administrator_keys, environment

@@ -1,21 +1,33 @@
 """Metrics, readiness, usage and communication preferences of a running service."""
 
+import asyncio
 import re
+import threading
+from dataclasses import replace
+from typing import Literal
 
 import lakefs_sdk
 import pytest
 from lakefs_sdk.exceptions import ApiException
 
+from graveler.api.answers import Answer
 from graveler.api.metrics import BUCKETS, Metrics, add_requests
+from graveler.api.observation import Observation
 from graveler.api.pages import Pages
+from graveler.api.pools import BoundedPool
 from graveler.auth import usage
+from graveler.block.adapter import Blocks
+from graveler.block.memory import MemoryBlocks
 from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
+from graveler.kv.store import Row
+from graveler.records import Absent
 from graveler.testing.clockwork import SeededIds
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound
 from tests.api.serving import Client, basic
 from tests.asgi import Ask, Door, Message
+from tests.waiting import PATIENCE_SECONDS
 
 LINE = re.compile(
     r"[a-z_]+(\{[a-z]+=\"[^\"]*\"(,[a-z]+=\"[^\"]*\")*\})? [0-9.]+|# (HELP|TYPE) [^\n]+"
@@ -127,6 +139,55 @@ def test_a_service_whose_store_is_gone_lives_and_is_not_ready(template: World) -
     assert len(strikes.seen) == 1
     world.clock.sleep(2)
     assert door.send(Ask("GET", "/_health/ready")).status == 200
+
+
+class SlowStore(MemoryStore):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.told = 0, threading.Event()
+
+    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
+        self.asked += 1
+        assert self.told.wait(PATIENCE_SECONDS)
+        return super().get(partition, key)
+
+
+def test_all_who_ask_at_the_same_time_share_one_answer(template: World) -> None:
+    """Anybody may ask; a store that is slow is not asked more often for that."""
+    service, kv = template.copy().serve(sound()).service, SlowStore()
+    pool = BoundedPool(4, 8, "walk")
+    pools = service.pools._replace(walkers=pool)
+    observation = Observation(replace(service, ports=replace(service.ports, kv=kv), pools=pools))
+
+    async def whole() -> list[Answer]:
+        asking = [asyncio.ensure_future(observation.ready()) for _ in range(5)]
+        await asyncio.sleep(0)
+        asking.pop(0).cancel()  # the client that asked first goes away
+        kv.told.set()
+        answers = await asyncio.gather(*asking)
+        pool.close()
+        return answers
+
+    assert [answer.status for answer in asyncio.run(whole())] == [200] * 4
+    assert kv.asked == 1
+
+
+def test_a_process_with_a_bucket_is_ready_while_that_answers_too(template: World) -> None:
+    service = template.copy().serve(sound()).service
+
+    class NoBucket(MemoryBlocks):
+        def read(self, address: str, start: int, length: int) -> bytes:
+            raise Unavailable(f"no such bucket: {address}")
+
+    def status(blocks: Blocks, namespace: str) -> int:
+        ports = replace(service.ports, blocks=blocks)
+        return asyncio.run(Observation(replace(service, ports=ports), namespace).ready()).status
+
+    clock = service.ports.clock
+    assert status(MemoryBlocks(clock), "mem://lake") == status(NoBucket(clock), "") == 200
+    assert status(NoBucket(clock), "mem://lake") == 503
 
 
 # ---- usage ---------------------------------------------------------------------------------------

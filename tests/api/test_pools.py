@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graveler.api.pools import BoundedPool
+from graveler.api.pools import BoundedPool, Pools
 from graveler.errors import Internal, Unavailable
 
 
@@ -167,3 +168,17 @@ def test_a_loop_that_is_gone_does_not_end_the_thread() -> None:
         pool.close()
 
     asyncio.run(again())
+
+
+def test_look_ups_of_a_remote_store_run_in_threads_and_others_on_the_loop() -> None:
+    def pools(*, is_remote: bool) -> Pools:
+        short, bodies, walks = (BoundedPool(1, 1, name) for name in ("write", "stream", "walk"))
+        return Pools(short, bodies, ThreadPoolExecutor(1), walks, is_remote)
+
+    async def where(opened: Pools) -> int:
+        found = await opened.point(threading.get_ident)
+        opened.close()
+        return found
+
+    assert asyncio.run(where(pools(is_remote=False))) == threading.get_ident()
+    assert asyncio.run(where(pools(is_remote=True))) != threading.get_ident()

@@ -1,0 +1,128 @@
+"""Serves one application in this process, on a port that is bound already, until SIGINT or SIGTERM.
+
+Before there is a server, a signal raises `KeyboardInterrupt`.  Afterwards it stops the server
+gracefully: no new requests, open ones end within their bound (api/server.py).  For service.py and
+gateway.py.
+"""
+
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final, NamedTuple
+
+from graveler.api.front import Front
+from graveler.api.server import BOUNDS, Server, make_server
+from graveler.api.start import Application
+from graveler.cli.descriptors import fitted
+from graveler.cli.listener import bind, bound
+from graveler.cli.options import Listen
+from graveler.errors import Internal
+
+# The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
+# slowest look-ups beside writers and a long listing take five times as long
+# (docs/measured/benchmarks.md).
+_SWITCH_SECONDS: Final = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that is ready."""
+
+    listen: Listen
+    stop: Callable[[], None]
+    stopping: Callable[[], bool]
+
+
+OnReady = Callable[[Running], None]
+
+
+class Signals:
+    """Handles SIGINT and SIGTERM.  Before there is a server they raise `KeyboardInterrupt`;
+    afterwards they stop the server gracefully."""
+
+    def __init__(self) -> None:
+        self._server: Server | None = None
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
+
+    def stop(self, server: Server) -> None:
+        """From now on a signal stops `server`."""
+        self._server = server
+
+    def restore(self) -> None:
+        """Restore the earlier signal handlers."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        # The server has its own handlers while it runs.  When it ends, it raises the signals that
+        # it received once more.  At that time the store is closing, and must not be interrupted.
+        if self._server is None:
+            raise KeyboardInterrupt
+        self._server.should_exit = True
+
+
+class Place(NamedTuple):
+    """Where a process serves: the bound socket, its address, and what stops the server."""
+
+    taken: socket.socket
+    listen: Listen
+    signals: Signals
+
+
+@contextmanager
+def place(listen: Listen) -> Iterator[Place]:
+    """A bound port for the time of the block, with signals handled and files made for their owner
+    alone.  Errors: those of `bind`.  Main thread only."""
+    mask = os.umask(0o077)  # a library creates the database files, with the modes of the umask
+    signals = Signals()
+    try:
+        taken = bind(listen)
+        try:
+            yield Place(taken, bound(taken, listen), signals)
+        finally:
+            taken.close()
+    finally:
+        signals.restore()
+        os.umask(mask)
+
+
+def serve_until_stopped(
+    application: Application, at: Place, front: Front, on_ready: OnReady
+) -> None:
+    """Serve, and return after a graceful stop.  `on_ready` runs on the event loop, so it must
+    return immediately.  Raises `Internal` if the server does not start."""
+
+    def stop() -> None:
+        server.should_exit = True
+
+    def ready(_port: int) -> None:
+        on_ready(Running(at.listen, stop, lambda: server.should_exit))
+
+    bounds = fitted(BOUNDS)
+    if bounds.connections_max < BOUNDS.connections_max:
+        print(
+            f"graveler: serves at most {bounds.connections_max} connections instead of "
+            f"{BOUNDS.connections_max}: the system allows too few open files; raise the hard "
+            "limit (ulimit -Hn)",
+            file=sys.stderr,
+        )
+    host, port = at.listen
+    server = make_server(application, host, port, ready, bounds=bounds, front=front)
+    gc.collect()
+    gc.freeze()  # modules and operations live for ever: Python's collector can skip them
+    at.signals.stop(server)
+    switch_seconds = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        server.run(sockets=[at.taken])
+    finally:
+        sys.setswitchinterval(switch_seconds)
+    if not server.started:
+        raise Internal("the service did not start: see the log above")

@@ -1,0 +1,64 @@
+"""The application of a process that serves S3 clients and nothing else, and the route by itself.
+
+    signed, or at an S3 domain           ──► S3Route
+    /_health, /_health/ready, /metrics   ──► Pages
+    anything else                        ──► S3Route, which denies it: no signature
+
+The application belongs to a store that many processes serve at once: it resumes no jobs and runs
+none.  At its end it waits for the work that has begun.  Used by the commands.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from graveler.api.dispatch import Scope
+from graveler.api.feed import Receive
+from graveler.api.metrics import add_requests
+from graveler.api.observation import METRICS_PATH, READY_PATH
+from graveler.api.pages import Pages
+from graveler.api.responses import Send
+from graveler.api.service import Service
+from graveler.api.start import Application
+from graveler.errors import GravelerError
+from graveler.gateway.authentication import Authentication
+from graveler.gateway.route import S3Route
+
+HEALTH_PATH: Final = "/_health"
+OBSERVED_PATHS: Final = (HEALTH_PATH, READY_PATH, METRICS_PATH)
+
+
+def s3_route(service: Service, domains: Sequence[str], *, v2_writes: bool) -> S3Route:
+    """The route of S3 clients.  `domains`: as for `S3Route`.  `v2_writes`: presigned URLs of
+    Signature Version 2 may write, and not only read."""
+    authentication = Authentication(domains, v2_writes=v2_writes)
+    return S3Route(service, domains, authentication.identify)
+
+
+def gateway_app(service: Service, route: S3Route, namespace: str) -> Application:
+    """The application.  It owns the threads of the service from its start to its stop.
+
+    `namespace`: the storage namespace that must answer before the process is ready.
+    """
+    pages = Pages(service, namespace)
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(service, receive, send)
+        elif scope["path"] in OBSERVED_PATHS and not route.wants(scope):
+            await pages.handle(scope, receive, send)
+        else:
+            await route.handle(scope, receive, send)
+
+    return application
+
+
+async def _live(service: Service, receive: Receive, send: Send) -> None:
+    """Start with nothing, and stop after the work that has begun."""
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    with suppress(GravelerError):
+        add_requests(service.ports, service.metrics)
+    service.pools.close()
+    await send({"type": "lifespan.shutdown.complete"})
