@@ -35,8 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
 
-# Two environments are made at a time.  The order lets `make test` check style and types as soon as
-# the first environment is ready, while the others are made.
+# Two environments are made at a time, after the first, whose Python the layers need too.
 ifneq ($(filter setup test,$(MAKECMDGOALS)),)
 MAKEFLAGS += -j2
 $(TOOLED) $(PAGED): | $(READY)
@@ -60,7 +59,7 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-spark lint styled coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
+.PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,15 +93,13 @@ run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint quick
 
-test: styled $(SPARKS) $(TOOLED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
+test: $(READY) $(SPARKS) $(TOOLED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
 	@sh scripts/checks.sh $(BIN) $(JOBS) all
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark
 
-lint: styled ## runs ruff and mypy
-
-styled: $(READY)
+lint: $(READY) ## runs ruff and mypy
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
 
 soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for MINUTES=n; prints one JSON line

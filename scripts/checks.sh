@@ -17,11 +17,12 @@ check() {
     }
 }
 
-# All tests except the tests on Spark.
+# All tests except the tests on Spark.  Many wait for other processes, so one more runs at a time
+# than there are cores.
 tests() {
-    check "tests (pytest, $jobs processes)" \
+    check "tests (pytest, $((jobs + 1)) processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-        "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
+        "$bin/python" -m pytest -q -n "$((jobs + 1))" --dist loadgroup --ignore tests/spark
 }
 
 # The unit tests: no drivers and no processes, for a run after every edit.
@@ -40,6 +41,17 @@ types() {
     "$bin/mypy" --strict graveler simulator benchmarks
 }
 
+strict() {
+    check "types (mypy --strict)" "the messages above name file and line" types
+}
+
+style() {
+    check "style (ruff check)" "run $bin/ruff check --fix . (it repairs some of them)" \
+        "$bin/ruff" check -q .
+    check "format (ruff format)" "run $bin/ruff format ." \
+        "$bin/ruff" format -q --check .
+}
+
 site() {
     check "site (sphinx, strict)" "the messages above name file and line" \
         .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
@@ -49,21 +61,20 @@ site() {
 # Starts the tests on both versions of PySpark; their output goes into files.  The priorities let
 # them end with the tests beside them, the older version first, which runs fewer.
 start_spark() {
-    output=$(mktemp -d)
     nice -n 5 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
     spark3=$!
     nice -n 3 .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
     spark4=$!
-    trap stop_spark EXIT
-    trap 'exit 130' HUP INT TERM
 }
 
-# Stops both after another check has failed, and prints how far they came.
-stop_spark() {
-    kill "$spark3" "$spark4" 2>/dev/null
-    wait "$spark3" "$spark4" 2>/dev/null
-    tail -n 3 "$output/3" "$output/4"
-    rm -rf "$output"
+# Stops both if another check has failed, and prints how far they came; removes what is left.
+tidy() {
+    if [ -n "$spark3" ]; then
+        kill "$spark3" "$spark4" 2>/dev/null
+        wait "$spark3" "$spark4" 2>/dev/null
+        tail -n 3 "$output/3" "$output/4"
+    fi
+    rm -rf "$output" ${memory:+"$memory"}
 }
 
 # Waits for both, and prints their output.
@@ -71,8 +82,7 @@ finish_spark() {
     remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
     check "tests on PySpark 4" "$remedy" wait_for "$spark4" "$output/4"
     check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" wait_for "$spark3" "$output/3"
-    trap - EXIT HUP INT TERM
-    rm -rf "$output"
+    spark3=
 }
 
 # Waits for process $1 and prints its output from file $2.
@@ -83,17 +93,33 @@ wait_for() {
     return $code
 }
 
+# Puts temporary files into memory where there is plenty: half of the time of a test of files is
+# waiting for the disk.  The whole run needs about a GiB.  Where it is scarce, where nothing there
+# may be run, or where TMPDIR names a folder, everything stays as it is.
+use_memory() {
+    [ -z "${TMPDIR:-}" ] && [ -d /dev/shm ] || return
+    free_kib=$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')
+    left_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo 2>/dev/null)
+    [ "${free_kib:-0}" -ge 4194304 ] && [ "${left_kib:-0}" -ge 10485760 ] || return
+    memory=$(mktemp -d /dev/shm/graveler.XXXXXX 2>/dev/null) || return
+    printf '#!/bin/sh\n' >"$memory/runs" && chmod +x "$memory/runs" && "$memory/runs" && rm "$memory/runs" || return
+    export TMPDIR="$memory"
+}
+
+spark3=
+memory=
+output=$(mktemp -d)
+trap tidy EXIT
+trap 'exit 130' HUP INT TERM
+use_memory
+
 for group in "$@"; do
     case $group in
     lint)
-        check "style (ruff check)" "run $bin/ruff check --fix . (it repairs some of them)" \
-            "$bin/ruff" check -q .
-        check "format (ruff format)" "run $bin/ruff format ." \
-            "$bin/ruff" format -q --check .
+        style
         ;;
     types)
-        check "types (mypy --strict)" "the messages above name file and line" \
-            types
+        strict
         ;;
     site)
         site
@@ -102,13 +128,11 @@ for group in "$@"; do
         units
         ;;
     quick) # mypy uses one core at a time, so the units run beside it
-        output=$(mktemp)
-        trap 'rm -f "$output"' EXIT
-        types >"$output" 2>&1 &
+        types >"$output/types" 2>&1 &
         typed=$!
         units
         check "types (mypy --strict)" "the messages above name file and line" \
-            wait_for "$typed" "$output"
+            wait_for "$typed" "$output/types"
         ;;
     tests)
         tests
@@ -117,8 +141,10 @@ for group in "$@"; do
         start_spark
         finish_spark
         ;;
-    all) # the tests on Spark run beside the site and the other tests
+    all) # the tests on Spark run beside all that uses one core at a time, and the other tests
+        style
         start_spark
+        strict
         site
         tests
         finish_spark
