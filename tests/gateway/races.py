@@ -5,6 +5,10 @@ Whatever they ask and are told goes into a history, which the judge of many thre
 the moment of the kill, or never; one that is found after the restart has counted.  A completion
 without an answer is sent again, as clients do, and then has one.
 
+A copy is conditional on the etag of its source, so its value is known whatever it is told.  The
+writers pause for the merger, which changes two keys of a branch of its own and merges it into the
+raced one: that is refused while the branch has uncommitted changes.
+
 A conditional write is a `Claim` from one etag to the next, also from nothing.  The claims that came
 true at a key must be one chain that ends at what the key holds, and hold every acknowledged one.
 """
@@ -27,7 +31,7 @@ from graveler.auth.credentials import NewCredential
 from graveler.records import ABSENT, Absent
 from tests.cli.service import KEY, SECRET
 from tests.engine.history import NOTHING, History, Made, Observed, Span
-from tests.engine.load import Refused, timed
+from tests.engine.load import FEATURE, PAIR, SINK, Refused, timed
 from tests.engine.test_threads import HttpDoor
 from tests.gateway.serving import S3Client
 from tests.waiting import PATIENCE_SECONDS, until
@@ -35,11 +39,13 @@ from tests.waiting import PATIENCE_SECONDS, until
 KEYS = tuple(f"k/{number:02}" for number in range(16))
 CHAINS = ("cas/0", "cas/1")
 LONG = bytes(5 << 20)  # a part that may have a successor
+LONG_KEY = "long"  # an object with these bytes, to copy them
 REACHED = tuple(
     f"{verb}: done"
     for verb in (
         *("s3 put", "s3 parts", "s3 delete", "s3 batch", "s3 create", "s3 parts create"),
-        *("s3 swap", "s3 parts swap", "api put", "api create", "commit"),
+        *("s3 swap", "s3 parts swap", "s3 copy", "s3 parts copy", "api put", "api create"),
+        *("commit", "merge into main"),
     )
 )
 _S3_WRITERS, _API_WRITERS, _COMMITTERS = 4, 2, 2
@@ -60,13 +66,15 @@ class Claim(NamedTuple):
 @dataclass(frozen=True)
 class Write:
     """What one request writes: the same value to its keys.  `expected`: if it is conditional, the
-    etag that it replaces, or `NOTHING`.  `again`: sends it again."""
+    etag that it replaces, or `NOTHING`.  `again`: sends it again.  `borrows`: other writes have the
+    value too, so a refusal says nothing about it."""
 
     verb: str
     keys: tuple[str, ...]
     value: str
     expected: str | Literal[Absent.ABSENT] = ABSENT
     again: Callable[["S3Door"], None] | Literal[Absent.ABSENT] = ABSENT
+    borrows: bool = False
 
 
 class S3Door:
@@ -142,6 +150,30 @@ def complete(
     assert told.strip('"') == value, content
 
 
+def copy(door: S3Door, source: str, key: str, etag: str) -> None:
+    """Copy an object that has this etag, as the answer says."""
+    headers = {"x-amz-copy-source": f"/lake/main/{source}", "x-amz-copy-source-if-match": etag}
+    _, content = door.ask("PUT", f"/main/{key}", headers=headers)
+    told = ElementTree.fromstring(content).findtext(f"{_NAMESPACE}ETag", "")
+    assert told.strip('"') == etag, content
+
+
+def put_part(door: S3Door, target: str, part: bytes) -> str:
+    """Send a part; the result is its etag."""
+    headers, _ = door.ask("PUT", target, part, payload="UNSIGNED-PAYLOAD")
+    return headers["etag"]
+
+
+def copy_part(door: S3Door, target: str, part: bytes) -> str:
+    """Copy a part, if it is the long one."""
+    if part is not LONG:
+        return put_part(door, target, part)
+    copied = {"x-amz-copy-source": f"/lake/main/{LONG_KEY}"}
+    _, content = door.ask("PUT", target, headers=copied)
+    root = ElementTree.fromstring(content)
+    return next(child.text or "" for child in root if child.tag.endswith("ETag"))
+
+
 def batch(door: S3Door, keys: tuple[str, ...]) -> None:
     """Delete keys with one request."""
     lines = "".join(f"<Object><Key>main/{key}</Key></Object>" for key in keys)
@@ -183,10 +215,13 @@ class Races:
     _url: str = ""
     _died: float = 0.0
     _ending: threading.Event = field(default_factory=threading.Event)
+    _pause: threading.Event = field(default_factory=threading.Event)  # of writers, for the merger
 
     def begin(self, url: str) -> None:
         """Give every chain its first link.  The service and its repository are new."""
         with contextlib.closing(S3Door(url)) as door:
+            write = Write("s3 put", (LONG_KEY,), self._named(LONG))
+            self._write(write, partial(put, door, LONG_KEY, LONG, {}))
             for key in CHAINS:
                 self._claim(door, "s3 create", key, NOTHING, f"first of {key}".encode())
 
@@ -194,8 +229,9 @@ class Races:
         """One life: everybody at once, until the service is killed at any moment."""
         self.lives, self.created, self._url = self.lives + 1, 0, url
         self._ending.clear()
+        self._pause.clear()
         before = dict(self.history.answers)
-        bodies: list[Callable[[], None]] = [self._api_reader, self._s3_reader]
+        bodies: list[Callable[[], None]] = [self._api_reader, self._s3_reader, self._merger]
         bodies += [partial(self._s3_writer, number) for number in range(_S3_WRITERS)]
         bodies += [partial(self._api_writer, number) for number in range(_API_WRITERS)]
         bodies += [self._committer] * _COMMITTERS
@@ -287,8 +323,8 @@ class Races:
         self.history.answered(f"{write.verb}: done")
 
     def _refused(self, write: Write, text: str) -> None:
-        self.history.answered(f"{write.verb}: {text}", write.value)
-        if write.expected is ABSENT:
+        self.history.answered(f"{write.verb}: {text}", NOTHING if write.borrows else write.value)
+        if write.expected is ABSENT and not write.borrows:
             self.history.fail(f"{write.verb} without a condition: {text}")
 
     def _claim(self, door: S3Door, verb: str, key: str, expected: str, body: bytes) -> None:
@@ -307,15 +343,14 @@ class Races:
         key: str,
         parts: tuple[bytes, ...],
         expected: str | Literal[Absent.ABSENT] = ABSENT,
+        send_part: Callable[[S3Door, str, bytes], str] = put_part,
     ) -> None:
         """An upload in parts.  `expected`: if it is conditional, an etag or `NOTHING`."""
         _, content = door.ask("POST", f"/main/{key}?uploads=")
         id = ElementTree.fromstring(content).findtext(f"{_NAMESPACE}UploadId", "")
         lines = ""
         for number, part in enumerate(parts, start=1):
-            target = f"/main/{key}?partNumber={number}&uploadId={id}"
-            headers, _ = door.ask("PUT", target, part, payload="UNSIGNED-PAYLOAD")
-            tag = headers["etag"]
+            tag = send_part(door, f"/main/{key}?partNumber={number}&uploadId={id}", part)
             lines += f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
         order = f"<CompleteMultipartUpload>{lines}</CompleteMultipartUpload>".encode()
         value = self._named(*parts, joined=True)
@@ -332,38 +367,62 @@ class Races:
     def _s3_writer(self, number: int) -> None:
         rng, count = random.Random(f"{self.seed}/{self.lives}/s3/{number}"), 0
         with contextlib.closing(S3Door(self._url)) as door:
-            while not self.history.failures:
+            while self._goes_on():
                 count += 1
                 self._s3_step(door, rng, f"{self.lives}-{number}-{count}".encode())
 
     def _s3_step(self, door: S3Door, rng: random.Random, body: bytes) -> None:
-        key, draw = rng.choice(KEYS), rng.random()
-        once = self.new_key(rng)
         parts = (LONG, body) if rng.random() < 0.05 else (body,)
-        if draw < 0.3:
+        if rng.random() < 0.66:
+            self._plain_step(door, rng, rng.choice(KEYS), parts)
+        else:
+            self._conditional_step(door, rng, parts)
+
+    def _plain_step(
+        self, door: S3Door, rng: random.Random, key: str, parts: tuple[bytes, ...]
+    ) -> None:
+        draw, body = rng.random(), parts[-1]
+        if draw < 0.08:
+            self._copy_step(door, rng.choice(KEYS), key)
+        elif draw < 0.12:
+            self._in_parts(door, "s3 parts copy", key, (LONG, body), send_part=copy_part)
+        elif draw < 0.5:
             write = Write("s3 put", (key,), self._named(body))
             self._write(write, partial(put, door, key, body, {}))
-        elif draw < 0.45:
+        elif draw < 0.7:
             self._in_parts(door, "s3 parts", key, parts)
-        elif draw < 0.55:
+        elif draw < 0.82:
             delete = partial(door.ask, "DELETE", f"/main/{key}")
             self._write(Write("s3 delete", (key,), NOTHING), lambda: void(delete()))
-        elif draw < 0.62:
+        elif draw < 0.9:
             keys = tuple(rng.sample(KEYS, 3))
             self._write(Write("s3 batch", keys, NOTHING), partial(batch, door, keys))
-        elif draw < 0.68:
-            self._claim(door, "s3 create", once, NOTHING, body)
-        elif draw < 0.74:
-            self._in_parts(door, "s3 parts create", once, parts, NOTHING)
-        elif draw < 0.92:
-            chain = rng.choice(CHAINS)
-            expected = self._looked(door, chain)
-            if draw < 0.85:
-                self._claim(door, "s3 swap", chain, expected, body)
-            else:
-                self._in_parts(door, "s3 parts swap", chain, parts, expected)
         else:
             self._looked(door, key)
+
+    def _conditional_step(self, door: S3Door, rng: random.Random, parts: tuple[bytes, ...]) -> None:
+        draw, body, once, chain = rng.random(), parts[-1], self.new_key(rng), rng.choice(CHAINS)
+        if draw < 0.2:
+            self._claim(door, "s3 create", once, NOTHING, body)
+        elif draw < 0.4:
+            self._in_parts(door, "s3 parts create", once, parts, NOTHING)
+        elif draw < 0.75:
+            self._claim(door, "s3 swap", chain, self._looked(door, chain), body)
+        else:
+            self._in_parts(door, "s3 parts swap", chain, parts, self._looked(door, chain))
+
+    def _copy_step(self, door: S3Door, source: str, key: str) -> None:
+        """Copy what is at one key to another, unless it is gone meanwhile."""
+        etag = self._looked(door, source)
+        if etag and source != key:
+            write = Write("s3 copy", (key,), etag, borrows=True)
+            self._write(write, partial(copy, door, source, key, etag))
+
+    def _goes_on(self) -> bool:
+        """Whether a writer goes on, after the merger has had its turn."""
+        while self._pause.is_set() and not self._ending.is_set():
+            self._ending.wait(0.005)
+        return not self.history.failures
 
     def _looked(self, door: S3Door, key: str) -> str:
         """The etag of an object, whose body is the one that has this etag."""
@@ -376,7 +435,7 @@ class Races:
     def _api_writer(self, number: int) -> None:
         rng, count = random.Random(f"{self.seed}/{self.lives}/api/{number}"), 0
         with contextlib.closing(HttpDoor(self._url)) as door:
-            while not self.history.failures:
+            while self._goes_on():
                 count += 1
                 value = f"{self.lives}-api-{number}-{count}"
                 key, draw = rng.choice(KEYS), rng.random()
@@ -391,6 +450,35 @@ class Races:
                     once = self.new_key(rng)
                     write = Write("api create", (once,), etag, NOTHING)
                     self._write(write, partial(door.create, once, value))
+
+    def _merger(self) -> None:
+        """Changes two keys of a branch of its own, merges it in, and `main` out."""
+        with contextlib.closing(HttpDoor(self._url)) as door:
+            count = 0
+            while not self.history.failures:
+                count += 1
+                body = f"merge-{self.lives}-{count}"
+                for key in PAIR:
+                    door.put(FEATURE, key, body)
+                door.commit(FEATURE, body)
+                self._pause.set()
+                write = Write("merge into main", PAIR, self._named(body.encode()), borrows=True)
+                while not self._merged(door, write) and not self.history.failures:
+                    self._ending.wait(0.005)
+                self._pause.clear()
+                with contextlib.suppress(Refused):
+                    span, made = timed(partial(door.merge, "main", SINK))
+                    self.history.made_commit(Made(span, made, SINK))
+                self._ending.wait(0.1)
+
+    def _merged(self, door: HttpDoor, write: Write) -> bool:
+        """Whether the branch of the merger was merged; it is not while `main` has changes."""
+        made: list[str] = []
+        start = time.perf_counter()
+        self._write(write, lambda: made.append(door.merge(FEATURE, "main")))
+        for id in made:
+            self.history.made_commit(Made(Span(start, time.perf_counter()), id, "main"))
+        return bool(made)
 
     def _committer(self) -> None:
         with contextlib.closing(HttpDoor(self._url)) as door:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.service import Service, run, serving
 from tests.engine.history import NOTHING, History, Observed, Span
-from tests.engine.load import SINK, judged
+from tests.engine.load import FEATURE, SINK, judged
 from tests.engine.test_threads import HttpDoor
 from tests.gateway.races import REACHED, Claim, Races, broken_claims
 
@@ -35,8 +35,9 @@ def set_up(service: Service, races: Races) -> None:
     with service.client() as client:
         body = {"name": "lake", "storage_namespace": "local://lake/x"}
         client.post("/repositories", json=body).raise_for_status()
-        body = {"name": SINK, "source": "main"}
-        client.post("/repositories/lake/branches", json=body).raise_for_status()
+        for branch in (FEATURE, SINK):
+            body = {"name": branch, "source": "main"}
+            client.post("/repositories/lake/branches", json=body).raise_for_status()
     races.begin(service.url)
 
 
