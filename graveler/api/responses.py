@@ -23,6 +23,7 @@ Scope = MutableMapping[str, Any]
 _LOG = logging.getLogger("graveler.access")
 _HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-amz-request-id", b"x-request-id"))
 _WITHOUT_LENGTH = frozenset((204, 304))
+BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body
 _ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
 
 
@@ -39,10 +40,12 @@ async def send(
     if status not in _WITHOUT_LENGTH and not head_only:
         length = body.length if isinstance(body, StreamedBody) else len(body)
         all_headers.append((b"content-length", b"%d" % length))
-    await send_message({"type": "http.response.start", "status": status, "headers": all_headers})
+    start = {"type": "http.response.start", "status": status, "headers": all_headers}
     if isinstance(body, StreamedBody):
+        await send_message(start)
         await _stream(service, receive, send_message, body)
     else:
+        await send_message({**start, BODY_FOLLOWS: True})
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})
     operation, started = scope.get("graveler.operation", ("none", 0.0))
     took = service.ports.clock.steady_seconds() - started if started else 0.0

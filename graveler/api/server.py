@@ -19,6 +19,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from graveler.api.connections import Admission, Admittance, ConnectionLimits
+from graveler.api.cycles import Cycle
 from graveler.api.front import DIRECT, Front
 from graveler.api.start import Application
 
@@ -259,7 +260,7 @@ class BoundedProtocol(_Connection):
             return
         self._loose_bytes = 0
         super().on_headers_complete()
-        self.cycle.__class__ = _Cycle  # uvicorn has no setting for this class
+        self.cycle.__class__ = Cycle  # uvicorn has no setting for this class
         self.cycle.transport = self._outlet  # type: ignore[assignment]
 
     def on_chunk_header(self) -> None:
@@ -356,18 +357,6 @@ class _Flow(FlowControl):
         """Whether reading was paused at any time since the last call."""
         paused, self._paused = self._paused or self.read_paused, False
         return paused
-
-
-class _Cycle(RequestResponseCycle):
-    """One request and its answer.
-
-    The connection closes after an answer that begins before the request has arrived in full.
-    """
-
-    async def send(self, message: Any) -> None:
-        if not self.response_started and self.more_body:
-            self.keep_alive = False
-        await super().send(message)
 
 
 class _Outlet:
