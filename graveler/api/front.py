@@ -70,7 +70,9 @@ class Front:
     def client(self, scope: Mapping[str, Any]) -> str:
         """The address of the sender of a request; empty if the server does not know it."""
         peer = _peer(scope)
-        return self._client(scope["headers"], peer) if self.trusts(peer) else peer
+        if not self.trusted_proxies or not self.trusts(peer):
+            return peer
+        return self._client(scope["headers"], peer)
 
     def trusts(self, address: str) -> bool:
         """Whether `address` belongs to a trusted proxy."""

@@ -247,9 +247,8 @@ class StatQuery(PathQuery, frozen=True):
 def stat_object(call: Call, query: StatQuery) -> Answer:
     """Get the entry of a path."""
     entry = read.stat(call.repo, call.arguments["ref"], query.path)
-    shape = shapes.stats(call.repo.record, query.path, entry)
     metadata = dict(entry.metadata) if query.user_metadata else {}
-    shape = structs.replace(shape, metadata=metadata)
+    shape = shapes.stats(call.repo.record, query.path, entry, metadata)
     return answers.json(_signed(call, entry, shape) if query.presign else shape)
 
 

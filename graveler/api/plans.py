@@ -5,6 +5,7 @@ operations that it never serves.  Used by dispatch.py.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from graveler import limits
@@ -61,7 +62,6 @@ class Plan:
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
-        self._compiled: tuple[Reader, Callable[[Call], Any]] | None = None
         self.name = operation.name
         self.runs = operation.runs
         self.is_open = not operation.authenticated
@@ -72,24 +72,20 @@ class Plan:
         self.is_by_item = operation.name in BY_ITEM
         self.in_repository = "repository" in self.names
 
-    @property
+    @cached_property
     def reader(self) -> Reader:
-        return self._parts()[0]
+        """Parses the input of requests."""
+        return Reader(self._operation)
 
-    @property
+    @cached_property
     def run(self) -> Callable[[Call], Any]:
         """Calls the endpoint with the input that it declares."""
-        return self._parts()[1]
+        return _invocation(self._operation)
 
     def named(self, call: Call) -> tuple[Permission, ...]:
         """The permissions that a request needs: before its endpoint runs, unless the operation is
         authorized item by item."""
         return needed(self._operation.templates, call.arguments, call.query, call.body)
-
-    def _parts(self) -> tuple[Reader, Callable[[Call], Any]]:
-        if self._compiled is None:
-            self._compiled = (Reader(self._operation), _invocation(self._operation))
-        return self._compiled
 
 
 _ATTRIBUTES = {"query": "query", "body": "body", "headers": "declared_headers"}
@@ -104,7 +100,6 @@ def _invocation(operation: Operation) -> Callable[[Call], Any]:
     ]
     if not inputs:
         return endpoint
-    if len(inputs) == 1:
-        ((one, its_attribute),) = inputs
-        return lambda call: endpoint(call, **{one: getattr(call, its_attribute)})
+    if inputs == [("query", "query")]:
+        return lambda call: endpoint(call, query=call.query)
     return lambda call: endpoint(call, **{name: getattr(call, of) for name, of in inputs})

@@ -163,7 +163,8 @@ class Call:
     def walks(self) -> bool:
         """Whether a path parameter contains `~` or `^`: such a ref is resolved by walking the
         history."""
-        return any("~" in text or "^" in text for text in self.arguments.values())
+        text = "/".join(self.arguments.values())
+        return "~" in text or "^" in text
 
     async def found(self, look_up: Callable[["Call"], T]) -> T:
         """The result of `look_up`, computed without blocking the event loop.

@@ -140,8 +140,10 @@ class ObjectStatsList(Page, frozen=True):
     results: list[ObjectStats]
 
 
-def stats(repo: RepositoryRecord, path: str, entry: Entry) -> ObjectStats:
-    """An object without its user metadata."""
+def stats(
+    repo: RepositoryRecord, path: str, entry: Entry, metadata: Pairs | UnsetType = UNSET
+) -> ObjectStats:
+    """An object, by default without its user metadata."""
     return ObjectStats(
         path,
         "object",
@@ -150,6 +152,7 @@ def stats(repo: RepositoryRecord, path: str, entry: Entry) -> ObjectStats:
         entry.modified_ns // SECOND_NS,
         entry.size,
         entry.content_type,
+        metadata,
     )
 
 

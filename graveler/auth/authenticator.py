@@ -141,14 +141,14 @@ class Authenticator:
         digest.update(credential)
         seen = digest.digest()
         known = self._accepted.get(seen)
-        if known is None or self.keeper.clock.now_ns() >= known.expires * SECOND_NS:
+        if known is not None and known.expires == _FOREVER:
+            self.attempts.succeeded(address())
+        elif known is None or self.keeper.clock.now_ns() >= known.expires * SECOND_NS:
             noted = [] if changes is None else changes
             known = self._verify(authorization, cookie, address, noted)
             if len(self._accepted) >= _ACCEPTED_COUNT_MAX:
                 self._accepted = {}
             self._accepted[seen] = known
-        elif known.expires == _FOREVER:
-            self.attempts.succeeded(address())
         user, rights = _holder(self, known)
         return Caller(user, rights, address)
 

@@ -82,9 +82,10 @@ class User:
     def admits(self, epoch: str) -> bool:
         """Whether a session with this epoch is valid: it began with a key or an external principal
         that the user still has."""
-        return any(key.epoch == epoch for key in self.keys) or any(
-            principal.epoch == epoch for principal in self.principals
-        )
+        for key in self.keys:  # every request asks; `any` of a generator takes four times as long
+            if key.epoch == epoch:
+                return True
+        return any(principal.epoch == epoch for principal in self.principals)
 
     def principal(self, id: str) -> Principal:
         """The external principal of the user.  Raises `NotFound`."""

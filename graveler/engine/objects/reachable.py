@@ -16,7 +16,7 @@ from graveler.engine import namespaces
 from graveler.engine.gc.candidates import FILES
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Refused
-from graveler.records import ABSENT, Entry, Repository
+from graveler.records import ABSENT, Absent, AddressType, Entry, Repository
 
 OWN_FILES = (FILES, "_graveler/")  # ranges and metaranges; files of jobs and garbage collection
 
@@ -29,7 +29,10 @@ def address_of(repo: OpenRepository, entry: Entry) -> str:
     repositories.  The answers are cached for `limits.repository_cache_seconds_max`.
     """
     full = address.resolve(repo.namespace, entry.address, entry.address_type)
-    relative = address.relative_to(repo.namespace, full)
+    if entry.address_type is AddressType.RELATIVE:
+        relative: str | Absent = entry.address  # `resolve` lets no segment lead out
+    else:
+        relative = address.relative_to(repo.namespace, full)
     if relative is ABSENT:
         _check_outside(repo, full)
     elif f"{relative}/".startswith(OWN_FILES):
@@ -42,6 +45,8 @@ def lies_inside(repo: Repository, entry: Entry) -> bool:
 
     Errors: `Invalid`.  Pure.
     """
+    if entry.address_type is AddressType.RELATIVE:
+        return True  # or it is no address, as `address_of` says
     full = address.resolve(repo.namespace, entry.address, entry.address_type)
     return address.relative_to(repo.namespace, full) is not ABSENT
 
