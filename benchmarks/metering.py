@@ -30,7 +30,7 @@ from graveler.kv.store import (
     ScanPage,
     Store,
     Write,
-    other_place,
+    other_places,
 )
 from graveler.records import Absent
 from graveler.requests import Counts
@@ -123,7 +123,9 @@ class MeteredStore:
         place, row = (partition, key), Row(value, version, order)
         spent = self._write_units(place, row)
         if isinstance(condition, Guarded | Paired):
-            self._meter.write("Transaction of 2", 2 * (spent + self._other_units(condition)))
+            rows = 1 + len(other_places(condition))
+            all_units = spent + self._other_units(condition)
+            self._meter.write(f"Transaction of {rows}", 2 * all_units)
         else:
             self._meter.write("conditional Put", spent)
         return self._store.set_if(partition, key, value, version, condition, order)
@@ -157,11 +159,12 @@ class MeteredStore:
         return max(units(item_size(place, row), WRITE_UNIT_BYTES), self._old_units(place))
 
     def _other_units(self, condition: Guarded | Paired) -> int:
-        place = other_place(condition)
-        assert place is not ABSENT
+        places = other_places(condition)
         if isinstance(condition, Guarded):
-            return self._old_units(place)
-        return self._write_units(place, Row(condition.write.value, condition.write.version))
+            return self._old_units(places[0])
+        write = condition.write
+        checked = sum(map(self._old_units, places[1:]))
+        return checked + self._write_units(places[0], Row(write.value, write.version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from benchmarks.metering import READ_BATCH, READ_UNIT_BYTES, WRITE_UNIT_BYTES, i
 from benchmarks.timeline import Timeline
 from graveler.errors import Unavailable
 from graveler.kv.store import (
-    ABSENT,
     Condition,
     Guarded,
     Outcome,
@@ -29,7 +28,7 @@ from graveler.kv.store import (
     ScanPage,
     Store,
     Write,
-    other_place,
+    other_places,
 )
 from graveler.records import Absent
 
@@ -223,15 +222,15 @@ class PartitionedStore:
     def _transact(
         self, place: Place, row: Row, condition: Guarded | Paired, send: Callable[[], Outcome]
     ) -> Outcome:
-        other = other_place(condition)
-        assert other is not ABSENT
-        second = 1.0
+        others = dict.fromkeys(other_places(condition), 1.0)
         if isinstance(condition, Paired):
             write = condition.write
-            second = self._writes(other, Row(write.value, write.version))
+            pair = write.partition, write.key
+            others[pair] = self._writes(pair, Row(write.value, write.version))
         needs: dict[bytes, tuple[float, float]] = {place[0]: (0.0, 2 * self._writes(place, row))}
-        before = needs.get(other[0], (0.0, 0.0))[1]
-        needs[other[0]] = 0.0, before + 2 * second
+        for other, share in others.items():
+            before = needs.get(other[0], (0.0, 0.0))[1]
+            needs[other[0]] = 0.0, before + 2 * share
         for attempt in range(1, _TRANSACTIONS + 1):
             try:
                 return self._send("transaction", needs, send)

@@ -140,7 +140,8 @@ class Branch(NamedTuple):
     exists (refs/names/purge.py purges it).  `sealed` lists the sealed tokens, oldest first; each
     holds changes that no commit of this branch has folded in yet.  `recent_rows`: the number of
     rows that recent commits folded in.  It only decides the number of shards of the next staging
-    token.
+    token.  `origin`: the staging token that the branch began with; it tells the branch from others
+    that had or will have its name.  Empty for a branch of an older release.
     """
 
     rev: int
@@ -151,6 +152,7 @@ class Branch(NamedTuple):
     hidden: bool = False
     changed_ns: int = 0
     recent_rows: int = 0
+    origin: str = ""
     rest: bytes = b""
 
     @property
@@ -281,6 +283,7 @@ class MultipartUpload(NamedTuple):
     `address`: where the object will be, relative to the namespace.  `store_id`: the id that the
     object store gave to the upload.  `entry`: the encoded entry to stage, once the parts to join
     are known; `parts`: a digest of those parts.  `completed_ns`: when the entry was staged.
+    `origin`: that of the branch.
     """
 
     id: str
@@ -295,6 +298,7 @@ class MultipartUpload(NamedTuple):
     entry: bytes = b""
     parts: bytes = b""
     completed_ns: int = 0
+    origin: str = ""
     rest: bytes = b""
 
 

@@ -256,6 +256,7 @@ def encode_branch(b: Branch) -> bytes:
             hidden=b.hidden,
             changed_ns=b.changed_ns,
             recent_rows=b.recent_rows,
+            origin=b.origin,
         ),
         b.rest,
     )
@@ -274,6 +275,7 @@ def decode_branch(raw: bytes) -> Branch:
         m.hidden,
         m.changed_ns,
         m.recent_rows,
+        m.origin,
         _rest(m),
     )
 
@@ -441,6 +443,7 @@ def encode_multipart_upload(u: MultipartUpload) -> bytes:
         entry=u.entry,
         parts=u.parts,
         completed_ns=u.completed_ns,
+        origin=u.origin,
     )
     return _bytes(message, u.rest)
 
@@ -461,6 +464,7 @@ def decode_multipart_upload(raw: bytes) -> MultipartUpload:
         m.entry,
         m.parts,
         m.completed_ns,
+        m.origin,
         _rest(m),
     )
 

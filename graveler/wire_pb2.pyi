@@ -92,7 +92,7 @@ class Repository(_message.Message):
     def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., namespace: _Optional[str] = ..., default_branch: _Optional[str] = ..., created_ns: _Optional[int] = ..., state: _Optional[int] = ..., read_only: _Optional[bool] = ..., breaks: _Optional[_Union[Breaks, _Mapping]] = ..., staging_shards: _Optional[int] = ..., collected: _Optional[bool] = ..., protected: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Branch(_message.Message):
-    __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns", "recent_rows")
+    __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns", "recent_rows", "origin")
     REV_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     STAGING_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,7 @@ class Branch(_message.Message):
     HIDDEN_FIELD_NUMBER: _ClassVar[int]
     CHANGED_NS_FIELD_NUMBER: _ClassVar[int]
     RECENT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     rev: int
     state: int
     staging: str
@@ -109,7 +110,8 @@ class Branch(_message.Message):
     hidden: bool
     changed_ns: int
     recent_rows: int
-    def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ...) -> None: ...
+    origin: str
+    def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
 
 class Commit(_message.Message):
     __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version", "mark")
@@ -201,7 +203,7 @@ class UploadAddress(_message.Message):
     def __init__(self, branch: _Optional[str] = ..., path: _Optional[str] = ..., expires_ns: _Optional[int] = ...) -> None: ...
 
 class MultipartUpload(_message.Message):
-    __slots__ = ("id", "branch", "path", "address", "store_id", "created_ns", "content_type", "metadata", "storage_class", "entry", "parts", "completed_ns")
+    __slots__ = ("id", "branch", "path", "address", "store_id", "created_ns", "content_type", "metadata", "storage_class", "entry", "parts", "completed_ns", "origin")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +223,7 @@ class MultipartUpload(_message.Message):
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_NS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     id: str
     branch: str
     path: str
@@ -233,7 +236,8 @@ class MultipartUpload(_message.Message):
     entry: bytes
     parts: bytes
     completed_ns: int
-    def __init__(self, id: _Optional[str] = ..., branch: _Optional[str] = ..., path: _Optional[str] = ..., address: _Optional[str] = ..., store_id: _Optional[str] = ..., created_ns: _Optional[int] = ..., content_type: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., storage_class: _Optional[str] = ..., entry: _Optional[bytes] = ..., parts: _Optional[bytes] = ..., completed_ns: _Optional[int] = ...) -> None: ...
+    origin: str
+    def __init__(self, id: _Optional[str] = ..., branch: _Optional[str] = ..., path: _Optional[str] = ..., address: _Optional[str] = ..., store_id: _Optional[str] = ..., created_ns: _Optional[int] = ..., content_type: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., storage_class: _Optional[str] = ..., entry: _Optional[bytes] = ..., parts: _Optional[bytes] = ..., completed_ns: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("id", "kind", "state", "owner", "created_ns", "updated_ns", "progress", "cancel", "error", "commit", "metarange", "branch")

@@ -28,7 +28,7 @@ from graveler.kv.store import (
     Store,
     Write,
     holds,
-    other_place,
+    other_places,
 )
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
 from graveler.requests import RetryPolicy
@@ -177,9 +177,8 @@ class SimulatedStore:
     ) -> Outcome:
         def apply() -> Outcome:
             there = self._find(partition, key) or ABSENT
-            place = other_place(condition)
-            other = None if place is ABSENT else self._find(*place)
-            if not holds(condition, there, other or ABSENT):
+            others = [self._find(*place) or ABSENT for place in other_places(condition)]
+            if not holds(condition, there, *others):
                 return Declined(there)
             self._world.put(partition, key, Row(value, version, order))
             if isinstance(condition, Paired):

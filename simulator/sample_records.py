@@ -54,7 +54,9 @@ def encoded_records() -> dict[str, bytes]:
         "range": wire.encode_range(ref)[1],
         "repository": wire.encode_repository(repository),
         "branch": wire.encode_branch(
-            Branch(4, BranchState.LIVE, tokens[0], tokens[1:], _COMMIT, True, _BORN_NS, 25_000)
+            Branch(
+                4, BranchState.LIVE, tokens[0], tokens[1:], _COMMIT, True, _BORN_NS, 25_000, "t0.4"
+            )
         ),
         "commit": wire.encode_commit(commit),
         "tag": wire.encode_tag(Tag(_COMMIT)),
@@ -78,6 +80,7 @@ def encoded_records() -> dict[str, bytes]:
                 wire.encode_entry(entry),
                 b"p" * 32,
                 _BORN_NS + 1,
+                "t0.4",
             )
         ),
         "job": wire.encode_job(job),

@@ -18,7 +18,8 @@ retry.py repeats everything else.
 
     get        GetItem                          set_if       PutItem with a condition
     get_many   BatchGetItem per 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
-    scan       Query, at most 1 MB per answer     paired     TransactWriteItems: Put, Put
+    scan       Query, at most 1 MB per answer     paired     TransactWriteItems: Put, Put, and a
+                                                             ConditionCheck if it is guarded
     set        PutItem                          set_newer    PutItem with a condition
     set_many   BatchWriteItem per 25 rows       delete       BatchWriteItem per 25 rows
                                                   versions   DeleteItem per row, with a condition
@@ -214,7 +215,7 @@ class DynamoStore:
         return Declined(items.row_of(item) if item else self.get(*place))
 
     def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
-        """Check two rows and write, in one transaction.  Every send of it has the same client
+        """Check all rows and write, in one transaction.  Every send of it has the same client
         request token."""
         transaction = items.transaction(self.table, place, row, condition, self._clock.now_ns())
         transaction["ClientRequestToken"] = self._ids.stamp().hex()

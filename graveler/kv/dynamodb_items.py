@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from graveler import limits
 from graveler.aws import Failure, is_busy
 from graveler.errors import Corrupt
-from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row
+from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row, Seen
 from graveler.records import Absent
 
 Item = Mapping[str, Any]
@@ -101,23 +101,23 @@ def if_newer(order: int) -> dict[str, Any]:
 def transaction(
     table: str, place: Place, row: Row, condition: Guarded | Paired, now_ns: int
 ) -> dict[str, Any]:
-    """The transaction that writes `row` if both conditions hold.  Its first item is the row, its
-    second the other row."""
-    return {
-        "TransactItems": [
-            _in_transaction(table, "Put", {"Item": item_of(place, row, now_ns)}, condition.row),
-            _other_half(table, condition, now_ns),
-        ]
-    }
-
-
-def _other_half(table: str, condition: Guarded | Paired, now_ns: int) -> Item:
+    """The transaction that writes `row` if all conditions hold.  Its first item is the row."""
+    put = {"Item": item_of(place, row, now_ns)}
+    items = [_in_transaction(table, "Put", put, condition.row)]
     if isinstance(condition, Guarded):
-        check = {"Key": key_of(*condition.place)}
-        return _in_transaction(table, "ConditionCheck", check, Matches(condition.version))
-    also = condition.write
-    item = item_of((also.partition, also.key), Row(also.value, also.version), now_ns)
-    return _in_transaction(table, "Put", {"Item": item}, condition.other)
+        items.append(_checked(table, Seen(condition.place, condition.version)))
+    else:
+        also = condition.write
+        item = item_of((also.partition, also.key), Row(also.value, also.version), now_ns)
+        items.append(_in_transaction(table, "Put", {"Item": item}, condition.other))
+        if condition.guard is not ABSENT:
+            items.append(_checked(table, condition.guard))
+    return {"TransactItems": items}
+
+
+def _checked(table: str, seen: Seen) -> Item:
+    check = {"Key": key_of(*seen.place)}
+    return _in_transaction(table, "ConditionCheck", check, Matches(seen.version))
 
 
 def _in_transaction(
@@ -161,7 +161,7 @@ IN_PROGRESS: Final = "TransactionInProgressException"  # an earlier send of the 
 
 
 class Verdict(NamedTuple):
-    """Why DynamoDB cancelled a transaction on (row, other row).
+    """Why DynamoDB cancelled a transaction, whose first item is the row.
 
     `declined`: a condition did not hold.
     `busy`: the only reasons were load or another transaction.

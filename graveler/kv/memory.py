@@ -28,7 +28,7 @@ from graveler.kv.store import (
     check_scan,
     check_write,
     holds,
-    other_place,
+    other_places,
 )
 from graveler.records import Absent
 
@@ -115,11 +115,10 @@ class MemoryStore:
         order: int = 0,
     ) -> Outcome:
         check_conditional(partition, key, value, condition)
-        place = other_place(condition)
         with self._lock:
             current = self._find(partition, key)
-            other = ABSENT if place is ABSENT else self._find(*place)
-            if not holds(condition, current, other):
+            others = [self._find(*place) for place in other_places(condition)]
+            if not holds(condition, current, *others):
                 return Declined(current)
             self._put(partition, key, Row(value, version, order))
             if isinstance(condition, Paired):

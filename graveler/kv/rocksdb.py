@@ -29,7 +29,7 @@ from graveler.kv.store import (
     check_scan,
     check_write,
     holds,
-    other_place,
+    other_places,
 )
 from graveler.records import Absent
 
@@ -112,17 +112,15 @@ class RocksStore:
     ) -> Outcome:
         check_conditional(partition, key, value, condition)
         flat, stored = flat_key(partition, key), encode_row(value, version, order)
-        place = other_place(condition)
-        seen = [flat] if place is ABSENT else [flat, flat_key(*place)]
+        others = [flat_key(*place) for place in other_places(condition)]
         self._files.prompt.check()
         with self._files.lock:
             current = self._files.current(flat)
-            other = ABSENT if place is ABSENT else self._files.current(seen[1])
-            if not holds(condition, current, other):
-                return self._files.decline(seen, current)
+            if not holds(condition, current, *map(self._files.current, others)):
+                return self._files.decline([flat, *others], current)
             if isinstance(condition, Paired):
                 also = encode_row(condition.write.value, condition.write.version, 0)
-                self._files.put_all([(flat, stored), (seen[1], also)])
+                self._files.put_all([(flat, stored), (others[0], also)])
             else:
                 self._files.put(flat, stored)
             return WRITTEN

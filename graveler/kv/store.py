@@ -20,7 +20,7 @@ A row lives at (partition, key).  Both are bytes, and neither is empty.  A row h
         answer that was lost).  It says that this write was not applied: a driver that may have
         sent it twice, and finds another's row, answers `OutcomeUnknown`
     K10  a guarded write looks at both rows and writes in one step; a paired one writes both rows
-        in that step, or neither
+        in that step, or neither; both forms may be combined
     K11  a removal that names versions removes only rows that have them; it checks and removes each
         row in one step
 
@@ -73,13 +73,23 @@ class Guarded(NamedTuple):
     version: bytes
 
 
+class Seen(NamedTuple):
+    """A row that exists: its place and its version."""
+
+    place: Place
+    version: bytes
+
+
 class Paired(NamedTuple):
     """Condition on two rows that are written together: `row` holds for the row that is written,
-    and `other` for the row at the place of `write`.  Then `write` is applied in the same step."""
+    and `other` for the row at the place of `write`.  Then `write` is applied in the same step.
+
+    `guard`: a third row, which must still have that version."""
 
     row: Matches | Literal[Absent.ABSENT]
     other: Matches | Literal[Absent.ABSENT]
     write: Write
+    guard: Seen | Literal[Absent.ABSENT] = ABSENT
 
 
 Condition = Matches | Guarded | Paired | Literal[Absent.ABSENT]
@@ -176,26 +186,30 @@ class Store(Protocol):
         ...
 
 
-def other_place(condition: Condition) -> Place | Literal[Absent.ABSENT]:
-    """The place of the second row that `condition` depends on; ABSENT if there is none."""
+def other_places(condition: Condition) -> tuple[Place, ...]:
+    """The places of the other rows that `condition` depends on.  The first one of a `Paired` is
+    written too."""
     if isinstance(condition, Guarded):
-        return condition.place
+        return (condition.place,)
     if isinstance(condition, Paired):
-        return condition.write.partition, condition.write.key
-    return ABSENT
+        pair = condition.write.partition, condition.write.key
+        return (pair,) if condition.guard is ABSENT else (pair, condition.guard.place)
+    return ()
 
 
 def holds(
     condition: Condition,
     row: Row | Literal[Absent.ABSENT],
-    other: Row | Literal[Absent.ABSENT] = ABSENT,
+    *others: Row | Literal[Absent.ABSENT],
 ) -> bool:
     """Whether `condition` holds, given the stored `row` at the place to be written and the stored
-    row at `other_place`."""
+    rows at `other_places`."""
     if isinstance(condition, Guarded):
-        return _is(Matches(condition.version), other) and _is(condition.row, row)
+        return _is(Matches(condition.version), others[0]) and _is(condition.row, row)
     if isinstance(condition, Paired):
-        return _is(condition.other, other) and _is(condition.row, row)
+        guard = condition.guard
+        guarded = guard is ABSENT or _is(Matches(guard.version), others[1])
+        return guarded and _is(condition.other, others[0]) and _is(condition.row, row)
     return _is(condition, row)
 
 
@@ -230,8 +244,9 @@ def check_conditional(partition: bytes, key: bytes, value: bytes, condition: Con
     check_write(partition, key, value)
     if isinstance(condition, Paired):
         check_write(condition.write.partition, condition.write.key, condition.write.value)
-        if (condition.write.partition, condition.write.key) == (partition, key):
-            raise Invalid(f"kv paired write must have two rows: {len(key)=}")
+        places = {(partition, key), *other_places(condition)}
+        if len(places) < 2 + (condition.guard is not ABSENT):
+            raise Invalid(f"kv paired write must have different rows: {len(key)=}")
 
 
 def check_removal(partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes]) -> None:
@@ -283,6 +298,7 @@ __all__ = [
     "Place",
     "Row",
     "ScanPage",
+    "Seen",
     "Store",
     "Write",
     "check_conditional",
@@ -292,7 +308,7 @@ __all__ = [
     "check_write",
     "holds",
     "landed",
-    "other_place",
+    "other_places",
     "scan_all",
     "scan_pages",
 ]

@@ -33,6 +33,7 @@ from graveler.kv.store import (
     Paired,
     Place,
     Row,
+    Seen,
     Store,
     Write,
     Written,
@@ -58,10 +59,12 @@ class Guard(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Another row, which is written in the same step if its `condition` holds too."""
+    """Another row, which is written in the same step if its `condition` holds too.  `guard`: a
+    third row, as in `Guard`."""
 
     condition: Matches | Literal[Absent.ABSENT]
     write: Write
+    guard: Guard | Literal[Absent.ABSENT] = ABSENT
 
 
 # ---- tokens --------------------------------------------------------------------------------------
@@ -173,7 +176,8 @@ def stage_if(
     if isinstance(other, Guard):
         condition = Guarded(row_condition, other.place, other.version)
     elif isinstance(other, Beside):
-        condition = Paired(row_condition, other.condition, other.write)
+        seen_guard = ABSENT if other.guard is ABSENT else Seen(*other.guard)
+        condition = Paired(row_condition, other.condition, other.write, seen_guard)
     outcome = kv.set_if(partition, key, row, version, condition, max(order, before + 1))
     return landed(outcome, version)
 

@@ -20,6 +20,7 @@ from graveler.kv.store import (
     Paired,
     Place,
     Row,
+    Seen,
     Store,
     Write,
     scan_all,
@@ -50,6 +51,9 @@ class Oracle:
         if isinstance(condition, Paired):
             pair = condition.write
             other = self._holds((pair.partition, pair.key), condition.other)
+            if condition.guard is not ABSENT:
+                at, version = condition.guard
+                other = other and self._holds(at, Matches(version))
             condition = condition.row
         outcome = self._write(place, row, other and self._holds(place, condition))
         if outcome is WRITTEN and pair is not None:
@@ -132,6 +136,11 @@ class _Program:
             also = self.row()
             write = Write(*second, also.value, also.version)
             condition = Paired(self.condition(place), self.condition(second), write)
+            third = self.place()
+            if drawn < 0.45 and third not in (place, second):
+                guard = self.oracle.rows.get(third)
+                version = b"%016d" % 1 if guard is None else guard.version
+                condition = condition._replace(guard=Seen(third, version))
         expected = self.oracle.set_if(place, row, condition)
         outcome = self.store.set_if(*place, row.value, row.version, condition, row.order)
         assert outcome == expected, (place, condition)

@@ -22,6 +22,7 @@ from graveler.kv.store import (
     Paired,
     Place,
     Row,
+    Seen,
     Store,
     Write,
     scan_all,
@@ -179,6 +180,30 @@ class ConditionClauses:
         assert store.get(b"e", b"record") == Row(b"value", b"s")
         with pytest.raises(Invalid):
             store.set_if(b"e", b"record", b"w", b"2", changed)
+
+    def test_k10_a_paired_write_may_have_a_guard(self, store: Store) -> None:
+        guard, record = (b"g", b"record"), Write(b"e", b"record", b"value", b"r")
+        guarded = Paired(ABSENT, ABSENT, record, Seen(guard, b"g1"))
+        new = (b"p", b"k", b"v", b"1")
+        assert store.set_if(*new, guarded) == Declined(ABSENT)
+        store.set(*guard, b"value", b"g2")
+        assert store.set_if(*new, guarded) == Declined(ABSENT)
+        matching = guarded._replace(guard=Seen(guard, b"g2"))
+        for refused in (
+            matching._replace(row=Matches(b"1")),
+            matching._replace(other=Matches(b"1")),
+        ):
+            assert store.set_if(*new, refused) == Declined(ABSENT)
+        assert store.get_many([(b"p", b"k"), (b"e", b"record")]) == {}
+        assert store.set_if(*new, matching, 4) is WRITTEN
+        assert store.get_many([(b"p", b"k"), (b"e", b"record"), guard]) == {
+            (b"p", b"k"): Row(b"v", b"1", 4),
+            (b"e", b"record"): Row(b"value", b"r"),
+            guard: Row(b"value", b"g2"),
+        }
+        for same in ((b"p", b"k"), (b"e", b"record")):
+            with pytest.raises(Invalid):
+                store.set_if(*new, matching._replace(guard=Seen(same, b"1")))
 
     def test_k9_an_own_stamp_is_shown(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"v", b"mine", ABSENT) is WRITTEN

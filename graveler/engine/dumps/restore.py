@@ -285,14 +285,16 @@ def _put_branch(repo: OpenRepository, ref: DumpedRef) -> None:
             _check_restored(repo, ref, seen.branch.commit)
             return
         rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
+        token = new_token(repo, 0)
         new = Branch(
             rev=rev + 1,
             state=BranchState.LIVE,
-            staging=new_token(repo, 0),
+            staging=token,
             sealed=(),
             commit=ref.commit,
             hidden=ref.hidden,
             changed_ns=repo.clock.now_ns(),
+            origin=token,
             rest=rest,
         )
         stamp = repo.ids.stamp()

@@ -87,6 +87,7 @@ def create_branch(
         commit=commit_id,
         hidden=hidden,
         changed_ns=repo.clock.now_ns(),
+        origin=token,
         rest=rest,
     )
     created = branches.swap(repo.kv, repo.record, branch, seen, record, repo.ids.stamp())

@@ -192,9 +192,9 @@ def write_if(
     with UnconfirmedWrite("conditional write") as unconfirmed:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("conditional write")
-            look = _look(repo, seen, key, attempts)
+            state = look(repo, seen, key, attempts)
             try:
-                value = decide(look.present, look.mine)
+                value = decide(state.present, state.mine)
             except (PreconditionFailed, NotFound):
                 again = fresh(repo, branch)
                 if again.branch != seen.branch:
@@ -204,7 +204,7 @@ def write_if(
                     return
                 raise
             guard = area.Guard(branches.place(repo.record, branch), seen.version)
-            if _put_over(repo, key, value, look, guard, attempts):
+            if _put_over(repo, key, value, state, guard, attempts):
                 return
             if attempts.sent:
                 unconfirmed.mark_unconfirmed()
@@ -214,7 +214,11 @@ def write_if(
     raise Contended(f"conditional write kept losing to other writers; try again: branch={branch}")
 
 
-def _look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState) -> PathState:
+def look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState) -> PathState:
+    """The state of a path under the record `seen`, as a call with these attempts sees it.
+
+    Cost: 1 KV request; without a row, also the read of the path in the commit.
+    """
     record = seen.branch
     open_row = area.lookup(repo.kv, (record.staging,), key)
     deciding = open_row

@@ -4,11 +4,12 @@
     put_part, copy_part ──► parts at the object store
     complete    1 plan: check the parts, record the entry to stage   nothing is visible
                 2 join: the object store makes one object of them    nothing is visible
-                3 stage one row                                      visible completely
-                4 record that the upload is completed
+                3 stage one row, and record that the upload is       visible completely
+                  completed, in one step (completions.py)
     abort ──► the object store discards the parts, the record is removed
 
-- An upload belongs to one path of one branch: its record is found by branch, path and id.
+- An upload belongs to one path of one branch: its record is found by branch, path and id.  It is
+  not for a branch that was created later and has the same name.
 - The plan comes before the join, because the parts are gone after it.  Once recorded, a plan stays
   until the object store refuses it.  So an object at the address was made of the planned parts.
   After a crash, a repeated `complete` finds it and stages the planned entry.
@@ -34,11 +35,14 @@ from typing import Final, Literal, NamedTuple
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
-from graveler.engine.objects import reachable, write
+from graveler.engine import protection
+from graveler.engine.commits.records import fresh
+from graveler.engine.objects import completions, reachable, write
+from graveler.engine.objects.completions import is_over, present, unknown
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, Description
-from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
-from graveler.errors import Code, Conflict, Gone, Invalid, NotFound, OutcomeUnknown
+from graveler.engine.ports import OpenRepository, check_writable
+from graveler.errors import Code, Conflict, Contended, Gone, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, Entry, MultipartUpload, UploadAddress
 from graveler.refs.tokens import multiparts
@@ -69,7 +73,7 @@ def begin(
     """Start an upload for `path`; return its id.
 
     Errors: `Invalid`, also for a path that is too long for a record (`PATH_TOO_LONG`); `NotFound`
-    (branch); `Refused`.  Cost: 1 block request, and 1 KV request; 2 if the branch is not cached.
+    (branch); `Refused`.  Cost: 1 block request and 2 KV requests.
     """
     key, name = parse_path(path), parse_branch_id(branch)
     check_writable(repo.record, False)
@@ -79,7 +83,8 @@ def begin(
     id = repo.ids.unique(_ID_LENGTH)
     if not multiparts.fits(name, path, id):
         raise Invalid(f"path is too long for an upload in parts: {len(key)=}", Code.PATH_TOO_LONG)
-    write.check_head(repo, name)
+    protection.check_staging(repo, name)
+    origin = fresh(repo, name).branch.origin
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
     store_id = repo.blocks.create_upload(address.join(repo.namespace, relative), storage_class)
     upload = MultipartUpload(
@@ -92,6 +97,7 @@ def begin(
         about.content_type or DEFAULT_CONTENT_TYPE,
         dict(about.metadata),
         storage_class,
+        origin=origin,
     )
     multiparts.put(repo.kv, repo.record, upload, repo.ids.stamp())
     return id
@@ -108,7 +114,7 @@ def put_part(repo: OpenRepository, upload: UploadId, number: int, body: Iterable
     try:
         return repo.blocks.put_part(_full(repo, seen), seen.store_id, number, body)
     except NotFound as error:
-        raise _unknown(upload) from error
+        raise unknown(upload.id) from error
 
 
 def copy_part(
@@ -130,7 +136,7 @@ def copy_part(
         return repo.blocks.copy_part(part, _full(repo, seen), bytes_at, start, end)
     except NotFound as error:
         if _exists(repo, bytes_at):
-            raise _unknown(upload) from error
+            raise unknown(upload.id) from error
         raise Gone(f"no data: path={source.path}") from error
 
 
@@ -138,7 +144,7 @@ def find(repo: OpenRepository, upload: UploadId) -> MultipartUpload:
     """The record of an upload that takes parts.  Raises `NotFound`, `Invalid`.  1 KV request."""
     seen = _find(repo, upload).upload
     if seen.completed_ns:
-        raise _unknown(upload)
+        raise unknown(upload.id)
     return seen
 
 
@@ -153,7 +159,7 @@ def list_parts(
     try:
         return seen, repo.blocks.list_parts(_full(repo, seen), seen.store_id, after, limit)
     except NotFound as error:
-        raise _unknown(upload) from error
+        raise unknown(upload.id) from error
 
 
 # ---- complete ------------------------------------------------------------------------------------
@@ -164,37 +170,34 @@ def complete(
 ) -> Entry:
     """Join the parts and stage the path, under the condition of `mode`.  The call may be repeated.
 
-    The path shows the whole object or what it showed before.  The checksum of the entry is the MD5
+    The path shows the whole object or what it showed before.  All calls for one upload stage it
+    once: a call that comes late does not undo a newer write.  The checksum of the entry is the MD5
     of the MD5s of the parts, and their number: `<md5>-<n>`.
-    Errors: `NotFound` (upload, branch); `Invalid` for parts that were not uploaded with these etags
+    Errors: `NotFound` (branch; upload, also if the branch was created anew since it began);
+    `Invalid` for parts that were not uploaded with these etags
     (`PART_INVALID`), that are not ascending (`PARTS_NOT_ASCENDING`), or of which one but the last
     is too small (`PART_TOO_SMALL`): the upload remains; `Conflict` if another call has begun to
-    join other parts; and those of `write.stage`, after which the call may be repeated.
-    Cost: 4 KV requests and those of a write; 1 block request for each 1,000 parts, and 1 to join.
-    If an earlier call has joined the parts: 1 KV request and 1 block request more.
+    join other parts; and those of `completions.stage`, after which the call may be repeated.
+    Cost: 6 KV requests, 1 more if the branch is not cached, and with a condition the read of the
+    path; 1 block request for each 1,000 parts, and 1 to join.  If an earlier call has joined the
+    parts: 1 KV request and 1 block request more.
     """
-    name, key = parse_branch_id(upload.branch), parse_path(upload.path)
     check_writable(repo.record, False)
     _check_order(parts)
     seen, digest = _find(repo, upload), _digest(parts)
     if seen.upload.completed_ns:
         return _answered(upload, seen, digest)
-    write.check_head(repo, name)
+    write.check_head(repo, seen.upload.branch)
     planned = _planned(repo, upload, seen, parts, digest)
-    joined = _join(repo, upload, planned, parts)
-    entry = decode_entry(planned.upload.entry)
+    joined = planned if planned.upload.completed_ns else _join(repo, planned, parts)
     if joined.upload.completed_ns:  # another call has staged it, and newer writes may stand over it
-        return entry
-    write.put(repo, name, key, entry, mode)
-    with UnconfirmedWrite("completion of an upload") as unconfirmed:
-        unconfirmed.mark_unconfirmed()
-        _note_completed(repo, upload, planned)
-    return entry
+        return decode_entry(joined.upload.entry)
+    return completions.stage(repo, joined, mode)
 
 
 def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes) -> Entry:
     if seen.upload.parts != digest:
-        raise _unknown(upload)
+        raise unknown(upload.id)
     return decode_entry(seen.upload.entry)
 
 
@@ -218,7 +221,13 @@ def _planned(
             if seen.upload.parts != digest:
                 raise Conflict("another call has begun to join other parts of this upload")
             return seen
-        entry = encode_entry(_entry(repo, upload, seen.upload, parts))
+        try:
+            entry = encode_entry(_entry(repo, seen.upload, parts))
+        except NotFound:  # discarded, or joined by another call, which has recorded its plan
+            seen = _find(repo, upload)
+            if seen.upload.entry:
+                continue
+            raise
         # As long as the plan: a repetition may stage the object until the upload expires.
         expires_ns = seen.upload.created_ns + limits.multipart_upload_seconds * limits.SECOND_NS
         note = UploadAddress(seen.upload.branch, upload.path, expires_ns)
@@ -231,14 +240,12 @@ def _planned(
     raise OutcomeUnknown("completion of an upload kept losing to other calls")
 
 
-def _entry(
-    repo: OpenRepository, upload: UploadId, seen: MultipartUpload, parts: Sequence[Part]
-) -> Entry:
-    """The entry of the joined object.  Raises `Invalid`."""
+def _entry(repo: OpenRepository, seen: MultipartUpload, parts: Sequence[Part]) -> Entry:
+    """The entry of the joined object.  Raises `Invalid`, `NotFound`."""
     try:
         stored = {part.number: part for part in _all_parts(repo, seen)}
     except NotFound as error:
-        raise _unknown(upload) from error
+        raise unknown(seen.id) from error
     sizes = []
     for part in parts:
         known = stored.get(part.number)
@@ -284,9 +291,7 @@ def _all_parts(repo: OpenRepository, seen: MultipartUpload) -> Iterator[StoredPa
         after = lines[-1].number if lines else limits.multipart_parts_count_max
 
 
-def _join(
-    repo: OpenRepository, upload: UploadId, planned: VersionedUpload, parts: Sequence[Part]
-) -> VersionedUpload:
+def _join(repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part]) -> VersionedUpload:
     """Join the parts, unless an earlier call has.  Returns the record, which another call may have
     completed.
 
@@ -302,43 +307,17 @@ def _join(
             return planned
         except (Invalid, NotFound, OutcomeUnknown) as error:
             if _exists(repo, full):
-                return _of_same_plan(repo, upload, planned)
+                return present(repo, planned)
             if isinstance(error, Invalid):  # a part was replaced since the plan was made
                 unplanned = seen._replace(entry=b"", parts=b"")
                 multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
                 text = f"parts cannot be joined: {error}"
                 raise Invalid(text, Code.PART_INVALID) from error
             if isinstance(error, NotFound):
-                raise _unknown(upload) from error
+                raise unknown(seen.id) from error
             if is_repeated:
                 raise
             is_repeated = True
-
-
-def _of_same_plan(
-    repo: OpenRepository, upload: UploadId, planned: VersionedUpload
-) -> VersionedUpload:
-    """The present record, if its plan is still the one that this call has read.  Under another plan
-    the object has other bytes."""
-    present = _record(repo, upload)
-    if present is ABSENT or present.upload.entry != planned.upload.entry:
-        raise _unknown(upload)
-    return present
-
-
-def _note_completed(repo: OpenRepository, upload: UploadId, planned: VersionedUpload) -> None:
-    """Record the completion, unless another call has, or the upload was aborted meanwhile."""
-    seen = planned
-    now_ns = repo.clock.now_ns()
-    for _ in range(limits.conditional_round_count_max):
-        done = planned.upload._replace(completed_ns=now_ns, rest=seen.upload.rest)
-        if multiparts.swap(repo.kv, repo.record, seen, done, repo.ids.stamp()) is not ABSENT:
-            return
-        present = _record(repo, upload)
-        if present is ABSENT or present.upload.completed_ns:
-            return
-        seen = present
-    raise OutcomeUnknown("completion of an upload kept losing to other calls")
 
 
 # ---- abort, list ---------------------------------------------------------------------------------
@@ -347,15 +326,20 @@ def _note_completed(repo: OpenRepository, upload: UploadId, planned: VersionedUp
 def abort(repo: OpenRepository, upload: UploadId) -> None:
     """Discard an upload and its parts.
 
-    If `complete` runs meanwhile, either call may win.
-    Errors: `NotFound` for an upload that is unknown or completed; `Invalid`.
-    Cost: 2 KV requests and 1 block request.
+    If `complete` runs meanwhile, one of the two calls gets `NotFound`.
+    Errors: `NotFound` for an upload that is unknown or completed; `Invalid`; `Contended`.
+    Cost: 3 KV requests and 1 block request.
     """
-    seen = _find(repo, upload)
-    if seen.upload.completed_ns:
-        raise _unknown(upload)
-    discard(repo, seen)
-    multiparts.forget(repo.kv, repo.record, [seen])
+    seen: VersionedUpload | Literal[Absent.ABSENT] = _find(repo, upload)
+    for _ in range(limits.conditional_round_count_max):
+        if seen is ABSENT:
+            return
+        if seen.upload.completed_ns:
+            raise unknown(upload.id)
+        discard(repo, seen)
+        multiparts.forget(repo.kv, repo.record, [seen])  # stays if `complete` has changed it
+        seen = _record(repo, upload)
+    raise Contended("upload not aborted: its record kept changing; try again")
 
 
 def discard(repo: OpenRepository, seen: VersionedUpload) -> None:
@@ -446,15 +430,6 @@ def _is_open(repo: OpenRepository, upload: MultipartUpload) -> bool:
     return not upload.completed_ns and not is_over(repo, upload)
 
 
-def is_over(repo: OpenRepository, upload: MultipartUpload) -> bool:
-    """Whether an upload has expired: it takes no more parts, or its answer is forgotten.  Pure."""
-    if upload.completed_ns:
-        since_ns, seconds = upload.completed_ns, limits.multipart_upload_keep_seconds
-    else:
-        since_ns, seconds = upload.created_ns, limits.multipart_upload_seconds
-    return repo.clock.now_ns() > since_ns + seconds * limits.SECOND_NS
-
-
 def _record(repo: OpenRepository, upload: UploadId) -> VersionedUpload | Literal[Absent.ABSENT]:
     branch = BranchId(upload.branch)
     return multiparts.find(repo.kv, repo.record, branch, upload.path, upload.id)
@@ -465,7 +440,7 @@ def _find(repo: OpenRepository, upload: UploadId) -> VersionedUpload:
     parse_path(upload.path)
     seen = _record(repo, upload)
     if seen is ABSENT or is_over(repo, seen.upload):
-        raise _unknown(upload)
+        raise unknown(upload.id)
     return seen
 
 
@@ -484,11 +459,3 @@ def _exists(repo: OpenRepository, full: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _unknown(upload: UploadId) -> NotFound:
-    return NotFound(
-        f"upload not found: upload_id={upload.id[:200]}",
-        Code.UPLOAD_NOT_FOUND,
-        upload_id=upload.id[:200],
-    )

@@ -287,13 +287,15 @@ def _first_commit(
 
 
 def _first_branch(repo: OpenRepository, head: CommitId) -> None:
+    token = new_token(repo, 0)
     branch = Branch(
         rev=1,
         state=BranchState.LIVE,
-        staging=new_token(repo, 0),
+        staging=token,
         sealed=(),
         commit=head,
         changed_ns=repo.record.created_ns,
+        origin=token,
     )
     name = repo.record.default_branch
     created = branches.swap(repo.kv, repo.record, name, ABSENT, branch, repo.ids.stamp())

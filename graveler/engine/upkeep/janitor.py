@@ -21,7 +21,8 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import Target
 from graveler.engine.jobs.record import BULK
-from graveler.engine.objects.uploads import discard, is_over
+from graveler.engine.objects.completions import is_over
+from graveler.engine.objects.uploads import discard
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls.requests import close_all
 from graveler.errors import Refused

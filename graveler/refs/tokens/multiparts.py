@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from graveler import limits, wire
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId
-from graveler.kv.store import Matches, Store, landed
+from graveler.kv.store import Matches, Store, Write, landed
 from graveler.records import ABSENT, Absent, MultipartUpload, Repository
 from graveler.refs import rows
 from graveler.refs.keys import MULTIPART_UPLOADS, multipart_upload_name, space
@@ -63,6 +63,12 @@ def swap(
         if landed(kv.set_if(space(repository), key, raw, stamp, condition), stamp):
             return VersionedUpload(new, stamp)
     return ABSENT
+
+
+def write_of(repository: Repository, new: MultipartUpload, stamp: bytes) -> Write:
+    """The write that replaces a record, for a step with another row.  Pure."""
+    key = _key(new.branch, new.path, new.id)
+    return Write(space(repository), key, wire.encode_multipart_upload(new), stamp)
 
 
 def list_all(
