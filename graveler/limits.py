@@ -42,14 +42,19 @@ multipart_parts_count_max = 10_000
 put_length_bytes_max = 5 * 1024 * 1024 * 1024  # of one request of an S3 client
 multipart_part_bytes_min = 5 * 1024 * 1024  # of every part but the last
 multipart_upload_seconds = 7 * 24 * 3600  # from its begin; then its parts are discarded
+stale_upload_seconds = 8 * 24 * 3600  # then the local store discards one whose record is gone
 multipart_upload_keep_seconds = 24 * 3600  # a completed upload is remembered
 multipart_scan_count_max = 10_000  # records that one page of uploads looks at
 part_page_count_max = 1_000  # parts on one page of a list of parts
 part_copy_bytes_max = 256 * 1024 * 1024  # of one part: the service reads and writes it
 
 # the S3 gateway
-xml_body_length_bytes_max = 4 * 1024 * 1024
-xml_elements_max = 200_000  # 10,000 parts, each with its checksums
+xml_delete_bytes_max = 2 * 1024 * 1024  # 1,000 keys of 1,024 bytes, some of them escaped
+xml_delete_elements_max = 6_010  # 1,000 keys, each with a version and conditions
+xml_parts_bytes_max = 4 * 1024 * 1024
+xml_parts_elements_max = 50_010  # 10,000 parts, each with number, etag and checksums
+xml_tag_length_max = 1_024
+xml_namespaces_max = 8
 xml_depth_max = 8
 bucket_page_count_max = 10_000
 

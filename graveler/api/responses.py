@@ -47,6 +47,7 @@ async def send(
     else:
         await send_message({**start, BODY_FOLLOWS: True})
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})
+    status = scope.get("graveler.status", status)  # of work that ended after the answer began
     operation, started = scope.get("graveler.operation", ("none", 0.0))
     took = service.ports.clock.steady_seconds() - started if started else 0.0
     if started:

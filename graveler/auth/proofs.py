@@ -9,9 +9,11 @@ compares.  Here is everything about that which is not the signature, as for a lo
   `limits.access_seconds_max`.
 - An unknown key costs the same requests and the same work as a wrong proof: its proof is compared
   with the one of a decoy.
-- Wrong proofs and unknown keys count as failures (attempts.py).  An address that has proved a key
-  lately is not blocked for that key by the failures of others behind it, as no header that was
-  accepted is.
+- Wrong proofs and unknown keys count as failures of their address (attempts.py), and not of their
+  key: an id of a key is in every presigned URL, so whoever has seen one could lock its owner out.
+  A proof cannot be guessed, because a secret has at least 32 random characters.
+- An address that has proved a key is not blocked for that key by the failures of others behind it,
+  as no header that was accepted is.
 - A key whose secret is stored only as a hash proves nothing here, until it is used with its secret
   once (credentials.py).
 
@@ -80,12 +82,12 @@ class Proofs:
                 caller = _caller(auth, known, address)
                 auth.attempts.succeeded(client)
                 return caller
-        auth.attempts.check(key_id, client)
+        auth.attempts.check(ABSENT, client)
         try:
             holder = self._proved(auth, key_id, matches)
             caller = _caller(auth, holder, address)
         except (Unauthenticated, Refused):
-            auth.attempts.failed(key_id, client)
+            auth.attempts.failed(ABSENT, client)
             raise
         auth.attempts.succeeded(client)
         if len(self._holders) >= _HOLDERS_MAX:

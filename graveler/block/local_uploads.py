@@ -5,38 +5,50 @@
 
 The join compares the MD5 at the end of each part with the etag that the caller names, before it
 stores anything.  After a crash right after the join the parts still exist, and the join can be
-repeated.  The folder of an upload goes as a whole: an upload that is known has all its parts.  For
-the local driver only.
+repeated.  The folder of an upload goes as a whole: an upload that is known has all its parts.
+
+Uploads that are never finished go after `limits.stale_upload_seconds`, as with the rule of a bucket
+that discards incomplete uploads: the first `create` of a process, and then one each day, looks for
+them.  For the local driver only.
 """
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Final
 
+from graveler import limits
 from graveler.block import bounds
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, StoredPart
 from graveler.block.files import Chunks, Files
 from graveler.block.layout import UPLOADS, Place
-from graveler.clock import Ids
+from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, Invalid, NotFound
 from graveler.streams import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _DIGEST_LENGTH: Final = 16
+_DAY_NS: Final = 24 * 3600 * limits.SECOND_NS
 
 
 class LocalUploads:
     """`Multipart` for addresses that the driver has checked and made canonical."""
 
-    def __init__(self, root: str, files: Files, ids: Ids) -> None:
+    def __init__(self, root: str, files: Files, ids: Ids, clock: Clock) -> None:
         self._root = root
         self._files = files
         self._ids = ids
+        self._clock = clock
+        self._look_ns = 0  # when to look for stale uploads again
 
     def create(self, address: str) -> str:
         """See `Multipart.create_upload`."""
+        if self._clock.now_ns() >= self._look_ns:
+            self._look_ns = self._clock.now_ns() + _DAY_NS
+            with suppress(GravelerError, OSError):  # the next look may find them
+                self._discard_stale(address)
         upload_id = self._ids.unique(20)
         self._files.write(_place(upload_id, "address"), [address.encode()], OVERWRITE, address)
         return upload_id
@@ -83,6 +95,15 @@ class LocalUploads:
         self._check(address, upload_id)
         self._forget(address, upload_id)
 
+    def _discard_stale(self, address: str) -> None:
+        """Discard the uploads in which nothing was written for a long time."""
+        before_ns = self._clock.now_ns() - limits.stale_upload_seconds * limits.SECOND_NS
+        with suppress(FileNotFoundError), os.scandir(self._folder("")) as entries:
+            names = [entry.name for entry in entries if _ID.fullmatch(entry.name)]
+            for name in names:
+                if _newest_ns(self._folder(name)) < before_ns:
+                    self._forget(address, name)
+
     def _joined(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> Iterator[bytes]:
         for part in parts:
             chunks = self._files.open(_place(upload_id, str(part.number)), address)
@@ -128,6 +149,16 @@ class LocalUploads:
 
     def _folder(self, upload_id: str) -> str:
         return os.path.join(self._root, UPLOADS, upload_id)
+
+
+def _newest_ns(folder: str) -> int:
+    """When the newest file of a folder was written; for an empty folder, when it changed."""
+    try:
+        with os.scandir(folder) as entries:
+            times = [entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries]
+        return max(times) if times else os.stat(folder).st_mtime_ns
+    except FileNotFoundError:  # it is being discarded
+        return sys.maxsize
 
 
 def _with_digest(body: MeasuredBody) -> Iterator[bytes]:

@@ -260,6 +260,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     identities = identity_settings(
         environment(), front.host_of(before.public_url.partition("://")[2])
     )
+    s3 = S3Options(tuple(arguments.s3_domain), arguments.s3_v2_writes)
+    s3.check(arguments.listen, before)
     return serve(
         ServeOptions(
             arguments.store,
@@ -271,7 +273,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             hooks=hooks,
             identities=identities,
             audit_bytes_max=arguments.audit_mib_max,
-            s3=S3Options(tuple(arguments.s3_domain), arguments.s3_v2_writes),
+            s3=s3,
         )
     )
 

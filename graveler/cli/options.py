@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from graveler import limits
-from graveler.api.front import DIRECT, Front, domain, network, public_url
+from graveler.api.front import DIRECT, Front, domain, host_of, network, public_url
 from graveler.errors import Invalid
 from graveler.settings import (
     NO_HOOK_SETTINGS,
@@ -55,6 +55,21 @@ class S3Options:
 
     domains: tuple[str, ...] = ()
     v2_writes: bool = False
+
+    def check(self, listen: Listen, front: Front) -> None:
+        """Raises `Invalid` for a domain that has a host name of the API: at that name the gateway
+        would answer, and nobody could reach the API."""
+        public = front.public_url.partition("://")[2]
+        for host in (listen.host, host_of(public), *front.hosts):
+            name = host.lower().rstrip(".")
+            for each in self.domains:
+                same = name == each.lower().rstrip(".")
+                below = name.partition(".")[2] == each.lower().rstrip(".")
+                if name and (same or below):
+                    raise Invalid(
+                        f"--s3-domain must not cover a host name of the API: {each} covers "
+                        f"{name}; give S3 clients a name of their own, such as s3.{name}"
+                    )
 
 
 @dataclass(frozen=True, slots=True)

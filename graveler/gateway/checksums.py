@@ -128,6 +128,14 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
     return StatedChecksums(md5, algorithm, digest)
 
 
+def stated_in(headers: Mapping[bytes, bytes]) -> str:
+    """The name of a header that states a checksum, or of what kind one is; empty if there is none.
+    Pure."""
+    kinds = (_PREFIX + b"mode", _PREFIX + b"algorithm")
+    names = (name for name in headers if name.startswith(_PREFIX) and name not in kinds)
+    return next(names, b"").decode("latin-1")
+
+
 def _algorithm(header: bytes, named: bytes) -> str:
     """The algorithm of a header or a trailer.  Raises `S3Error` if it is unknown, or if the request
     names another one."""

@@ -17,12 +17,13 @@ from graveler.gateway.errors import S3Error, report_of
 from graveler.gateway.operation import DELETE_OBJECT, S3Call, operation
 from graveler.gateway.targets import check_target
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
-from graveler.gateway.xml_bodies import Node
+from graveler.gateway.xml_bodies import Bounds, Node
 from graveler.records import ABSENT
 
 _RESULT: Final = Template(f'<DeleteResult xmlns="{NAMESPACE}">{{}}</DeleteResult>')
 _DELETED: Final = Template("<Deleted><Key>{}</Key></Deleted>")
 _ERROR: Final = Template("<Error><Key>{}</Key><Code>{}</Code><Message>{}</Message></Error>")
+_BOUNDS: Final = Bounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
 _TRUE: Final = ("true", "1")
 _CONDITIONS: Final = ("ETag", "LastModifiedTime", "Size")
 
@@ -63,7 +64,7 @@ def delete_object(call: S3Call) -> Answer:
 )
 async def delete_objects(call: S3Call) -> Answer:
     """Delete up to 1,000 objects of any branches.  Each key is authorized and answered alone."""
-    order = await document_of(call, "Delete")
+    order = await document_of(call, "Delete", _BOUNDS)
     return await call.service.pools.writers.start(_delete_all, call, order)
 
 

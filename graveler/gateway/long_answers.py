@@ -7,6 +7,9 @@ S3 answers so too: clients read the document, and an `Error` in it is a failure.
 its length before the document is known, so blanks fill the rest: XML allows them around the root.
 The event loop waits and sends the blanks, so they come even if work has all threads.  If the client
 goes away, the work goes on.  Used by the endpoints that copy or join bytes.
+
+The audit line of such a request, and its status in the metrics and the access log, wait for the
+end of the work: `Ending` tells the route, before the document is sent.
 """
 
 import asyncio
@@ -15,6 +18,7 @@ from typing import Final
 
 from graveler.api.answers import Answer, StreamedBody
 from graveler.errors import Unavailable
+from graveler.gateway.endings import Ending
 from graveler.gateway.errors import Place, answer, error_element, report_of
 from graveler.gateway.operation import S3Call
 from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
@@ -28,6 +32,7 @@ class _Work:
     """The work of one request, and its result once a thread has done it."""
 
     def __init__(self, call: S3Call, work: Callable[[], Markup]) -> None:
+        self.ending = Ending()
         self._place: Place = call.address.place
         self._request_id = call.scope["graveler.request_id"]
         self._work = work
@@ -39,6 +44,12 @@ class _Work:
             self.outcome = self._work()
         except Exception as error:
             self.outcome = error
+
+    def ended(self, running: "asyncio.Future[None]") -> None:
+        """Tell of the end, also if the client has gone."""
+        dropped = Unavailable("the service is stopping") if running.cancelled() else None
+        failed = self.outcome if isinstance(self.outcome, Exception) else None
+        self.ending.end(dropped or failed)
 
     @property
     def root(self) -> bytes:
@@ -60,6 +71,8 @@ async def long_answer(call: S3Call, work: Callable[[], Markup]) -> Answer:
     running = call.service.pools.streams.start(task.run)
     await asyncio.wait((running,), timeout=seconds)
     if not running.done():
+        call.ending = task.ending
+        running.add_done_callback(task.ended)
         length = len(DECLARATION) + _BLANKS_MAX + _ROOT_BYTES_MAX
         return Answer(200, XML_HEADERS, StreamedBody(_chunks(task, running, seconds), length))
     _check_done(running)
@@ -79,6 +92,7 @@ async def _chunks(
         if not running.done():
             yield _BLANK
             blanks += 1
+    task.ended(running)
     _check_done(running)
     root = task.root
     assert len(root) <= _ROOT_BYTES_MAX, "the document fits"

@@ -16,17 +16,18 @@ Routing, authorization, the tests and the documentation read the collection of a
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
 from graveler.api.service import Call
 from graveler.api.templates import Template, template
 from graveler.auth.permissions import Permission
 from graveler.gateway.address import Address, Level
+from graveler.gateway.endings import Ending
 from graveler.gateway.errors import CODES, S3Error
 from graveler.gateway.identity import Payload
 from graveler.gateway.request import S3Request
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 
 LABEL: Final = "s3:"  # before the names of operations in metrics and the audit trail
 COPY_SOURCE: Final = "x-amz-copy-source"
@@ -99,6 +100,8 @@ class S3Call(Call):
     address: Address = field(kw_only=True)
     payload: Payload = field(kw_only=True)
     source: Address = field(kw_only=True, default=Address())
+    # Of work that goes on after the answer has begun.
+    ending: Ending | Literal[Absent.ABSENT] = field(kw_only=True, default=ABSENT)
 
     @property
     def parameters(self) -> Mapping[str, str]:

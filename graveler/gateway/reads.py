@@ -23,9 +23,10 @@ from graveler.refs.names.expression import parse
 
 _DEFAULT_TYPE: Final = "application/octet-stream"
 _TAGGING: Final = Template(f'<Tagging xmlns="{NAMESPACE}"><TagSet></TagSet></Tagging>')
-# The content comes from a client; a browser must run none of it on the origin of the service.
+# The content comes from a client; a browser must run none of it on the origin of the service, and
+# must load nothing for it: a page could tell another host who reads it.
 _SHIELD: Final[Headers] = (
-    (b"content-security-policy", b"sandbox"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
 )
 _ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)

@@ -11,10 +11,11 @@ A denied caller gets 403.  It gets 404 for an unknown repository only if it migh
 name.  Used by the commands.
 """
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from graveler.api import permits
 from graveler.api.answers import Answer
@@ -38,13 +39,14 @@ from graveler.gateway.address import (
     is_of_domain,
     source_of,
 )
+from graveler.gateway.endings import Ending
 from graveler.gateway.errors import NOWHERE, S3Error
 from graveler.gateway.identity import Identify, Identity
 from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Table
 from graveler.gateway.operations import OPERATIONS
 from graveler.gateway.request import S3Request, request_of
 from graveler.gateway.targets import check_target
-from graveler.records import ABSENT, Repository
+from graveler.records import ABSENT, Absent, Repository
 
 _UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
 _CLIENT_GONE: Final = Answer(499)
@@ -53,9 +55,14 @@ _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an 
 
 @dataclass(slots=True)
 class _Trace(RequestTrace):
-    """What is known of a request so far.  `audited`: its operation changes something."""
+    """What is known of a request so far.
+
+    `audited`: its operation changes something.  `ending`: that of work which goes on after the
+    answer has begun.
+    """
 
     audited: bool = False
+    ending: Ending | Literal[Absent.ABSENT] = ABSENT
 
 
 class S3Route:
@@ -89,12 +96,34 @@ class S3Route:
         try:
             answer = await self._answer(scope, receive, trace)
         finally:
-            if trace.audited or trace.denied(answer.status):
-                name, _ = scope["graveler.operation"]
-                self._witness.record(name, scope, trace, answer.status)
+            ending = trace.ending
+            if ending is ABSENT:
+                self._record(scope, trace, answer.status)
+            else:
+                ending.on_end(partial(self._ended, scope, trace))
         headers = (*answer.headers, (b"x-amz-request-id", request_id.encode("ascii")))
         answer = answer._replace(headers=headers)
-        await send(self._service, scope, receive, send_message, answer)
+        try:
+            await send(self._service, scope, receive, send_message, answer)
+        except CancelledError:
+            if ending is not ABSENT and ending.give_up():
+                self._record(scope, trace, _STOPPED.status)
+            raise
+
+    def _record(self, scope: Scope, trace: _Trace, status: int) -> None:
+        """Put a request on record, if it is one that has a line."""
+        if trace.audited or trace.denied(status):
+            name, _ = scope["graveler.operation"]
+            self._witness.record(name, scope, trace, status)
+
+    def _ended(self, scope: Scope, trace: _Trace, error: Exception | None) -> None:
+        """Record how the work of an answer has ended that began as a success."""
+        status = 200
+        if error is not None:
+            trace.error = error
+            status = errors.report_of(error).status
+        scope["graveler.status"] = status
+        self._record(scope, trace, status)
 
     async def _answer(self, scope: Scope, receive: Receive, trace: _Trace) -> Answer:
         place = NOWHERE
@@ -111,7 +140,9 @@ class S3Route:
             call = self._call(operation, request, address, identity, scope, receive)
             trace.call, trace.audited = call, operation.audited
             await self._admit(operation, call, trace)
-            return await run(operation.endpoint, operation.runs, call)
+            answer = await run(operation.endpoint, operation.runs, call)
+            trace.ending = call.ending
+            return answer
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:

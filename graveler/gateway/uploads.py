@@ -7,7 +7,7 @@ answer.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from graveler import limits
 from graveler.api.answers import NO_CONTENT, Answer, Headers
@@ -16,6 +16,7 @@ from graveler.block.adapter import Part
 from graveler.engine.objects import uploads, write
 from graveler.engine.objects.uploads import UploadId, UploadList, UploadQuery
 from graveler.errors import Invalid, RangeUnsatisfiable
+from graveler.gateway import checksums
 from graveler.gateway.address import Level
 from graveler.gateway.bodies import document_of
 from graveler.gateway.content import length_of, stored
@@ -41,8 +42,8 @@ from graveler.gateway.write_conditions import (
 )
 from graveler.gateway.writes import BODY_ERRORS, USUAL_CLASS, etag_header, storage_class_of
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
-from graveler.gateway.xml_bodies import Node
-from graveler.records import MultipartUpload
+from graveler.gateway.xml_bodies import Bounds, Node
+from graveler.records import ABSENT, Absent, Entry, MultipartUpload
 
 _BEGUN: Final = Template(
     f'<InitiateMultipartUploadResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
@@ -83,6 +84,9 @@ _UPLOAD: Final = Template(
 )
 _COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
 _NOTHING: Final = Markup("")
+_BOUNDS: Final = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
+_SIZE: Final = b"x-amz-mp-object-size"
+_SIZE_DIGITS_MAX: Final = 18
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})", re.ASCII)
 _TARGET_ERRORS: Final = (
     *("ErrReadOnlyRepository", "ErrWriteToProtectedBranch", "MethodNotAllowed", "NoSuchBucket"),
@@ -175,8 +179,8 @@ async def upload_part_copy(call: S3Call) -> Answer:
     errors=(
         *_UPLOAD_ERRORS,
         *("ConditionalRequestConflict", "EntityTooLarge", "EntityTooSmall", "InvalidPart"),
-        *("InvalidPartOrder", "MalformedXML", "NotImplemented", "PreconditionFailed"),
-        "StorageFull",
+        *("InvalidPartOrder", "InvalidRequest", "MalformedXML", "MaxMessageLengthExceeded"),
+        *("NotImplemented", "PreconditionFailed", "StorageFull"),
     ),
     conditions=WRITE_CONDITIONS,
     runs=Runs.STREAM,
@@ -185,11 +189,19 @@ async def upload_part_copy(call: S3Call) -> Answer:
 async def complete_multipart_upload(call: S3Call) -> Answer:
     """Make one object of the parts.  It becomes visible completely or not at all."""
     upload, mode = _upload(call), mode_of(call.headers)
-    order = await document_of(call, "CompleteMultipartUpload")
+    size = _stated_size(call)
+    _refuse_checksums(call)
+    order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
     parts = _parts(order)
 
+    def check(entry: Entry) -> None:
+        if size not in (ABSENT, entry.size):
+            raise S3Error(
+                "InvalidRequest", "x-amz-mp-object-size is not the sum of the sizes of the parts."
+            )
+
     def work() -> Markup:
-        entry = uploads.complete(call.repo, upload, parts, mode)
+        entry = uploads.complete(call.repo, upload, parts, mode, check)
         address = call.address
         place = call.absolute(call.request.raw_path.decode("latin-1"))
         return _COMPLETED(place, address.bucket, address.key, entry.checksum)
@@ -325,6 +337,24 @@ def _number(call: S3Call) -> int:
             "InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive"
         )
     return int(text)
+
+
+def _stated_size(call: S3Call) -> int | Literal[Absent.ABSENT]:
+    """The size that the request states for the object."""
+    text = call.request.header(_SIZE)
+    if not text:
+        return ABSENT
+    if not (text.isascii() and text.isdigit()) or len(text) > _SIZE_DIGITS_MAX:
+        raise S3Error("InvalidArgument", "x-amz-mp-object-size must be a number of bytes.")
+    return int(text)
+
+
+def _refuse_checksums(call: S3Call) -> None:
+    """Raises `S3Error` for a checksum of the object: none is kept of the parts, and what a client
+    asks to be verified is not passed over."""
+    stated = checksums.stated_in(call.headers)
+    if stated:
+        raise S3Error("NotImplemented", f"not implemented: {stated} of a completion")
 
 
 def _range(call: S3Call, size: int) -> tuple[int, int]:

@@ -1,21 +1,32 @@
 """Reads the XML of request bodies: bounded, without document types, without entities.
 
-    parse(b"<Delete><Quiet>true</Quiet></Delete>", "Delete").value("Quiet") == "true"
+    parse(b"<Delete><Quiet>true</Quiet></Delete>", "Delete", bounds).value("Quiet") == "true"
 
 The parser is expat of the standard library.  A body with a document type is refused where it
-begins, so no entity is ever declared, expanded or fetched.  The encoding is UTF-8, whatever the
-body declares.  Namespaces are left out, because some clients write one and some write none.  Pure.
+begins, so no entity is ever declared, expanded or fetched.  Each operation bounds the bytes and the
+elements of its bodies, and only the first element may have attributes: time follows elements and
+attributes much more than bytes.  The encoding is UTF-8, whatever the body declares.  Namespaces are
+left out, because some clients write one and some write none.  Pure.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 from xml.parsers import expat
 
 from graveler import limits
 from graveler.gateway.errors import S3Error
 
 _SEPARATOR: Final = " "
+_LONG_TAG: Final = re.compile(rb"<[^<>]{%d}" % limits.xml_tag_length_max)
+
+
+class Bounds(NamedTuple):
+    """How long a body may be, and how many elements it may have."""
+
+    bytes_max: int
+    elements_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +61,22 @@ class _Element:
 class _Builder:
     """Makes nodes of the events of the parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, elements_max: int) -> None:
         self._open = [_Element("")]
-        self._count = 0
+        self._left = elements_max
+        self._namespaces_left = limits.xml_namespaces_max
 
-    def start(self, name: str, _attributes: object) -> None:
-        self._count += 1
-        if self._count > limits.xml_elements_max or len(self._open) > limits.xml_depth_max:
+    def start(self, name: str, attributes: object) -> None:
+        depth = len(self._open)
+        self._left -= 1
+        if self._left < 0 or depth > limits.xml_depth_max or (attributes and depth > 1):
             raise S3Error("MalformedXML")
         self._open.append(_Element(name.rpartition(_SEPARATOR)[2]))
+
+    def declare(self, _prefix: str | None, _uri: str | None) -> None:
+        self._namespaces_left -= 1
+        if self._namespaces_left < 0:
+            raise S3Error("MalformedXML")
 
     def end(self, _name: str) -> None:
         element = self._open.pop()
@@ -76,17 +94,21 @@ class _Builder:
         return self._open[0].children[0]
 
 
-def parse(body: bytes, root: str) -> Node:
+def parse(body: bytes, root: str, bounds: Bounds) -> Node:
     """The document of a body, whose first element must be `root`.
 
-    Raises `S3Error`: MalformedXML for anything that is no such document, or too deep or too large.
+    Raises `S3Error`: MaxMessageLengthExceeded for a body that is too long; MalformedXML for
+    anything that is no such document, too deep, or of too many elements.
     """
-    if len(body) > limits.xml_body_length_bytes_max:
+    if len(body) > bounds.bytes_max:
         raise S3Error("MaxMessageLengthExceeded")
-    builder = _Builder()
+    if _LONG_TAG.search(body):
+        raise S3Error("MalformedXML")
+    builder = _Builder(bounds.elements_max)
     parser = expat.ParserCreate("utf-8", _SEPARATOR)
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
+    parser.StartNamespaceDeclHandler = builder.declare
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.text
     parser.StartDoctypeDeclHandler = builder.refuse

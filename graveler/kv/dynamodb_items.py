@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from graveler import limits
 from graveler.aws import Failure, is_busy
 from graveler.errors import Corrupt
-from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row, Seen
+from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row, RowVersion
 from graveler.records import Absent
 
 Item = Mapping[str, Any]
@@ -105,7 +105,7 @@ def transaction(
     put = {"Item": item_of(place, row, now_ns)}
     items = [_in_transaction(table, "Put", put, condition.row)]
     if isinstance(condition, Guarded):
-        items.append(_checked(table, Seen(condition.place, condition.version)))
+        items.append(_checked(table, RowVersion(condition.place, condition.version)))
     else:
         also = condition.write
         item = item_of((also.partition, also.key), Row(also.value, also.version), now_ns)
@@ -115,7 +115,7 @@ def transaction(
     return {"TransactItems": items}
 
 
-def _checked(table: str, seen: Seen) -> Item:
+def _checked(table: str, seen: RowVersion) -> Item:
     check = {"Key": key_of(*seen.place)}
     return _in_transaction(table, "ConditionCheck", check, Matches(seen.version))
 

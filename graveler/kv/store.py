@@ -73,7 +73,7 @@ class Guarded(NamedTuple):
     version: bytes
 
 
-class Seen(NamedTuple):
+class RowVersion(NamedTuple):
     """A row that exists: its place and its version."""
 
     place: Place
@@ -89,7 +89,7 @@ class Paired(NamedTuple):
     row: Matches | Literal[Absent.ABSENT]
     other: Matches | Literal[Absent.ABSENT]
     write: Write
-    guard: Seen | Literal[Absent.ABSENT] = ABSENT
+    guard: RowVersion | Literal[Absent.ABSENT] = ABSENT
 
 
 Condition = Matches | Guarded | Paired | Literal[Absent.ABSENT]
@@ -297,8 +297,8 @@ __all__ = [
     "Paired",
     "Place",
     "Row",
+    "RowVersion",
     "ScanPage",
-    "Seen",
     "Store",
     "Write",
     "check_conditional",

@@ -33,7 +33,7 @@ from graveler.kv.store import (
     Paired,
     Place,
     Row,
-    Seen,
+    RowVersion,
     Store,
     Write,
     Written,
@@ -176,7 +176,7 @@ def stage_if(
     if isinstance(other, Guard):
         condition = Guarded(row_condition, other.place, other.version)
     elif isinstance(other, Beside):
-        seen_guard = ABSENT if other.guard is ABSENT else Seen(*other.guard)
+        seen_guard = ABSENT if other.guard is ABSENT else RowVersion(*other.guard)
         condition = Paired(row_condition, other.condition, other.write, seen_guard)
     outcome = kv.set_if(partition, key, row, version, condition, max(order, before + 1))
     return landed(outcome, version)

@@ -20,7 +20,7 @@ from graveler.kv.store import (
     Paired,
     Place,
     Row,
-    Seen,
+    RowVersion,
     Store,
     Write,
     scan_all,
@@ -140,7 +140,7 @@ class _Program:
             if drawn < 0.45 and third not in (place, second):
                 guard = self.oracle.rows.get(third)
                 version = b"%016d" % 1 if guard is None else guard.version
-                condition = condition._replace(guard=Seen(third, version))
+                condition = condition._replace(guard=RowVersion(third, version))
         expected = self.oracle.set_if(place, row, condition)
         outcome = self.store.set_if(*place, row.value, row.version, condition, row.order)
         assert outcome == expected, (place, condition)

@@ -22,7 +22,7 @@ from graveler.kv.store import (
     Paired,
     Place,
     Row,
-    Seen,
+    RowVersion,
     Store,
     Write,
     scan_all,
@@ -183,12 +183,12 @@ class ConditionClauses:
 
     def test_k10_a_paired_write_may_have_a_guard(self, store: Store) -> None:
         guard, record = (b"g", b"record"), Write(b"e", b"record", b"value", b"r")
-        guarded = Paired(ABSENT, ABSENT, record, Seen(guard, b"g1"))
+        guarded = Paired(ABSENT, ABSENT, record, RowVersion(guard, b"g1"))
         new = (b"p", b"k", b"v", b"1")
         assert store.set_if(*new, guarded) == Declined(ABSENT)
         store.set(*guard, b"value", b"g2")
         assert store.set_if(*new, guarded) == Declined(ABSENT)
-        matching = guarded._replace(guard=Seen(guard, b"g2"))
+        matching = guarded._replace(guard=RowVersion(guard, b"g2"))
         for refused in (
             matching._replace(row=Matches(b"1")),
             matching._replace(other=Matches(b"1")),
@@ -203,7 +203,7 @@ class ConditionClauses:
         }
         for same in ((b"p", b"k"), (b"e", b"record")):
             with pytest.raises(Invalid):
-                store.set_if(*new, matching._replace(guard=Seen(same, b"1")))
+                store.set_if(*new, matching._replace(guard=RowVersion(same, b"1")))
 
     def test_k9_an_own_stamp_is_shown(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"v", b"mine", ABSENT) is WRITTEN

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler import limits
 from graveler.block.adapter import CREATE
 from graveler.block.folders import SharedSync, translated
 from graveler.block.layout import TEMPORARY, UPLOADS
@@ -32,6 +33,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.testing.block_suite import content
+from graveler.testing.clockwork import TickingClock
 
 
 def opened(root: Path) -> LocalBlocks:
@@ -203,6 +205,29 @@ class TestUploads:
             blocks.put_part(self.ADDRESS, upload, 1, body())
         assert list((root / UPLOADS).iterdir()) == []
         assert names_below(root / TEMPORARY) == set()
+
+    def test_uploads_that_are_never_finished_go_after_a_week(self, root: Path) -> None:
+        """A process that died before it recorded the upload's id leaves one."""
+        clock = TickingClock()
+
+        def process() -> LocalBlocks:
+            return LocalBlocks(root, clock=clock, ids=SystemIds())
+
+        blocks = process()
+        left, used = (blocks.create_upload(self.ADDRESS) for _ in range(2))
+        (root / UPLOADS / ("0" * 20)).mkdir()  # a part was to come, when its upload was discarded
+        os.utime(root / UPLOADS / ("0" * 20), ns=(clock.now_ns(), clock.now_ns()))
+        (root / UPLOADS / "no upload").mkdir()
+        clock.sleep(limits.multipart_upload_seconds)
+        part = blocks.put_part(self.ADDRESS, used, 1, [b"one"])
+        recent = process().create_upload(self.ADDRESS)
+        assert len(list((root / UPLOADS).iterdir())) == 5
+        clock.sleep(limits.stale_upload_seconds - limits.multipart_upload_seconds + 60)
+        last = blocks.create_upload(self.ADDRESS)
+        kept = {path.name for path in (root / UPLOADS).iterdir()}
+        assert kept == {used, recent, last, "no upload"} and left not in kept
+        blocks.complete_upload(self.ADDRESS, used, (part,))
+        assert content(blocks, self.ADDRESS) == b"one"
 
     def test_a_join_beside_another_one_finds_no_upload_and_not_wrong_parts(
         self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch

@@ -270,6 +270,15 @@ def test_s3_clients_are_served_at_a_domain_and_by_their_signature(tmp_path: Path
     }
     assert (signed.status_code, b"AuthorizationHeaderMalformed" in signed.content) == (400, True)
     where = ("--store", str(tmp_path / "store"), "--listen", f"{HOST}:0")
+    public = ("--public-url", "https://api.lake.test")
+    for names in (
+        ("--s3-domain", "api.lake.test", *public),
+        ("--s3-domain", "s3.lake.test", "--s3-domain", "lake.test", *public),
+        ("--s3-domain", "Other.test", "--allowed-host", "other.test"),
+    ):
+        refused = run("serve", *where, *names)
+        assert refused.returncode != 0
+        assert "--s3-domain must not cover a host name of the API" in refused.stderr
     refused = run("serve", *where, "--s3-domain", "s3.lake.test:80")
     assert refused.returncode == 2
     assert "domain invalid" in refused.stderr

@@ -12,6 +12,8 @@ from tests.gateway.serving import Gateway, S3Client, code_of
 BODY = b"0123456789"
 ETAG = hashlib.md5(BODY, usedforsecurity=False).hexdigest()
 
+SHIELD = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+
 
 @pytest.fixture(scope="module")
 def key(served_gateway: Gateway) -> str:
@@ -41,7 +43,7 @@ def test_an_object_is_read_with_its_headers(s3: S3Client, key: str) -> None:
     assert whole.headers["content-length"] == "10"
     assert whole.headers["content-type"] == "text/plain"
     assert whole.headers["accept-ranges"] == "bytes"
-    assert whole.headers["content-security-policy"] == "sandbox"
+    assert whole.headers["content-security-policy"] == SHIELD
     assert whole.headers["x-content-type-options"] == "nosniff"
     assert whole.headers["x-amz-meta-color"] == "blue"
     assert whole.headers["x-amz-meta-name"] == "=?UTF-8?B?w7zkuK0=?="
@@ -173,7 +175,7 @@ def test_a_browser_runs_no_content_on_the_origin_of_the_service(s3: S3Client, ke
         for query, headers in requests:
             reply = s3.send(method, key, query, headers=headers)
             assert reply.headers["content-type"] == "text/html"
-            assert reply.headers["content-security-policy"] == "sandbox"
+            assert reply.headers["content-security-policy"] == SHIELD
             assert reply.headers["x-content-type-options"] == "nosniff"
 
 

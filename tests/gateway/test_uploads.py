@@ -13,14 +13,16 @@ from xml.etree import ElementTree
 import pytest
 
 from graveler.api.service import Service, ServiceSettings
+from graveler.audit.lines import Question
 from graveler.errors import Unavailable
 from graveler.gateway.authentication import Authentication
+from graveler.gateway.endings import Ending
 from graveler.gateway.route import S3Route
 from tests.api.serving import ANY_NUMBER, Served, served
 from tests.engine.overridden import Overridden
 from tests.gateway.serving import DOMAIN, Gateway, S3Client, code_of, gateway
 from tests.gateway.test_writes import content, etag, is_there, refused, stat
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
 
 MIB = 1024 * 1024
 LONG = b"5" * (5 * MIB)
@@ -295,10 +297,15 @@ def test_an_upload_survives_a_restart_between_parts_join_and_row(tmp_path: Path)
             "Parts": [{name: part[name] for name in ("PartNumber", "ETag")} for part in listed]
         }
 
-    def unstaged(*_: Any, **more: Any) -> Any:
-        raise Unavailable("stopped before the row")
+    def unstaged(kv: Any) -> Any:
+        def set_if(*arguments: Any, **more: Any) -> Any:
+            if arguments[0].startswith(b"s/"):
+                raise Unavailable("stopped before the row")
+            return kv.set_if(*arguments, **more)
 
-    with other_ports(store, kv=lambda kv: Overridden(kv, set_newer=unstaged)) as (_, boto):
+        return Overridden(kv, set_if=set_if)
+
+    with other_ports(store, kv=unstaged) as (_, boto):
         failure = refused(boto.complete_multipart_upload, **upload, MultipartUpload=parts)
         assert failure[0] == 503
     with gateway(store) as last:
@@ -378,8 +385,101 @@ def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fa
             assert root.tag == "Error" and root.findtext("Code") == "SlowDown"
         else:
             assert root.tag.endswith("CompleteMultipartUploadResult")
+        status = 503 if fails else 200
+        assert recorded(live) == [("unknown" if fails else "done", status)]
+        counted = f'operation="s3:CompleteMultipartUpload",status="{status}"'
+        until(lambda: any(counted in line for line in live.service.metrics.lines()), "counted")
     with gateway(store) as later:
         assert is_there(later, repo, "a") is not fails
+
+
+def recorded(live: Served) -> list[tuple[str, int]]:
+    """Outcome and status of the completions in the audit trail."""
+    question = Question(0, 2**62, operation="s3:CompleteMultipartUpload")
+    lines = live.service.trail.read(question, "", 100).lines
+    return [(line.outcome, line.status) for line in lines]
+
+
+def test_a_join_whose_client_goes_away_is_recorded_with_its_end(tmp_path: Path) -> None:
+    goes_on = threading.Event()
+
+    def slow(blocks: Any) -> Any:
+        def complete(*arguments: Any) -> Any:
+            goes_on.wait()
+            raise Unavailable("no join")
+
+        return Overridden(blocks, complete_upload=complete)
+
+    with other_ports(tmp_path / "store", blocks=slow, seconds=0.01) as (live, boto):
+        repo = live.fresh_repository()
+        upload = begun(boto, repo)
+        sent(boto, upload, b"one")
+        part = f"<Part><PartNumber>1</PartNumber><ETag>{etag(b'one')}</ETag></Part>"
+        body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
+        connection = signed(live, repo, upload, body.encode())
+        answer = connection.getresponse()
+        assert answer.read(60) and recorded(live) == []
+        connection.close()
+        goes_on.set()
+        until(lambda: recorded(live) == [("unknown", 503)], "recorded")
+
+
+def test_an_end_is_told_once_whatever_comes_first() -> None:
+    for ends_first in (False, True):
+        told: list[Exception | None] = []
+        ending, error = Ending(), Unavailable("none")
+        if ends_first:
+            ending.end(error)
+        ending.on_end(told.append)
+        ending.end(error)
+        ending.end(None)
+        assert told == [error] and not ending.give_up()
+    ending = Ending()
+    ending.on_end(told.append)
+    assert ending.give_up()
+    ending.end(None)
+    assert told == [error]
+
+
+def test_a_completion_of_another_size_is_refused_and_the_upload_remains(
+    served_gateway: Gateway, boto: Any, repo: str
+) -> None:
+    upload = begun(boto, repo)
+    parts = sent(boto, upload, LONG, b"tail")
+    call = {**upload, "MultipartUpload": parts}
+    wrong = {**call, "MpuObjectSize": 4}
+    assert refused(boto.complete_multipart_upload, **wrong) == (400, "InvalidRequest")
+    assert not is_there(served_gateway, repo, "a")
+    one = {**upload, "MultipartUpload": {"Parts": parts["Parts"][1:]}, "MpuObjectSize": 4}
+    boto.complete_multipart_upload(**one)
+    assert content(served_gateway, repo, "a") == b"tail"
+    assert refused(boto.complete_multipart_upload, **{**one, "MpuObjectSize": 5}) == (
+        400,
+        "InvalidRequest",
+    )
+    boto.complete_multipart_upload(**one)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"ChecksumCRC32": "AAAAAA==", "ChecksumType": "FULL_OBJECT"}, {"ChecksumSHA256": "x-2"}],
+)
+def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
+    served_gateway: Gateway, boto: Any, repo: str, more: dict[str, str]
+) -> None:
+    upload = begun(boto, repo)
+    call = {**upload, "MultipartUpload": sent(boto, upload, b"one")}
+    assert refused(boto.complete_multipart_upload, **call, **more) == (501, "NotImplemented")
+    assert not is_there(served_gateway, repo, "a")
+    boto.complete_multipart_upload(**call)
+
+
+def test_a_stated_size_must_be_a_number(s3: S3Client, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    query = {"uploadId": upload["UploadId"]}
+    for text in ("x", "-1", "9" * 30):
+        reply = s3.send("POST", f"/{repo}/main/a", query, headers={"x-amz-mp-object-size": text})
+        assert (reply.status, code_of(reply)) == (400, "InvalidArgument")
 
 
 @pytest.mark.parametrize("conditional", [False, True])

@@ -6,9 +6,15 @@ from hypothesis import strategies as st
 
 from graveler import limits
 from graveler.gateway.errors import S3Error
-from graveler.gateway.xml_bodies import Node, parse
+from graveler.gateway.xml_bodies import Bounds, Node
+from graveler.gateway.xml_bodies import parse as parse_within
 
+_BOUNDS = Bounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
 _NAMESPACE = b'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+
+
+def parse(body: bytes, root: str) -> Node:
+    return parse_within(body, root, _BOUNDS)
 
 
 def _refused(body: bytes, root: str = "Delete") -> str:
@@ -72,9 +78,29 @@ def test_anything_but_a_plain_document_is_refused(body: bytes) -> None:
 
 
 def test_the_size_of_a_body_and_the_number_of_its_elements_are_bounded() -> None:
-    assert _refused(b" " * (limits.xml_body_length_bytes_max + 1)) == "MaxMessageLengthExceeded"
-    many = b"<Delete>" + b"<a/>" * (limits.xml_elements_max + 1) + b"</Delete>"
-    assert _refused(many) == "MalformedXML"
+    assert _refused(b" " * (_BOUNDS.bytes_max + 1)) == "MaxMessageLengthExceeded"
+    most = b"<Delete>" + b"<a/>" * (_BOUNDS.elements_max - 1) + b"</Delete>"
+    assert len(parse(most, "Delete").children) == _BOUNDS.elements_max - 1
+    assert _refused(most.replace(b"<a/>", b"<a/><a/>", 1)) == "MalformedXML"
+
+
+def test_attributes_and_namespaces_are_bounded_too() -> None:
+    """They take as much time as elements."""
+    assert parse(b'<Delete a="1" b="2"><Quiet/></Delete>', "Delete").children
+    assert _refused(b'<Delete><Quiet a="1"/></Delete>') == "MalformedXML"
+    many = b" ".join(b'a%d=""' % number for number in range(300))
+    assert _refused(b"<Delete " + many + b"/>") == "MalformedXML"
+    for count, refused in (
+        (limits.xml_namespaces_max, False),
+        (limits.xml_namespaces_max + 1, True),
+    ):
+        names = b" ".join(b'xmlns:a%d="u"' % number for number in range(count))
+        body = b"<Delete " + names + b"/>"
+        assert _refused(body) == "MalformedXML" if refused else parse(body, "Delete")
+
+
+def test_a_long_value_is_no_long_tag() -> None:
+    assert len(parse(b"<Delete>" + b"a" * 100_000 + b"</Delete>", "Delete").text) == 100_000
 
 
 @given(st.binary(max_size=200))

@@ -26,7 +26,7 @@ Used by the S3 gateway.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -53,6 +53,13 @@ from graveler.wire import decode_entry, encode_entry
 _ID_LENGTH: Final = 20
 _AFTER_IDS: Final = "~"  # sorts behind every id
 _MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+Check = Callable[[Entry], None]
+
+
+def _no_check(_entry: Entry) -> None:
+    """Every entry is good."""
 
 
 class UploadId(NamedTuple):
@@ -166,13 +173,18 @@ def list_parts(
 
 
 def complete(
-    repo: OpenRepository, upload: UploadId, parts: Sequence[Part], mode: Mode = OVERWRITE
+    repo: OpenRepository,
+    upload: UploadId,
+    parts: Sequence[Part],
+    mode: Mode = OVERWRITE,
+    check: Check = _no_check,
 ) -> Entry:
     """Join the parts and stage the path, under the condition of `mode`.  The call may be repeated.
 
     The path shows the whole object or what it showed before.  All calls for one upload stage it
     once: a call that comes late does not undo a newer write.  The checksum of the entry is the MD5
-    of the MD5s of the parts, and their number: `<md5>-<n>`.
+    of the MD5s of the parts, and their number: `<md5>-<n>`.  `check` raises to refuse the entry;
+    then the upload remains, and other parts may be joined.
     Errors: `NotFound` (branch; upload, also if the branch was created anew since it began);
     `Invalid` for parts that were not uploaded with these etags
     (`PART_INVALID`), that are not ascending (`PARTS_NOT_ASCENDING`), or of which one but the last
@@ -186,19 +198,21 @@ def complete(
     _check_order(parts)
     seen, digest = _find(repo, upload), _digest(parts)
     if seen.upload.completed_ns:
-        return _answered(upload, seen, digest)
+        return _answered(upload, seen, digest, check)
     write.check_head(repo, seen.upload.branch)
-    planned = _planned(repo, upload, seen, parts, digest)
+    planned = _planned(repo, upload, seen, parts, digest, check)
     joined = planned if planned.upload.completed_ns else _join(repo, planned, parts)
     if joined.upload.completed_ns:  # another call has staged it, and newer writes may stand over it
         return decode_entry(joined.upload.entry)
     return completions.stage(repo, joined, mode)
 
 
-def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes) -> Entry:
+def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes, check: Check) -> Entry:
     if seen.upload.parts != digest:
         raise unknown(upload.id)
-    return decode_entry(seen.upload.entry)
+    entry = decode_entry(seen.upload.entry)
+    check(entry)
+    return entry
 
 
 def _check_order(parts: Sequence[Part]) -> None:
@@ -214,25 +228,28 @@ def _planned(
     seen: VersionedUpload,
     parts: Sequence[Part],
     digest: bytes,
+    check: Check,
 ) -> VersionedUpload:
     """The record with a plan for these parts, which is made if there is none."""
     for _ in range(limits.conditional_round_count_max):
         if seen.upload.entry:
             if seen.upload.parts != digest:
                 raise Conflict("another call has begun to join other parts of this upload")
+            check(decode_entry(seen.upload.entry))
             return seen
         try:
-            entry = encode_entry(_entry(repo, seen.upload, parts))
+            entry = _entry(repo, seen.upload, parts)
         except NotFound:  # discarded, or joined by another call, which has recorded its plan
             seen = _find(repo, upload)
             if seen.upload.entry:
                 continue
             raise
+        check(entry)
         # As long as the plan: a repetition may stage the object until the upload expires.
         expires_ns = seen.upload.created_ns + limits.multipart_upload_seconds * limits.SECOND_NS
         note = UploadAddress(seen.upload.branch, upload.path, expires_ns)
         issued.put(repo.kv, repo.record, seen.upload.address, note, repo.ids.stamp())
-        plan = seen.upload._replace(entry=entry, parts=digest)
+        plan = seen.upload._replace(entry=encode_entry(entry), parts=digest)
         swapped = multiparts.swap(repo.kv, repo.record, seen, plan, repo.ids.stamp())
         if swapped is not ABSENT:
             return swapped
