@@ -59,7 +59,7 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto lock clean FORCE
+.PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys to AWS; LOCAL=1 deploys to a loc
 proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 	@$(BIN)/python scripts/proto.py graveler
 	@echo "wrote graveler/wire_pb2.py and graveler/wire_pb2.pyi"
+
+sbom: $(READY) ## writes the bill of materials of all locks (CycloneDX) in build/sbom
+	@PYTHONPATH=. $(BIN)/python scripts/sbom.py
 
 lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh
