@@ -47,6 +47,8 @@ On AWS the template sets, for each function:
     GRAVELER_AUDIT_LOG                  the log group that `GET /audit` reads; empty: it reads none
     GRAVELER_S3_ENDPOINT                the URL of an S3 gateway of this deployment, which S3
                                         clients of the HTTP API are told; empty: none
+    GRAVELER_USER_REQUESTS_PER_SECOND   what one user may send to each sandbox of the API; 0: no
+                                        limit
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 
@@ -397,6 +399,7 @@ class Deployment:
     keys_kms_key: str = ""
     audit_log: str = ""
     s3_endpoint: str = ""
+    user_requests_per_second: int = 0
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
@@ -425,6 +428,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         keys_kms_key=variables.get("GRAVELER_KEYS_KMS_KEY", ""),
         audit_log=variables.get("GRAVELER_AUDIT_LOG", ""),
         s3_endpoint=_origin(variables, "GRAVELER_S3_ENDPOINT"),
+        user_requests_per_second=_whole(variables, "GRAVELER_USER_REQUESTS_PER_SECOND", 0),
     )
 
 

@@ -3,6 +3,7 @@
 from quiet_start import start
 
 # isort: split
+from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools import Metrics
@@ -61,7 +62,7 @@ def _adapter() -> Mangum:
         aws.ports,
         StorageSigns(),
         secret.key,
-        SETTINGS,
+        replace(SETTINGS, user_requests_per_second=deployment().user_requests_per_second),
         secret.first,
         before=secret.before,
         wrapper=aws.wrapper,

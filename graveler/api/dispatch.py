@@ -129,9 +129,11 @@ class ApiRoute:
             return ABSENT
         authorization = headers.get(b"authorization", b"")
         cookie = "" if authorization else cookies.session(front, scope, headers, scope["method"])
-        return self._service.auth.identify(
+        caller = self._service.auth.identify(
             authorization, cookie, lambda: front.client(scope), trace.changes
         )
+        self._service.rates.take(caller.record.uid)
+        return caller
 
     async def _call(
         self,

@@ -50,11 +50,13 @@ class Front:
     - `public_url`: scheme and authority that clients use.  If empty, the request decides.
     - `trusted_proxies`: networks whose forwarded headers are trusted.
     - `hosts`: additional host names that calls without credentials may use; `*`: any.
+    - `tls_only`: other machines must use TLS, which ends at a trusted proxy.
     """
 
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
     hosts: tuple[str, ...] = ()
+    tls_only: bool = False
 
     def origin(self, scope: Mapping[str, Any]) -> Origin:
         """The origin of the request with this ASGI scope."""
@@ -73,6 +75,18 @@ class Front:
         if not self.trusted_proxies or not self.trusts(peer):
             return peer
         return self._client(scope["headers"], peer)
+
+    def refuses(self, scope: Mapping[str, Any]) -> bool:
+        """Whether a request came over the network by plain HTTP, and must use TLS."""
+        if not self.tls_only:
+            return False
+        peer, headers = _peer(scope), scope["headers"]
+        if not self.trusts(peer):
+            return not _is_loopback(peer)
+        reported = _last(headers, b"x-forwarded-proto").lower()
+        if reported == "https" or (not reported and self.public_url.startswith("https:")):
+            return False
+        return not _is_loopback(self._client(headers, peer))
 
     def trusts(self, address: str) -> bool:
         """Whether `address` belongs to a trusted proxy."""
@@ -144,6 +158,19 @@ def network(text: str) -> Network:
         return ip_network(text)
     except ValueError as error:
         raise Invalid(f"trusted proxy invalid: it must be ADDRESS[/BITS]: {error}") from error
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is one of this machine alone.  False for anything but an address."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
+def _is_loopback(address: str) -> bool:
+    return address == "127.0.0.1" or is_loopback(address)  # the usual one needs no parsing
 
 
 def _peer(scope: Mapping[str, Any]) -> str:

@@ -28,11 +28,10 @@ from graveler.errors import Invalid
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
 DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
+HEALTH_PATHS: Final = ("/_health", READY_PATH, "/healthcheck")
 OPEN_PATHS: Final = (
     "/",
-    "/_health",
-    READY_PATH,
-    "/healthcheck",
+    *HEALTH_PATHS,
     DOCUMENT_PATH,
     REFERENCE_PATH,
     "/logout",

@@ -21,6 +21,7 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.callers import Caller
 from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
+from graveler.auth.request_rates import NO_RATES, RequestRates
 from graveler.block.signature import Grant
 from graveler.engine.ports import OpenRepository, Ports, open_repository, within
 from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
@@ -57,6 +58,7 @@ class ServiceSettings:
     patience: Patience = AT_ONCE  # time limits of long requests
     front: Front = DIRECT  # proxies between clients and the service
     failed_logins: Rates = DEFAULT_RATES  # more attempts are refused unchecked
+    user_requests_per_second: float = 0  # of one user, in this process; 0: no limit
     unknown_lines_max: int = limits.audit_unknown_lines_max  # a minute, in the audit trail
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
     setup_token: str = ""  # required by the set-up call; empty: a generated one
@@ -74,6 +76,7 @@ class Service:
     queue: Queue  # the job queue
     metrics: Metrics = field(default_factory=Metrics)
     trail: Trail = field(default_factory=LoggedTrail)  # who changed what
+    rates: RequestRates = NO_RATES  # of each user
 
     def within(self, seconds: float) -> "Service":
         """The same service for one request with `seconds` left: no verb begins a step after that

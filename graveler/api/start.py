@@ -28,6 +28,7 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keyrings import Wrapper
+from graveler.auth.request_rates import RequestRates
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent
@@ -80,7 +81,9 @@ def open_service(
     )
     jobs = queue(ports, pools)
     records = LoggedTrail() if trail is ABSENT else trail
-    return Service(announcing(ports, jobs), auth, grants, settings, pools, jobs, trail=records)
+    rates = RequestRates(ports.clock, settings.user_requests_per_second)
+    hooked = announcing(ports, jobs)
+    return Service(hooked, auth, grants, settings, pools, jobs, trail=records, rates=rates)
 
 
 class Route(Protocol):

@@ -56,8 +56,9 @@ def demo(options: DemoOptions) -> int:
         )
         state.thread.start()
 
+    served = ServeOptions(options.store, options.listen, insecure_http=options.insecure_http)
     try:
-        run(ServeOptions(options.store, options.listen), prepare, on_ready)
+        run(served, prepare, on_ready)
     finally:
         if state.thread is not None:
             state.thread.join(_THREAD_SECONDS)

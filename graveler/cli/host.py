@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final, NamedTuple
 
-from graveler.api.front import Front
+from graveler.api.front import Front, is_loopback
 from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.start import Application
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
 from graveler.cli.options import Listen
-from graveler.errors import Internal
+from graveler.errors import Internal, Invalid
 
 # The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
 # slowest look-ups beside writers and a long listing take five times as long
@@ -77,14 +77,22 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place(listen: Listen) -> Iterator[Place]:
+def place(listen: Listen, *, plain: bool = True) -> Iterator[Place]:
     """A bound port for the time of the block, with signals handled and files made for their owner
-    alone.  Errors: those of `bind`.  Main thread only."""
+    alone.  `plain`: whether other machines may reach it, by plain HTTP.
+
+    Errors: those of `bind`; `Invalid` for an address of other machines.  Main thread only."""
     mask = os.umask(0o077)  # a library creates the database files, with the modes of the umask
     signals = Signals()
     try:
         taken = bind(listen)
         try:
+            if not plain and not is_loopback(taken.getsockname()[0]):
+                raise Invalid(
+                    "listen address invalid: credentials would cross the network by plain HTTP; "
+                    "put a proxy with TLS in front (--trusted-proxy), or allow it "
+                    f"(--insecure-http): listen={listen.authority}"
+                )
             yield Place(taken, bound(taken, listen), signals)
         finally:
             taken.close()

@@ -20,12 +20,14 @@ from graveler.cli.options import (
     S3Options,
     ServeOptions,
     VerifyOptions,
+    add_insecure_http,
     add_listen,
     add_proxy,
     add_s3,
     add_store,
     checked,
     parse_audit_mib,
+    parse_rate,
 )
 from graveler.errors import GravelerError, Invalid
 from graveler.settings import environment, hook_settings, identity_settings
@@ -100,6 +102,7 @@ def _add_serve(commands: Commands) -> None:
     )
     add_store(parser)
     add_listen(parser)
+    add_insecure_http(parser)
     _add_import_roots(parser, "a folder that imports may read")
     parser.add_argument(
         "--collect-hours",
@@ -114,6 +117,14 @@ def _add_serve(commands: Commands) -> None:
         default=0,
         metavar="N",
         help="commit more than N uncommitted rows only with Spark (default: no limit)",
+    )
+    parser.add_argument(
+        "--user-requests-per-second",
+        type=checked(parse_rate),
+        default=0,
+        metavar="N",
+        help="answer 429 to a user who sends more than N requests a second for long, whatever "
+        "keys it uses (default: no limit)",
     )
     parser.add_argument(
         "--audit-mib-max",
@@ -166,6 +177,7 @@ def _add_demo(commands: Commands) -> None:
     )
     add_store(parser)
     add_listen(parser)
+    add_insecure_http(parser)
     parser.add_argument("--once", action="store_true", help="stop after the story")
     parser.set_defaults(run=_demo)
 
@@ -274,6 +286,8 @@ def _serve(arguments: argparse.Namespace) -> int:
             identities=identities,
             audit_bytes_max=arguments.audit_mib_max,
             s3=s3,
+            insecure_http=arguments.insecure_http,
+            user_requests_per_second=arguments.user_requests_per_second,
         )
     )
 
@@ -281,7 +295,9 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from graveler.cli.demo import demo
 
-    return demo(DemoOptions(arguments.store, arguments.listen, arguments.once))
+    return demo(
+        DemoOptions(arguments.store, arguments.listen, arguments.once, arguments.insecure_http)
+    )
 
 
 def _verify(arguments: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # h
 T = TypeVar("T")
 LISTEN_DEFAULT = "127.0.0.1:8000"
 PORT_MAX = 65_535
+RATE_MAX = 1_000_000
 AUDIT_MIB_MIN, AUDIT_MIB_MAX = 16, 100 << 10  # some files of the trail; 100 GiB
 _MIB = 1 << 20
 
@@ -87,6 +88,8 @@ class ServeOptions:
     identities: IdentitySettings = NO_IDENTITY_SETTINGS
     audit_bytes_max: int = limits.audit_bytes_max  # of all files of the trail
     s3: S3Options = field(default_factory=S3Options)
+    insecure_http: bool = False  # other machines may use plain HTTP
+    user_requests_per_second: int = 0  # 0: no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class DemoOptions:
     store: Path
     listen: Listen
     once: bool = False
+    insecure_http: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,13 @@ def parse_audit_mib(text: str) -> int:
     return number * _MIB
 
 
+def parse_rate(text: str) -> int:
+    """A number of requests a second.  Raises `Invalid`."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= RATE_MAX:
+        raise Invalid(f"rate invalid: it must be 1 to {RATE_MAX} requests a second: {text[:20]!r}")
+    return int(text)
+
+
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add the argument `--store`."""
     parser.add_argument(
@@ -155,6 +166,16 @@ def add_listen(parser: argparse.ArgumentParser) -> None:
         default=LISTEN_DEFAULT,
         metavar="HOST:PORT",
         help=f"where to listen (default: {LISTEN_DEFAULT}; port 0: any free port)",
+    )
+
+
+def add_insecure_http(parser: argparse.ArgumentParser) -> None:
+    """Add the argument `--insecure-http`."""
+    parser.add_argument(
+        "--insecure-http",
+        action="store_true",
+        help="serve other machines by plain HTTP, which shows credentials to the network (default: "
+        "only this machine, and trusted proxies whose clients use TLS)",
     )
 
 

@@ -41,7 +41,8 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
-    with place(options.listen) as at:
+    plain = options.insecure_http or bool(options.front.trusted_proxies)
+    with place(options.listen, plain=plain) as at:
         store = open_embedded(
             options.store,
             import_roots=options.import_roots,
@@ -112,9 +113,13 @@ def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
 def _settings(options: ServeOptions) -> ServiceSettings:
     """The settings of a service of an embedded store.  Clients get signed URLs only if the service
     knows its public URL."""
-    front = replace(options.front, hosts=(*options.front.hosts, options.listen.host))
+    hosts = (*options.front.hosts, options.listen.host)
+    front = replace(options.front, hosts=hosts, tls_only=not options.insecure_http)
     return ServiceSettings(
-        presigns=bool(front.public_url), front=front, setup_token=options.setup_token
+        presigns=bool(front.public_url),
+        front=front,
+        setup_token=options.setup_token,
+        user_requests_per_second=options.user_requests_per_second,
     )
 
 

@@ -135,6 +135,7 @@ class S3Route:
             identify, pools = self._identify, self._service.pools
             identity = await pools.point(identify, self._service, request, client)
             trace.account = identity.caller
+            self._service.rates.take(identity.caller.record.uid)
             request = request.with_headers(identity.hoisted)
             operation = self._table.find(request, address)
             call = self._call(operation, request, address, identity, scope, receive)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from graveler.api.front import Front, Origin, network, public_url
+from graveler.api.pages import HEALTH_PATHS
 from graveler.api.service import ServiceSettings
 from graveler.errors import Invalid
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, served
@@ -54,6 +55,56 @@ def test_forwarded_headers_count_from_trusted_proxies_only(
 ) -> None:
     found = Front(trusted_proxies=PROXIES).origin(_scope(peer, *headers))
     assert found == Origin(*expected)
+
+
+LAKE = "https://lake.example"
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "url", "refused"),
+    [
+        ("127.0.0.1", [], "", False),
+        ("127.8.8.8", [], "", False),
+        ("::1", [], "", False),
+        ("::ffff:127.0.0.1", [], "", False),
+        ("9.9.9.9", [], "", True),
+        ("2001:db8::1", [], LAKE, True),
+        ("::ffff:9.9.9.9", [], "", True),
+        ("", [], "", True),
+        ("9.9.9.9", [(PROTO, "https")], LAKE, True),  # anybody can claim it
+        ("10.1.1.1", [(PROTO, "https")], "", False),
+        ("10.1.1.1", [(PROTO, "http")], LAKE, True),
+        ("10.1.1.1", [(PROTO, "https, http")], LAKE, True),
+        ("10.1.1.1", [], LAKE, False),
+        ("10.1.1.1", [], "http://lake.example", True),
+        ("10.1.1.1", [], "", True),
+        ("10.1.1.1", [(FOR, "127.0.0.1")], "", False),  # the client runs beside the proxy
+        ("10.1.1.1", [(FOR, "127.0.0.1, 9.9.9.9")], "", True),
+    ],
+)
+def test_other_machines_must_use_tls(
+    peer: str, headers: list[tuple[str, str]], url: str, refused: bool
+) -> None:
+    scope = _scope(peer, *headers)
+    assert Front(url, PROXIES, tls_only=True).refuses(scope) == refused
+    assert not Front(url, PROXIES).refuses(scope)
+
+
+def test_a_request_by_plain_http_from_another_machine_does_nothing(tmp_path: Path) -> None:
+    """Not even with the right credentials."""
+    front = Front(trusted_proxies=(network("127.0.0.1"),), tls_only=True)
+    elsewhere = {FOR: "9.9.9.9", PROTO: "http"}
+    with served(tmp_path / "store", settings=ServiceSettings(front=front)) as live:
+        client = live.client
+        for path in ("/api/v1/config", "/", "/docs", "/lake/main/a", "/metrics"):
+            answer = client.raw("GET", path, headers=elsewhere)
+            assert answer.status == 403 and b"use TLS" in answer.body, path
+        login = client.send("POST", "/auth/login", body=LOGIN, headers=elsewhere)
+        assert login.status == 403 and "set-cookie" not in login.headers
+        for path in HEALTH_PATHS:
+            assert client.raw("GET", path, headers=elsewhere).status == 200
+        assert client.send("GET", "/config").status == 200
+        assert client.send("GET", "/config", headers={**elsewhere, PROTO: "https"}).status == 200
 
 
 def test_nobody_is_trusted_by_default() -> None:

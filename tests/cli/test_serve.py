@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from graveler import limits
-from tests.cli.service import KEY, SECRET, repository, run, serving
+from tests.cli.service import KEY, SECRET, repository, run, serving, started
 from tests.waiting import PATIENCE_SECONDS, until
 
 HOST = "127.0.0.1"
@@ -183,6 +183,18 @@ def test_behind_a_proxy_urls_and_cookies_are_those_of_the_public_side(tmp_path: 
         over_tls = client.post("/auth/login", json=login, headers={"X-Forwarded-Proto": "https"})
         assert "Secure" not in plain.headers["set-cookie"]
         assert over_tls.headers["set-cookie"].startswith("__Host-")
+
+
+def test_other_machines_are_served_by_tls_alone(tmp_path: Path) -> None:
+    """The address of every interface is that of other machines too."""
+    where = ("--store", str(tmp_path / "store"), "--listen", "0.0.0.0:0")
+    for command in ("serve", "demo"):
+        refused = run(command, *where)
+        assert refused.returncode == 1
+        assert "credentials would cross the network by plain HTTP" in _only_line(refused.stderr)
+    for more in (("--insecure-http",), ("--trusted-proxy", "192.0.2.1")):
+        with started("serve", *where, *more) as service, service.client() as client:
+            assert client.get("/config").status_code == 200  # from this machine
 
 
 def test_logins_come_by_a_host_name_that_is_known(tmp_path: Path) -> None:

@@ -169,6 +169,18 @@ def test_the_stage_is_throttled(resources: dict[str, Any]) -> None:
     }
 
 
+def test_the_api_knows_the_rate_of_a_user(
+    resources: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
+    rate = variables["GRAVELER_USER_REQUESTS_PER_SECOND"]
+    assert rate == {"!Sub": "${UserRequestsPerSecond}"}
+    assert parameters["UserRequestsPerSecond"]["Default"] == 0
+    assert settings.deployment(GIVEN).user_requests_per_second == 0
+    given = {**GIVEN, "GRAVELER_USER_REQUESTS_PER_SECOND": "7"}
+    assert settings.deployment(given).user_requests_per_second == 7
+
+
 def test_functions_know_what_is_only_read() -> None:
     variables = yaml.load(TEMPLATE.read_text(), _Loader)["Globals"]["Function"]["Environment"]
     names = variables["Variables"]["GRAVELER_READ_ONLY_BUCKETS"]
