@@ -25,6 +25,7 @@ from graveler.engine.commits import reset
 from graveler.engine.names import branches, refs, tags
 from graveler.engine.names.branches import PageQuery
 from graveler.errors import AlreadyExists, Conflict, Invalid, Refused
+from graveler.jobs import reset as prefix_reset
 from graveler.refs.names.resolve import Kind
 
 _TAG: Final = REPO + "/tags/{tag}"
@@ -158,7 +159,7 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     elif body.type == "object":
         reset.reset_path(call.repo, branch, body.path, force=force)
     else:
-        reset.reset_prefix(call.repo, branch, body.path, force=force)
+        prefix_reset.attend(call.desk, branch, body.path, call.due, force=force)
     return NO_CONTENT
 
 

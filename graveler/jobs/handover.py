@@ -79,7 +79,7 @@ class Deadlines(NamedTuple):
 AT_ONCE: Final = Patience()
 
 
-class _TimeUp(Unavailable):
+class TimeUp(Unavailable):
     """Work that was begun in the request must be handed over.  If an earlier swap of it got no
     confirmation, the outcome becomes unknown instead.
     """
@@ -115,7 +115,7 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
         if not known.ended and not waits_for:
             return _join(desk, known, request, due.answer, direct)
     try:
-        return direct(_until(desk.repo, due.hand_over))
+        return direct(timed(desk.repo, due.hand_over))
     except HandedOver as handed:
         with suppress(Unavailable):  # then a repeated request is treated as a new one
             _note_handed(desk, request, known, handed)
@@ -124,7 +124,7 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
         return _deliver(desk, known)  # no client has received this result yet
-    except _TimeUp:
+    except TimeUp:
         return _wait_for(desk, submit(desk, request, known), due.answer)
 
 
@@ -141,13 +141,16 @@ def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOve
         record.begin(desk.repo, replace(new, handed=handed_to))
 
 
-def _until(repo: OpenRepository, end: float) -> OpenRepository:
+def timed(repo: OpenRepository, end: float) -> OpenRepository:
+    """The repository for work that must be handed over at `end`: it raises `TimeUp` before a slow
+    request, and before hooks.  No request."""
+
     def check() -> None:
         if repo.clock.steady_seconds() >= end:
-            raise _TimeUp("not done in time")
+            raise TimeUp("not done in time")
 
     def defer() -> None:
-        raise _TimeUp("hooks run in a worker")
+        raise TimeUp("hooks run in a worker")
 
     timed = beating(repo, check)
     # The service behind a gateway sends no webhook: it answers in time, and reaches no other host.
@@ -175,7 +178,7 @@ def _join(
     if whole:
         return entry
     try:
-        return direct(_until(desk.repo, answer))
+        return direct(timed(desk.repo, answer))
     except NoChanges:
         return entry
 

@@ -20,7 +20,7 @@ from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import merge as pulls
 from graveler.errors import Conflict, NoChanges, NotFound
-from graveler.jobs import commit, copy, hook_progress, orders, stepwise
+from graveler.jobs import commit, copy, hook_progress, orders, reset, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
 _INTERRUPTED: Final = "interrupted: workers that ran it died, and it is not tried again"
@@ -88,6 +88,11 @@ def _copy(task: Task) -> Landed:
     return ABSENT
 
 
+def _reset(task: Task) -> Landed:
+    reset.work(task.repo, task.job, task.pulse)
+    return ABSENT
+
+
 def _collect(task: Task) -> Landed:
     stepwise.collect(task.repo, task.job, task.order, task.pulse)
     return ABSENT
@@ -127,6 +132,7 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.COPY: _copy,
     orders.RESTORE: _restore,
     orders.PREPARE: _prepare,
+    orders.RESET: _reset,
     JOB_KIND: _hooks,
 }
 
@@ -169,6 +175,10 @@ def _find_copy(task: Task) -> Landed | None:
     return ABSENT if is_staged else None
 
 
+def _find_reset(task: Task) -> Landed | None:
+    return ABSENT if reset.is_done(task.repo, task.job, task.order) else None
+
+
 def _find_restore(task: Task) -> Landed | None:
     dump, _ = orders.restore_order(task.order)
     return ABSENT if restore.is_complete(task.repo, dump) else None
@@ -198,5 +208,6 @@ _FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
     orders.COPY: _find_copy,
     orders.RESTORE: _find_restore,
     orders.PREPARE: _find_prepared,
+    orders.RESET: _find_reset,
     JOB_KIND: _give_up_hooks,
 }

@@ -27,6 +27,7 @@ DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 RESTORE: Final = "restore"
 PREPARE: Final = "gc-prepare"
+RESET: Final = "reset"
 _STEM_LENGTH = 32
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "LAND",
     "MERGE",
     "PREPARE",
+    "RESET",
     "RESTORE",
     "JobRequest",
 ]
@@ -151,6 +153,17 @@ def copy_order(order: JobOrder) -> CopyOrder:
     fields = json.loads(order.body)
     entry = decode_entry(bytes.fromhex(fields["entry"]))
     return CopyOrder(entry, Source(*fields["source"]), fields["path"], fields["force"])
+
+
+def reset_asked(branch: str, prefix: str, *, force: bool) -> JobRequest:
+    """The request to drop uncommitted changes below a prefix.  Pure."""
+    return JobRequest(RESET, branch, {"prefix": prefix, "force": force})
+
+
+def reset_request(order: JobOrder) -> tuple[str, bool]:
+    """The prefix that a job must reset, and whether it is forced.  Pure."""
+    fields = json.loads(order.body)
+    return fields["prefix"], fields["force"]
 
 
 def collect_asked(*, dry_run: bool) -> JobRequest:

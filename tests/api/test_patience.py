@@ -96,3 +96,36 @@ def test_the_time_that_it_took_to_know_the_sender_counts() -> None:
     assert script.finished and heard.status == 503 and b"outcome unknown" in heard.body
     assert len(world.queue.messages) == 1
     assert ANSWER <= clock.steady_seconds() - begun < ANSWER + 1
+
+
+def test_a_reset_that_takes_long_is_left_to_a_worker() -> None:
+    world = new_world()
+    world.lake.put("r/a", "3")
+    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
+    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
+    loop = asyncio.new_event_loop()
+    try:
+        _service(world, pools)
+        lake, script = world.lake.interposed()
+        door = Door(
+            api_route(_service(replace(world, lake=lake), pools)).handle,
+            loop,
+            {"Authorization": basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)},
+        )
+        script.after("scan", lambda: world.lake.ports.clock.sleep(HAND_OVER))
+        asked = Ask.json(
+            "PUT",
+            "/repositories/lake/branches/main",
+            {"type": "common_prefix", "path": "r/"},
+        )
+        first = door.send(asked)
+        [message] = world.queue.messages
+        assert isinstance(message, JobMessage)
+        assert first.status == 503 and f"outcome unknown: job={message.job}" in first.body.decode()
+        assert len(world.lake.uncommitted()) == 1
+        world.work(JobId(message.job))
+        second = door.send(asked)
+    finally:
+        pools.close()
+        loop.close()
+    assert second.status == 204 and world.lake.uncommitted() == []

@@ -10,6 +10,7 @@ from graveler import limits
 from graveler.committed.ranges import RangeStore, Table
 from graveler.engine.commits import diff, log, merge, replay, reset
 from graveler.engine.commits.log import LogRequest
+from graveler.engine.ports import within
 from graveler.errors import Unavailable
 from graveler.ids import RangeId
 from graveler.testing.clockwork import TickingClock
@@ -57,8 +58,8 @@ def test_a_walk_ends_with_the_time_of_its_request(
     for number in range(3):
         lake.put(f"p/{number}", "1")
     clock = TickingClock()
-    slow = Lake(replace(lake.ports, clock=clock), lake.repo).interposed()
-    mine, script = slow
+    ports = within(replace(lake.ports, clock=clock), limits.operation_seconds_max)
+    mine, script = Lake(ports, lake.repo).interposed()
 
     def later() -> None:
         clock.sleep(HALF)

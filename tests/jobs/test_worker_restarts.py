@@ -40,6 +40,7 @@ from tests.jobs.world import (
     begin_copy,
     begin_import,
     begin_merge,
+    begin_reset,
     calls_of,
     new_world,
 )
@@ -65,6 +66,7 @@ RESTARTED: dict[str, Callable[[World], Job]] = {
     orders.IMPORT: begin_import,
     orders.LAND: begin_landing,
     orders.COPY: begin_copy,
+    orders.RESET: begin_reset,
 }
 # Too short to be cut off in the middle, or with a world of their own: tested in test_restores.py,
 # below, and in ../hooks/test_faults.py.
@@ -137,6 +139,8 @@ def landed(world: World, job: Job) -> bool:
     """Whether what the job was to do can be seen."""
     if job.kind == orders.COPY:
         return "copied" in world.lake.tree()
+    if job.kind == orders.RESET:
+        return not world.lake.uncommitted()
     return len(made(world)) > 1
 
 
@@ -171,7 +175,7 @@ def test_what_the_last_worker_landed_before_it_died_is_done(kind: str) -> None:
         if not is_landed and kind != orders.IMPORT:  # that had got further
             assert "given up" in ended.error
         assert not is_landed or ended.state is JobState.DONE
-        if is_landed and kind != orders.COPY:
+        if is_landed and kind not in (orders.COPY, orders.RESET):
             assert ended.commit == made(world)[0].id
         seen.add(is_landed)
     assert seen == {True, False}

@@ -167,6 +167,13 @@ def begin_copy(world: World) -> Job:
     return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
 
 
+def begin_reset(world: World) -> Job:
+    world.lake.put("r/a", "9")
+    world.lake.put("r/b", "9")
+    asked = orders.reset_asked("main", "r/", force=False)
+    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+
+
 BEGUN: dict[str, tuple[Begin, dict[str, str]]] = {
     "commit": (begin_commit, {"a": "1", "d": "3"}),
     "merge": (begin_merge, {"a": "1", "b": "1", "c": "2"}),

@@ -12,7 +12,7 @@ every operation that is alive now has ended.  After a failed swap the reset leav
 because the swap may have landed.  Source: docs/explanation/protocol.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -37,7 +37,6 @@ from graveler.engine.ports import (
     UnconfirmedWrite,
     check_writable,
     keyspace,
-    operation_deadline,
 )
 from graveler.errors import Conflict
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
@@ -47,7 +46,12 @@ from graveler.refs.tokens import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item
 
+NoteSwap = Callable[[StagingToken, int], None]  # the token, and the revision that is replaced
 _SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at once"
+
+
+def _unnoted(_token: StagingToken, _revision: int) -> None:
+    """Nobody repeats the reset."""
 
 
 class _KeyRange(NamedTuple):
@@ -105,11 +109,19 @@ def reset_path(repo: OpenRepository, branch: str, path: str, *, force: bool = Fa
     _cover(repo, parse_branch_id(branch), _KeyRange(key, key + b"\0"), force)
 
 
-def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool = False) -> None:
+def reset_prefix(
+    repo: OpenRepository,
+    branch: str,
+    prefix: str,
+    *,
+    force: bool = False,
+    note: NoteSwap = _unnoted,
+) -> None:
     """Drop the uncommitted changes of all paths that begin with `prefix`.  Atomic.
 
-    An empty prefix means `reset`.  Errors: as `reset_path`, and `Unavailable` if the rows are too
-    many for the time of one request; nothing is dropped then.
+    An empty prefix means `reset`.  `note` is called before each swap, with the token that the swap
+    names and the revision of the branch that it replaces.  Errors: as `reset_path`, and
+    `Unavailable` if the rows are too many for `commit_seconds_max`; nothing is dropped then.
     Holds `limits.kv_batch_count_max` rows in memory at a time.  If there are more rows, they are
     read twice: first to count them, then to write the committed values.
     """
@@ -117,13 +129,19 @@ def reset_prefix(repo: OpenRepository, branch: str, prefix: str, *, force: bool 
     if not stem:
         reset(repo, branch, force=force)
         return
-    _cover(repo, parse_branch_id(branch), _KeyRange(stem, b""), force)
+    _cover(repo, parse_branch_id(branch), _KeyRange(stem, b""), force, note)
 
 
-def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: bool) -> None:
+def _cover(
+    repo: OpenRepository,
+    branch: BranchId,
+    within: _KeyRange,
+    force: bool,
+    note: NoteSwap = _unnoted,
+) -> None:
     check_writable(repo.record, force)
     protection.check_staging(repo, branch)
-    deadline, is_unknown = operation_deadline(repo), False
+    deadline, is_unknown = Deadline(repo.clock, repo.settings.commit_seconds_max), False
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
@@ -149,6 +167,7 @@ def _cover(repo: OpenRepository, branch: BranchId, within: _KeyRange, force: boo
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=repo.clock.now_ns(),
             )
+            note(token, record.rev)
             sent = send(repo, branch, seen, new)
             if sent is SwapOutcome.LANDED:
                 return

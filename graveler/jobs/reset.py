@@ -1,0 +1,122 @@
+"""A reset of a prefix as a job: what one attempt does, and what the client receives.
+
+    attempt ──► fill a token with committed values ──► note it ──► swap ──► done
+                                                          │
+              the next attempt finds the noted token ─────┴──► in the branch, or committed: done
+                                                               the branch is as before: again
+                                                               else nobody knows: failed
+
+A reset that was made is not made again: a later one would drop what clients staged since.  Used by
+kinds.py and the service.
+"""
+
+import json
+from collections.abc import Callable
+from math import inf
+from typing import Final, NamedTuple
+
+from graveler.engine.bulk.handover import holder
+from graveler.engine.commits import reset
+from graveler.engine.commits.records import fresh
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Heartbeat, JobOrder
+from graveler.engine.ports import OpenRepository
+from graveler.errors import Conflict, NoChanges, OutcomeUnknown
+from graveler.ids import StagingToken
+from graveler.jobs import handover, orders
+from graveler.jobs.handover import Deadlines, Desk, TimeUp
+from graveler.records import ABSENT, Job, JobState
+
+_POLL_SECONDS: Final = 0.5
+Direct = Callable[[OpenRepository], None]
+
+
+class _SwapNote(NamedTuple):
+    """A swap that may have landed: the token that it names, and the revision that it replaces."""
+
+    token: StagingToken
+    revision: int
+
+
+def attend(desk: Desk, branch: str, prefix: str, due: Deadlines, *, force: bool) -> None:
+    """Reset a prefix in the request if there is time; else have a worker do it, and wait.
+
+    A request that joins a running job resets again afterwards, because the job may have made its
+    swap before this request arrived.
+
+    Errors: those of `reset.reset_prefix`, or of the job; `OutcomeUnknown`: the job still runs.
+    Cost beyond that of the reset: 1 KV request; none if time is not limited.
+    """
+
+    def direct(repo: OpenRepository) -> None:
+        reset.reset_prefix(repo, branch, prefix, force=force)
+
+    if due.hand_over == inf or not prefix:  # a reset of everything is one swap
+        direct(desk.repo)
+        return
+    request = orders.reset_asked(branch, prefix, force=force)
+    known = handover.newest(desk, request)
+    if known is not ABSENT and not known.ended:
+        handover.revive(desk, known)
+        _wait_for(desk, known, due.answer)
+        direct(handover.timed(desk.repo, due.answer))
+        return
+    try:
+        direct(handover.timed(desk.repo, due.hand_over))
+    except TimeUp:
+        _wait_for(desk, handover.submit(desk, request, known), due.answer)
+
+
+def _wait_for(desk: Desk, job: Job, answer: float) -> None:
+    clock = desk.repo.clock
+    while clock.steady_seconds() < answer:
+        now = record.status(desk.repo, job.id)
+        if now.state is JobState.DONE:
+            return
+        if now.ended:
+            raise handover.failure(desk, now)
+        clock.sleep(_POLL_SECONDS)
+    raise OutcomeUnknown(
+        f"reset still runs, and the same request joins it; outcome unknown: job={job.id}"
+    )
+
+
+def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
+    """Reset the prefix, unless an earlier attempt did.
+
+    Errors: those of `reset.reset_prefix` and `is_done`; `Stopped` if this worker must not run the
+    job any longer.  Cost: those, 3 KV requests, and 2 for each try.
+    """
+    pulse.land(0)
+    order = record.ordered(repo, job.id)
+    if is_done(repo, job, order):
+        return
+
+    def note(token: StagingToken, revision: int) -> None:
+        record.note_result(repo, job.id, json.dumps(_SwapNote(token, revision)))
+
+    prefix, force = orders.reset_request(order)
+    reset.reset_prefix(repo, job.branch, prefix, force=force, note=note)
+
+
+def is_done(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
+    """Whether an earlier attempt of this job made the reset.
+
+    Errors: `Conflict` if nobody knows; those of `holder`.  Cost: none if no attempt sent a swap,
+    else 1 KV request and those of `holder`.
+    """
+    if not order.result:
+        return False
+    sent = _SwapNote(*json.loads(order.result))
+    if fresh(repo, job.branch).branch.rev == sent.revision:
+        return False
+    try:
+        holder(repo, job.branch, sent.token, order.since)
+    except NoChanges:
+        return True
+    except Conflict as lost:
+        raise Conflict(
+            "reset not repeated: its worker died, and the branch changed; look at its uncommitted "
+            f"changes, and reset again if need be: branch={job.branch}"
+        ) from lost
+    return True
