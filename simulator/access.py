@@ -66,8 +66,8 @@ FAMILY: Final = Family(
 )
 PROCESSES: Final = 2
 _LOOKS_ON: Final = 0.8
-_SECRET: Final = bytes(range(32))
-_BOUND_NS: Final = limits.access_seconds_max * limits.SECOND_NS
+SECRET: Final = bytes(range(32))
+BOUND_NS: Final = limits.access_seconds_max * limits.SECOND_NS
 _POLICY: Final = RetryPolicy(attempts=3, deadline_seconds=10.0, backoff_seconds=0.001)
 _ANY_NUMBER: Final = Rates(10**9, 10**9)  # of failed logins
 # What a caller's right rests on: the verbs that may begin it, and those that end it; what is made
@@ -84,7 +84,8 @@ _AT_FIRST: Final = {("attached", "p"), ("member", "*"), ("allows", "p"), ("allow
                     ("known", "*")}  # fmt: skip
 
 
-def _statement(effect: str) -> list[Any]:
+def statement(effect: str) -> list[Any]:
+    """The one statement of a policy."""
     return [{"effect": effect, "action": ["fs:*"], "resource": "*"}]
 
 
@@ -99,11 +100,11 @@ class Ground(NamedTuple):
 def ground() -> Ground:
     """ann is in `team`, and has the policy `p` attached.  `q` is attached to nobody."""
     kv = MemoryStore()
-    keeper = accounts.keeper(kv, TickingClock(), SeededIds(3), _SECRET)
+    keeper = accounts.keeper(kv, TickingClock(), SeededIds(3), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_group(keeper, TEAM)
     for name in NAMES:
-        directory.create_policy(keeper, name, _statement("allow"))
+        directory.create_policy(keeper, name, statement("allow"))
     links.add(keeper, OF_USER, ANN, "p")
     links.add(keeper, MEMBER, ANN, TEAM)
     given, _ = credentials.create(keeper, ANN)
@@ -129,8 +130,10 @@ class Moment(NamedTuple):
 class AccessRun:
     """One run; `wrong` lists the violations."""
 
-    def __init__(self, choices: Choices, step_ns: int, *, retrying: bool) -> None:
-        self.ground = ground()
+    def __init__(
+        self, choices: Choices, step_ns: int, *, retrying: bool, at_first: Ground | None = None
+    ) -> None:
+        self.ground = at_first or ground()
         self.world = World(self.ground.rows, choices)
         self.world.step_ns = step_ns
         self.wrong: list[str] = []
@@ -143,8 +146,8 @@ class AccessRun:
         store: Store = SimulatedStore(self.world)
         if retrying:
             store = RetryingStore(store, clock, _POLICY)
-        keeper = accounts.keeper(store, clock, SimulatedIds(self.world), _SECRET)
-        return Process(keeper, Authenticator(keeper, _SECRET, rates=_ANY_NUMBER))
+        keeper = accounts.keeper(store, clock, SimulatedIds(self.world), SECRET)
+        return Process(keeper, Authenticator(keeper, SECRET, rates=_ANY_NUMBER))
 
     def now_ns(self) -> int:
         return self.world.step * self.world.step_ns + self.world.jumped_ns
@@ -157,17 +160,18 @@ class AccessRun:
         number = call.client % PROCESSES
         place, start_ns = len(self.moments), self.now_ns()
         self.moments.append(Moment(call, number, start_ns, NEVER * limits.SECOND_NS))
-        process = self._processes[number]
-        answer: object
-        if call.verb in ("use", "look"):
-            answer = READS[call.verb](process, self.ground.given)
-        else:
-            try:
-                answer = CHANGES[call.verb](process.keeper, str(call.arguments[0]))
-            finally:
-                process.auth.access.forget(ANN if call.verb == "end_key" else "")
+        answer = self.made(self._processes[number], call)
         self.moments[place] = Moment(call, number, start_ns, self.now_ns())
         return answer
+
+    def made(self, process: Process, call: Call) -> object:
+        """The answer of a call."""
+        if call.verb in READS:
+            return READS[call.verb](process, self.ground.given)
+        try:
+            return CHANGES[call.verb](process.keeper, str(call.arguments[0]))
+        finally:
+            process.auth.access.forget(ANN if call.verb == "end_key" else "")
 
 
 # ---- verbs ---------------------------------------------------------------------------------------
@@ -198,15 +202,15 @@ CHANGES: Final[dict[str, Callable[[Keeper, str], object]]] = {
     "leave": lambda keeper, _name: links.remove(keeper, MEMBER, ANN, TEAM),
     "grant": lambda keeper, name: links.add(keeper, OF_GROUP, TEAM, name),
     "revoke": lambda keeper, name: links.remove(keeper, OF_GROUP, TEAM, name),
-    "forbid": lambda keeper, name: directory.update_policy(keeper, name, _statement("deny")),
-    "permit": lambda keeper, name: directory.update_policy(keeper, name, _statement("allow")),
+    "forbid": lambda keeper, name: directory.update_policy(keeper, name, statement("deny")),
+    "permit": lambda keeper, name: directory.update_policy(keeper, name, statement("allow")),
     "end_key": lambda keeper, _name: credentials.delete(keeper, ANN, ground().given.access_key_id),
     "drop_user": lambda keeper, _name: links.delete_user(keeper, ANN),
     "make_user": lambda keeper, _name: directory.create_user(keeper, ANN),
     "drop_group": lambda keeper, _name: links.delete_group(keeper, TEAM),
     "make_group": lambda keeper, _name: directory.create_group(keeper, TEAM),
     "drop_policy": lambda keeper, name: links.delete_policy(keeper, name),
-    "make_policy": lambda keeper, name: directory.create_policy(keeper, name, _statement("allow")),
+    "make_policy": lambda keeper, name: directory.create_policy(keeper, name, statement("allow")),
 }
 _DEFINITE: Final = (NotFound, AlreadyExists)  # nothing was changed
 
@@ -290,7 +294,7 @@ def _before(change: Moment, read: Moment) -> bool:
 
 def _in_force(change: Moment, read: Moment) -> bool:
     """Whether the change was acknowledged, and the process of `read` must know it."""
-    wait_ns = 0 if change.process == read.process or read.call.verb == "look" else _BOUND_NS
+    wait_ns = 0 if change.process == read.process or read.call.verb == "look" else BOUND_NS
     return change.call.acknowledged and change.end_ns + wait_ns < read.start_ns
 
 
@@ -315,10 +319,11 @@ def judge(run: AccessRun) -> None:
             run.wrong.append(f"{rule} {call.verb} was granted what was taken away: {call.start}")
         if call.verb == "use" and not call.answer and judged.must(each):
             run.wrong.append(f"V2 a use was refused what was granted: {call.start}")
-    run.wrong += list(_indexes(run, exact=not run.world.faults and _is_calm(judged.changes)))
+    run.wrong += list(_indexes(run, exact=not run.world.faults and is_calm(judged.changes)))
 
 
-def _is_calm(changes: Sequence[Moment]) -> bool:
+def is_calm(changes: Sequence[Moment]) -> bool:
+    """Whether changes did not overlap, and each was made or was not, for certain."""
     ordered = sorted(changes, key=lambda each: each.start_ns)
     whole = all(
         each.call.acknowledged or isinstance(each.call.error, _DEFINITE) for each in ordered

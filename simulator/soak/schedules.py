@@ -14,6 +14,7 @@ from simulator.families import FAMILIES, PROFILES
 from simulator.gc import programs as collecting
 from simulator.gc.stage import CollectStage, build_collect_stage
 from simulator.invariants import check_seed
+from simulator.logins import check_logins
 from simulator.machine_code import is_running
 from simulator.rates import rarely_collected
 from simulator.schedule import World
@@ -22,7 +23,8 @@ from simulator.stage import Stage, build_stage
 
 COLLECT = "collect"  # the family of garbage collection
 ACCESS = "access"  # the family of access control
-_OWN = (COLLECT, ACCESS)  # families with a world of their own
+LOGINS = "logins"  # the family of logins by external principals
+_OWN = (COLLECT, ACCESS, LOGINS)  # families with a world of their own
 _BATCH = 100
 _FUZZES: dict[str, damage.Fuzz] = {
     "tables": damage.fuzz_tables,
@@ -41,8 +43,8 @@ def play(
     if family == COLLECT:
         run = collecting.check_collect_seed(stages[1], profile, seed)
         return run.wrong, run.world
-    if family == ACCESS:
-        used = check_access(profile, seed)
+    if family in (ACCESS, LOGINS):
+        used = (check_access if family == ACCESS else check_logins)(profile, seed)
         return used.wrong, used.world
     verdict = check_seed(stages[0], family, profile, seed)
     return verdict.wrong, verdict.run.world
@@ -54,7 +56,7 @@ def schedules(reports: Reports, ended: Event) -> None:
     stages = build_stage(), build_collect_stage()
     cells = [(family, profile) for family in FAMILIES for profile in PROFILES]
     cells += [(COLLECT, profile) for profile in collecting.PROFILES]
-    cells += [(ACCESS, profile) for profile in PROFILES]
+    cells += [(family, profile) for family in (ACCESS, LOGINS) for profile in PROFILES]
     with rarely_collected():
         while not ended.is_set():
             _some(reports, stages, chance.choice(cells), chance.randrange(1 << 40))
