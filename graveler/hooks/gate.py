@@ -2,7 +2,8 @@
 
     before   actions of the deciding commit match ──► they run; one fails ──► HookFailed
              actions of the commit that would land match its post-event ──► a job is recorded
-    landed   the run of the pre-event gets the id of the commit; the job is announced
+    landed   the run of the pre-event gets the id of the commit; the job learns that the change is
+             visible, and is announced
     after    the worker runs the job: the actions of the commit that has landed
 
 A post-event is recorded before the change is visible, and checked for it before it runs.  So a
@@ -38,6 +39,7 @@ from graveler.engine.hooks import (
     Pending,
     Progress,
 )
+from graveler.engine.jobs import record as job_orders
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import (
     Code,
@@ -64,7 +66,7 @@ from graveler.refs.names import branches, tags
 _BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
 _TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)
 _OPEN_KINDS: Final = (events.PREPARE, events.DELETE_TAG)  # whatever the files are
-_VISIBLE: Final = "visible"  # noted by the first attempt that has seen the change
+_VISIBLE: Final = "visible"  # noted by whoever has seen the change first
 _LOG: Final = logging.getLogger("graveler.hooks")
 
 
@@ -113,6 +115,9 @@ class Gate:
         with suppress(GravelerError):  # then the run stays without its commit
             self._complete(repo, pending)
         if pending.job:
+            # The change may be gone before a worker looks, such as a tag that is deleted at once.
+            with suppress(GravelerError):  # then the worker looks
+                job_orders.note_part(repo, JobId(pending.job), _VISIBLE, _VISIBLE)
             with suppress(GravelerError):  # then the next round over all jobs finds it
                 self.announce(repo, pending.job)
 

@@ -45,5 +45,5 @@ class _JobProgress:
 
     def note(self, name: str, value: str) -> None:
         with self._turn:
-            record.note_part(self._repo, self._job_id, name, value)
+            record.keep_part(self._repo, self._job_id, name, value)
             self._parts[name] = value

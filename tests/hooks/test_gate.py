@@ -642,8 +642,17 @@ def test_a_post_event_of_a_change_that_was_not_made_does_not_run(kind: str) -> N
 
 
 def test_a_branch_that_is_gone_shows_no_commit() -> None:
+    """If the request that made the commit could not say that it was visible."""
     world = _prepared(OtherSide(), "post-commit")
-    world.lake.commit_of("dev", x="1")
+    world.lake.put("x", "1", "dev")
+    lake, script = world.lake.interposed()
+
+    def unnoted() -> None:
+        raise Unavailable("no store")
+
+    script.before("set_if", unnoted, 3)  # after the swaps that seal and land
+    lake.commit("m", "dev")
+    assert script.finished
     plain = replace(world.lake.ports, hooks=events.NO_HOOKS)
     branches.delete_branch(Lake(plain, world.lake.repo).opened, "dev")
     world.work()
@@ -719,9 +728,9 @@ def test_actions_cost_their_records_only() -> None:
     world = _prepared(OtherSide(), "pre-create-tag", "post-create-tag")
     plain = Lake(replace(world.lake.ports, hooks=events.NO_HOOKS), world.lake.repo)
     usual = _requests(plain, lambda lake: tags.create_tag(lake.opened, "plain", "main"))
-    # the commit; the run; the job; after the landing the run is complete already
+    # the commit; the run; the job, twice; after the landing the run is complete already
     sent = _more(_requests(world.lake, _tag), usual)
-    assert sorted(sent) == ["get", "get", "set_many", "set_many"]
+    assert sorted(sent) == ["get", "get", "get", "set_if", "set_many", "set_many"]
 
 
 def test_every_event_of_the_list_has_been_seen() -> None:

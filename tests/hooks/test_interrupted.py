@@ -152,6 +152,28 @@ def test_a_name_that_is_deleted_meanwhile_does_not_end_the_run(event: str) -> No
     _check_ended(world, message)
 
 
+@pytest.mark.parametrize("kind", ["tag", "branch", "commit"])
+def test_what_is_gone_before_a_worker_looks_is_told(kind: str) -> None:
+    """It was visible, and the request that made it said so."""
+    world = new_world(OtherSide())
+    lake = world.lake
+    event = "post-commit" if kind == "commit" else f"post-create-{kind}"
+    world.action("a.yaml", _text("a", event, ["only"]))
+    lake.branch("dev")
+    lake.commit("actions", "main")
+    if kind == "tag":
+        tags.create_tag(lake.opened, "v1", "main")
+        tags.delete_tag(lake.opened, "v1")
+    else:
+        branches.create_branch(lake.opened, "side", "main")
+        if kind == "commit":
+            lake.commit_of("side", x="1")
+        branches.delete_branch(lake.opened, "side")
+    (message,) = world.queue.messages[-1:]
+    world.run_job_here(message)
+    assert world.side.events[-1:] == [event]
+
+
 def test_a_run_that_is_given_up_says_what_was_interrupted() -> None:
     world, message = _ground()
 

@@ -238,13 +238,18 @@ def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -
 
 
 def note_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
-    """Record that a part of the work is done, beside the parts that others record.  It retries for
-    a while if the store does not answer; if all retries fail, the part counts as not done.
+    """Record that a part of the work is done, beside the parts that others record.
 
-    Cost: 2 KV requests.
+    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
     """
-    more = {_PART + name: value}
-    _patiently(repo, lambda: record.amend(repo.kv, repo.record, job_id, more, repo.ids))
+    record.amend(repo.kv, repo.record, job_id, {_PART + name: value}, repo.ids)
+
+
+def keep_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
+    """Like `note_part`, for the worker that runs the job: it retries for a while if the store does
+    not answer.  If all retries fail, the part counts as not done.
+    """
+    _patiently(repo, lambda: note_part(repo, job_id, name, value))
 
 
 def note_handed(repo: OpenRepository, job_id: JobId, handed: HandedCommit) -> None:
