@@ -14,7 +14,6 @@ ALLOWED = {
     "graveler.api.server:BoundedProtocol.on_chunk_header": "the parser of HTTP calls it",
     "graveler.api.server:BoundedProtocol.send_400_response": "uvicorn calls it",
     "graveler.api.server:_Connection.timeout_keep_alive_handler": "uvicorn calls it",
-    "graveler.cli.main:main": "the command's entry point",
     "graveler.client.bulk:status": "users call it",
     "graveler.client.event_rules:get": "users call it",
     "graveler.client.session:_AsItIs.http_response": "urllib calls it",
