@@ -71,6 +71,19 @@ FAMILIES: dict[str, Family] = {
     ),
     "bulk": Family({"write": 4, "delete_many": 4, "read": 2, "list": 1, "commit": 4}),
     "upload": Family({"link": 4, "link_only": 2, "write": 1, "delete": 2, "read": 2, "commit": 4}),
+    "parts": Family(
+        {
+            "upload_parts": 5,
+            "finish": 3,
+            "abort_uploads": 0.7,
+            "write": 2,
+            "delete": 0.7,
+            "commit": 3,
+            "read": 2,
+            "list": 0.5,
+        },
+        ("k1", "k1", "k2"),
+    ),
     "note": Family({"note": 4, "write": 3, "delete": 1, "read": 2, "commit": 4}),
     "crowd": Family({"write": 4, "commit": 6, "merge": 0.3}, clients=(4, 7)),
     "empty": Family({"commit_empty": 5, "commit": 2, "write": 3, "list": 1}),
@@ -197,6 +210,6 @@ def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...
         return ("k1", "k2")
     if verb == "note":
         return (key, str(serial))
-    own = verb in ("create_only", "replace_only", "link_only", "link", "breaks")
+    own = verb in (*("create_only", "replace_only", "link_only", "link", "breaks", "upload_parts"),)
     value = f"{key}-0" if chance < 0.15 and not own else f"{key}-{serial}"
     return (key, value)

@@ -17,6 +17,7 @@ from graveler.refs.keys import branch_key, space
 from simulator.ports import GROWING, SETTLED, Deployment, client_ports
 from simulator.schedule import Actor, Call, Choices, World, without_frames
 from simulator.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
+from simulator.uploads import SharedUploads, SimulatedUploads
 from simulator.verbs.calls import VERBS, Client
 from simulator.verbs.heads import ELSEWHERE
 
@@ -99,6 +100,9 @@ class Run:
         self._steps_back = "hard_back" in verbs
         if "protect" in verbs:  # no cache holds the record, so that a rule is in force at once
             self._deployment = self._deployment._replace(repository=ABSENT)
+        if "upload_parts" in verbs:
+            shared = SharedUploads(self.world, self.stage)
+            self._deployment = self._deployment._replace(blocks=SimulatedUploads(shared))
         if "pull_merge" in verbs:
             self.propose()
         self.world.play([*clients, janitor], self.perform)

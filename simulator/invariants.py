@@ -8,6 +8,7 @@
         several replacements of one value at most one wins
     I8  allow_empty makes a commit for each caller
     I9  without faults, no call fails
+    I10 one object is made of an upload in parts, and of the parts that its completion names
     LEAK  no rows of tokens that no branch names remain after the janitor has had enough time
 
 histories.py checks I4 and parts of I1 and I5 during the run.  For tests only.

@@ -25,6 +25,7 @@ from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 from simulator.verbs.arrivals import Event
 from simulator.verbs.gates import PROPOSED
+from simulator.verbs.uploads import possible_checksums, whole_checksum
 
 # Errors after which a call certainly had no effect.
 REFUSALS = (
@@ -72,8 +73,11 @@ class Judge:
         self.calls = [call for call in calls if call.branch == branch and call.start != NEVER]
         self.writes: dict[str, list[KeyWrite]] = {}
         for call in self.calls:
-            if call.verb != "arrive":
+            if call.verb not in ("arrive", "upload_parts", "finish"):
                 self._add(call)
+        for call in self.calls:
+            if call.verb == "upload_parts":
+                self._add_upload(call)
         self._add_events([call for call in self.calls if call.verb == "arrive"])
         self.untouched = {
             key: value for key, value in run.stage.start.items() if key not in self.writes
@@ -97,6 +101,29 @@ class Judge:
             first = KeyWrite(-1, -1, frozenset((self.run.stage.start[key],)), False)
             before = self.writes[key] = [first]
         before.append(found)
+
+    def _add_upload(self, call: Call) -> None:
+        """An upload is one write, whoever completes it, and however often.  The write ends when the
+        first completion is acknowledged."""
+        key, value = call.arguments
+        others = [other for other in self.calls if other.verb == "finish"]
+        done = [other for other in others if other.acknowledged and value in other.answer.checksums]
+        ends = [other.end for other in done]
+        checksums = {str(other.answer.checksums[value]) for other in done}
+        if call.acknowledged:
+            ends.append(call.end)
+            checksums.add(call.answer)
+            if call.answer != whole_checksum(value, self.run.stage):
+                self.run.wrong.append(f"I10 an upload was made of other parts: {value}")
+        if len(checksums) > 1:
+            self.run.wrong.append(f"I10 two objects were made of one upload: {checksums}")
+        is_unknown = any(
+            not other.acknowledged or value in other.answer.unknown for other in others
+        )
+        refused = isinstance(call.error, REFUSALS) and not ends and not is_unknown
+        possible = possible_checksums(value, self.run.stage)
+        values = frozenset(checksums or possible)
+        self._put(key, KeyWrite(call.start, min(ends, default=NEVER), values, refused))
 
     def _add_events(self, deliveries: Sequence[Call]) -> None:
         """An event is one write, however often it is delivered.  The write ends when the first

@@ -19,6 +19,7 @@ from simulator.verbs.bulk import BULK_VERBS
 from simulator.verbs.gates import GATE_VERBS
 from simulator.verbs.heads import HEAD_VERBS
 from simulator.verbs.names import NAME_VERBS
+from simulator.verbs.uploads import UPLOAD_VERBS
 
 LATE = "the second link was refused"
 
@@ -110,4 +111,5 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     **BULK_VERBS,
     **ARRIVAL_VERBS,
     **GATE_VERBS,
+    **UPLOAD_VERBS,
 }

@@ -16,9 +16,17 @@ from tests.simulation.gate_mutants import GATE_MUTANTS
 from tests.simulation.later_mutants import LATER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.name_mutants import NAME_MUTANTS
+from tests.simulation.upload_mutants import UPLOAD_MUTANTS
 from tests.simulation.witnesses import seeds
 
-ALL = (*MUTANTS, *LATER_MUTANTS, *NAME_MUTANTS, *ARRIVAL_MUTANTS, *GATE_MUTANTS)
+ALL = (
+    *MUTANTS,
+    *LATER_MUTANTS,
+    *NAME_MUTANTS,
+    *ARRIVAL_MUTANTS,
+    *GATE_MUTANTS,
+    *UPLOAD_MUTANTS,
+)
 SEEDS_MAX = 10_000
 NO_VARIANT = re.compile(r"\b(Name|Attribute|Type)Error\b")
 
