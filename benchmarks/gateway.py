@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ class Scale:
     """The duration of a round, the number of rounds, and the size of a large object.  `parallel`:
     that of the objects that are transferred at once."""
 
-    seconds: float = 4.0
+    seconds: float = 2.0
     rounds: int = 5
     size: int = 1024 * MIB
     transfers: int = 3
@@ -120,9 +120,15 @@ def _fresh(
 ) -> Iterator[bytes]:
     """Uploads of new paths, which are made (and signed) before the first is sent."""
     count = int(4_000 * seconds / CONNECTIONS) + 1
-    made = [make(f"fresh/{next(counter)}") for _ in range(count)]
-    end = time.perf_counter() + seconds
-    return itertools.takewhile(lambda _: time.perf_counter() < end, made)
+    return _until([make(f"fresh/{next(counter)}") for _ in range(count)], seconds)
+
+
+def _until(made: list[bytes], seconds: float) -> Iterator[bytes]:
+    end = time.perf_counter() + seconds  # from the first one on
+    for request in made:
+        if time.perf_counter() >= end:
+            return
+        yield request
 
 
 def _rate(target: Target, make: Callable[[], Iterator[bytes]]) -> float:
@@ -134,8 +140,8 @@ def _pair(name: str, rates: list[list[float]]) -> list[Line]:
     share = statistics.median(one / other for one, other in rates)
     return [
         _line(f"{name}, {CONNECTIONS} connections", statistics.median(ours), "requests/s"),
-        _line("the same verb of the API", statistics.median(theirs), "requests/s"),
-        _line("share of the API's", share, least=REQUEST_GOALS[name]),
+        _line(f"{name}: the same verb of the API", statistics.median(theirs), "requests/s"),
+        _line(f"{name} as a share of the API's", share, least=REQUEST_GOALS[name]),
     ]
 
 
@@ -186,6 +192,7 @@ def _transfer_lines(size: int, seconds: dict[str, list[float]]) -> list[Line]:
     shares = (
         ("PUT", "cp", PUT_GOAL),
         ("PUT", "cp, then fsync", None),
+        ("PUT", "MD5, one core", None),
         ("PUT", "PUT by the API", None),
         ("GET", "cp", GET_GOAL),
         ("GET", "GET by the API", None),
@@ -281,7 +288,7 @@ def _received(target: Target, length: int) -> None:
         raise RuntimeError(f"the object has {got} bytes, not {length}")
 
 
-def _together(calls: list[Callable[[], None]]) -> None:
+def _together(calls: Sequence[Callable[[], None]]) -> None:
     failed: list[Exception] = []
 
     def guarded(call: Callable[[], None]) -> None:
