@@ -8,6 +8,9 @@ BIN    := $(VENV)/bin
 # Programs that are called, never imported: local AWS engines, SAM, linters.
 TOOLS  := .venv-tools
 TOOLED := $(TOOLS)/.ready
+# Clients of S3 that the tests call as programs: they pin another botocore and another DuckDB.
+CLIENTS := .venv-clients
+CLIENTED := $(CLIENTS)/.ready
 # The generator of the site.
 PAGES  := .venv-docs
 PAGED  := $(PAGES)/.ready
@@ -38,7 +41,7 @@ LAYERS := build/layers/.ready
 # Two environments are made at a time, after the first, whose Python the layers need too.
 ifneq ($(filter setup test,$(MAKECMDGOALS)),)
 MAKEFLAGS += -j2
-$(TOOLED) $(PAGED): | $(READY)
+$(TOOLED) $(PAGED) $(CLIENTED): | $(READY)
 .venv-spark3/.ready: | .venv-spark4/.ready
 endif
 
@@ -48,6 +51,10 @@ $(READY): FORCE
 endif
 ifneq ($(shell cat $(TOOLED) 2>/dev/null),$(CURDIR))
 $(TOOLED): FORCE
+endif
+
+ifneq ($(shell cat $(CLIENTED) 2>/dev/null),$(CURDIR))
+$(CLIENTED): FORCE
 endif
 
 ifneq ($(shell cat $(PAGED) 2>/dev/null),$(CURDIR))
@@ -67,8 +74,8 @@ help: ## lists the targets
 	@echo "  PYTHON=python3.12  the Python of the setup       PORT=8000  the port of run"
 	@echo "  ARGS='...'         more options for the command  JOBS=n     test processes (cores)"
 
-setup: $(READY) $(TOOLED) $(PAGED) $(SPARKS) $(LAYERS) ## creates the environments from the locks (a second call does nothing)
-	@echo "ready: $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=)"
+setup: $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS) $(LAYERS) ## creates the environments from the locks (a second call does nothing)
+	@echo "ready: $(VENV) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=)"
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) requirements/dev.txt .
@@ -76,12 +83,18 @@ $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 $(TOOLED): requirements/tools.txt scripts/setup.sh
 	@sh scripts/setup.sh $(TOOLS) requirements/tools.txt
 
+$(CLIENTED): requirements/clients.txt scripts/setup.sh
+	@sh scripts/setup.sh $(CLIENTS) requirements/clients.txt
+
 $(PAGED): requirements/docs.txt scripts/setup.sh
 	@sh scripts/setup.sh $(PAGES) requirements/docs.txt
 
 .venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh scripts/classes.py
 	@NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
+	@$(if $(filter 3,$*),sh scripts/s3a.sh .venv-spark3 requirements/s3a.txt)
 	@sh scripts/java.sh .venv-spark$*
+
+.venv-spark3/.ready: requirements/s3a.txt scripts/s3a.sh
 
 $(LAYERS): requirements/layer.txt layers/build.py $(READY)
 	@sh scripts/layers.sh $(BIN)/python
@@ -93,7 +106,7 @@ run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint quick
 
-test: $(READY) $(SPARKS) $(TOOLED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
+test: $(READY) $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
 	@sh scripts/checks.sh $(BIN) $(JOBS) all
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
@@ -105,7 +118,7 @@ lint: $(READY) ## runs ruff and mypy
 soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for MINUTES=n; prints one JSON line
 	@$(BIN)/python -m simulator.soak.run --minutes $(MINUTES) $(ARGS)
 
-coverage: $(READY) $(TOOLED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
+coverage: $(READY) $(TOOLED) $(CLIENTED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
 	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
 bench: $(READY) ## measures speed and memory, writes docs/measured/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
@@ -135,5 +148,5 @@ lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh
 
 clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler
-	rm -rf $(VENV) $(TOOLS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	find benchmarks functions graveler layers scripts simulator tests -name __pycache__ -type d -prune -exec rm -rf {} +

