@@ -25,8 +25,7 @@ tests() {
         "$bin/python" -m pytest -q -n "$((jobs + 1))" --dist loadgroup --ignore tests/spark
 }
 
-# The unit tests: no drivers and no processes, for a run after every edit; without the plugins that
-# they do not need.
+# The unit tests: no drivers and no processes, for a run after every edit.
 units() {
     folders=$("$bin/python" -m tests.units) && [ -n "$folders" ] || {
         echo "python -m tests.units names no folder; its message is above" >&2
@@ -35,7 +34,7 @@ units() {
     check "units (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
         "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
-        -p no:hypothesispytest -p no:anyio -p no:pytest_cov $folders
+        $folders
 }
 
 types() {

@@ -31,6 +31,7 @@ from graveler.api.witness import RequestTrace, Witness
 from graveler.auth.callers import Caller
 from graveler.engine.repositories import repository
 from graveler.errors import Internal
+from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
@@ -86,14 +87,17 @@ class ApiRoute:
         try:
             pools = self._service.pools
             trace.arguments = arguments
-            account = await pools.point(self._account, plan, headers, scope, trace)
+            try:
+                account = self._account(plan, headers, scope, trace)
+            except WouldWait:
+                account = await pools.writers.start(self._account, plan, headers, scope, trace)
             trace.account = account
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account, call.changes = account, trace.changes
             trace.call = call
-            if account is not ABSENT and not plan.is_by_item:
+            if account is not ABSENT and not plan.allows(account):
                 await self._authorize(account, plan, trace, call)
             if plan.in_repository:
                 name = arguments["repository"]
@@ -105,7 +109,8 @@ class ApiRoute:
             return errors.answer(error, "", arguments)
         try:
             answer = await run(plan.run, plan.runs, call)
-            _check_named(plan, call, answer)
+            if plan.is_open:
+                _check_named(plan, call, answer)
             return answer
         except Disconnected:
             return _CLIENT_GONE
@@ -114,8 +119,6 @@ class ApiRoute:
             return errors.answer(error, plan.name, _names(call))
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:
-        if plan.actions and plan.actions <= caller.rights.everywhere:
-            return  # whatever the request names
         trace.needed = plan.named(call)
         name = call.arguments.get("repository", "")
         await permits.authorize(self._service, caller, trace.needed, name)
@@ -143,9 +146,10 @@ class ApiRoute:
         scope: Scope,
         receive: Receive,
     ) -> Call:
-        query = plan.reader.query(scope["query_string"])
-        declared = plan.reader.headers(headers)
-        body = await plan.reader.body(receive, headers) if plan.has_body else ABSENT
+        reader = plan.reader
+        query = reader.query(scope["query_string"])
+        declared = reader.headers(headers)
+        body = await reader.body(receive, headers) if plan.has_body else ABSENT
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)
         call = Call(service, arguments, query, headers, declared, body, receive, scope)
@@ -171,7 +175,7 @@ async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
 def _check_named(plan: Plan, call: Call, answer: Answer) -> None:
     """Raises `Internal` if a change without credentials has happened and nobody is named for it:
     then its caller gets nothing of it, neither a session nor a key."""
-    if plan.is_open and plan.audited and answer.status < 300 and not call.acting:
+    if plan.audited and answer.status < 300 and not call.acting:
         raise Internal(f"operation names nobody for the audit trail: {plan.name}")
 
 

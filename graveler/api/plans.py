@@ -16,6 +16,7 @@ from graveler.api.parameters import headers_reader, query_reader
 from graveler.api.requests import whole_body
 from graveler.api.service import Call
 from graveler.api.templates import needed
+from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.errors import Invalid
 from graveler.records import ABSENT
@@ -81,6 +82,13 @@ class Plan:
     def run(self) -> Callable[[Call], Any]:
         """Calls the endpoint with the input that it declares."""
         return _invocation(self._operation)
+
+    def allows(self, caller: Caller) -> bool:
+        """Whether the caller may run the operation whatever the request names, or its items are
+        authorized one by one."""
+        if self.is_by_item:
+            return True
+        return bool(self.actions) and self.actions <= caller.rights.everywhere
 
     def named(self, call: Call) -> tuple[Permission, ...]:
         """The permissions that a request needs: before its endpoint runs, unless the operation is

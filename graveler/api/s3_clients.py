@@ -40,6 +40,8 @@ def is_signed(headers: Sequence[tuple[bytes, bytes]], raw_query: bytes) -> bool:
     for name, value in headers:
         if name == b"authorization" and value[:5].lower().startswith(_SIGNED_SCHEMES):
             return True
+    if not raw_query:
+        return False
     if b"X-Amz-" not in raw_query and b"AWSAccessKeyId" not in raw_query:
         return False
     return any(part.partition(b"=")[0] in _SIGNED_PARAMETERS for part in raw_query.split(b"&"))

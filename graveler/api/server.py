@@ -77,6 +77,8 @@ class _Connection(HttpToolsProtocol):
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # the call that `_reading` makes
         self._writing: TimerHandle | None = None
+        self._idling: TimerHandle | None = None  # one for many requests
+        self._idle_since: float | None = None  # None: a request is under way
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
@@ -112,7 +114,8 @@ class _Connection(HttpToolsProtocol):
         self._admitted, self._refused_stays = Admittance.FULL, False
         self._await(0.0, None)
         self._cancel_writing()
-        self._unset_keepalive_if_required()
+        if self._idling is not None:
+            self._idling.cancel()
 
     def end(self) -> None:
         """Close the connection after the rest of the request has been read and dropped."""
@@ -125,8 +128,34 @@ class _Connection(HttpToolsProtocol):
         self.flow.resume_reading()
         self._await(self._bounds.linger_seconds, self._close)
 
-    def timeout_keep_alive_handler(self) -> None:
-        self._close()
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _go_on(self) -> None:
+        """After an answer: begin the next request that has arrived, or wait for one.
+
+        uvicorn does the same, but sets a timer after each answer and cancels it at each request.
+        """
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idling is None:
+            self._idling = self.loop.call_later(self._bounds.idle_seconds, self._check_idle)
+
+    def _check_idle(self) -> None:
+        self._idling = None
+        if self._idle_since is None:
+            return  # the answer that is under way sets the timer again
+        left = self._idle_since + self._bounds.idle_seconds - self.loop.time()
+        if left > 0:
+            self._idling = self.loop.call_later(left, self._check_idle)
+        else:
+            self._close()
 
     def _close(self) -> None:
         """Send the answer that is still buffered, for a limited time, and close."""
@@ -289,7 +318,7 @@ class BoundedProtocol(_Connection):
                 self.transport.write(self._owed)
                 self._close()
         else:  # requests before a refused head are answered first
-            super().on_response_complete()
+            self._go_on()
             if self.pipeline:
                 self.flow.pause_reading()
             if not self._ending:

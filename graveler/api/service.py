@@ -7,7 +7,7 @@ service.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from graveler import limits
 from graveler.api.deadlines import expiring
@@ -24,11 +24,13 @@ from graveler.auth.permissions import Permission
 from graveler.auth.request_rates import NO_RATES, RequestRates
 from graveler.block.signature import Grant
 from graveler.engine.ports import OpenRepository, Ports, open_repository, within
+from graveler.ids import RepositoryId
 from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Repository
 
 T = TypeVar("T")
+_OPENED_MAX: Final = 1_024
 
 
 class GrantCheck(Protocol):
@@ -77,6 +79,18 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     trail: Trail = field(default_factory=LoggedTrail)  # who changed what
     rates: RequestRates = NO_RATES  # of each user
+    _opened: dict[RepositoryId, OpenRepository] = field(default_factory=dict, init=False)
+
+    def opened(self, record: Repository) -> OpenRepository:
+        """The repository of a record, reached through `ports`: the same for requests that found
+        the same record.  Makes no request."""
+        known = self._opened.get(record.id)
+        if known is not None and known.record is record:
+            return known
+        if len(self._opened) >= _OPENED_MAX:
+            self._opened.clear()
+        opened = self._opened[record.id] = open_repository(self.ports, record)
+        return opened
 
     def within(self, seconds: float) -> "Service":
         """The same service for one request with `seconds` left: no verb begins a step after that
@@ -127,7 +141,7 @@ class Call:
         """The repository named by the path, reached through `ports`."""
         if self._open is ABSENT:
             assert self.repository is not ABSENT, "the route has no {repository}"
-            self._open = open_repository(self.ports, self.repository)
+            self._open = self.service.opened(self.repository)
         return self._open
 
     def begin_walk(self) -> None:

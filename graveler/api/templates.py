@@ -15,7 +15,7 @@ A template is compiled when its operation is declared.  Pure.  Used by operation
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -59,27 +59,25 @@ def needed(
     templates: Sequence[Template], arguments: Mapping[str, str], query: Any, body: Any
 ) -> tuple[Permission, ...]:
     """The permissions that a request needs: all of them."""
-    return tuple(
-        permission for each in templates for permission in _resolved(each, arguments, query, body)
-    )
-
-
-def _resolved(
-    one: Template, arguments: Mapping[str, str], query: Any, body: Any
-) -> Iterator[Permission]:
-    values = [read(arguments, query, body) for read in one.values]
-    items = values.pop() if one.is_many else None
-    resource = one.texts[0]
-    for value, text in zip(values, one.texts[1:], strict=False):
-        resource += _shown(value) + text
-    if items is None:
-        yield Permission(one.action, resource, one.below)
-        return
-    for item in items:
-        yield Permission(one.action, resource + _shown(item) + one.texts[-1], one.below)
+    permissions: list[Permission] = []  # generators would take longer than the rest
+    for one in templates:
+        resource = one.texts[0]
+        singles = one.values[:-1] if one.is_many else one.values
+        for read, text in zip(singles, one.texts[1:], strict=False):
+            resource += _shown(read(arguments, query, body)) + text
+        if one.is_many:
+            items, end = one.values[-1](arguments, query, body), one.texts[-1]
+            permissions += [
+                Permission(one.action, resource + _shown(i) + end, one.below) for i in items
+            ]
+        else:
+            permissions.append(Permission(one.action, resource, one.below))
+    return tuple(permissions)
 
 
 def _shown(value: Any) -> str:
+    if type(value) is str:  # nearly always
+        return value
     return "" if value is msgspec.UNSET or value is None else str(value)
 
 

@@ -22,7 +22,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from graveler import limits
 from graveler.auth import accounts, credentials, secrets
@@ -59,12 +59,17 @@ _SETUP_TOKEN_LENGTH = 32
 _FOREVER = float("inf")  # a key is valid until the record of its user changes
 
 
-class _Acceptance(NamedTuple):
-    """A header that was accepted: whose it is, by which key, and until when, in seconds."""
+@dataclass(slots=True)
+class _Acceptance:
+    """A header that was accepted: whose it is, by which key, and until when, in seconds.
+
+    `view`: the view of the user that had the key; it stands for itself until there is another.
+    """
 
     user: str
     epoch: str
     expires: float
+    view: View | Literal[Absent.ABSENT] = ABSENT
 
 
 @dataclass(slots=True)
@@ -137,9 +142,7 @@ class Authenticator:
         if len(authorization) > limits.bearer_length_bytes_max:
             raise Unauthenticated("error authenticating request")
         credential = authorization or cookie.encode("latin-1", "replace")
-        digest = hashlib.sha256(b"h" if authorization else b"c")
-        digest.update(credential)
-        seen = digest.digest()
+        seen = hashlib.sha256((b"h" if authorization else b"c") + credential).digest()
         known = self._accepted.get(seen)
         if known is not None and known.expires == _FOREVER:
             self.attempts.succeeded(address())
@@ -274,9 +277,13 @@ class Authenticator:
 def _holder(auth: Authenticator, accepted: _Acceptance) -> tuple[User, Rights]:
     """The user of an accepted header.  Raises `Unauthenticated` if its key, or its external
     principal, has ended."""
+    view = auth.access.view(accepted.user)
+    if view is accepted.view and view.user is not ABSENT:
+        return view.user, view.rights
     view = _view(auth, accepted.user)
     if view.user is ABSENT or not view.user.admits(accepted.epoch):
         raise Unauthenticated("error authenticating request")
+    accepted.view = view
     return view.user, view.rights
 
 

@@ -26,6 +26,7 @@ SOON = ConnectionLimits(
     linger_bytes_max=1024 * 1024,
     idle_seconds=2,
 )
+IDLE = 75
 FOREVER = 1e9
 SENT_MAX = 256 * 1024 * 1024  # by a test that waits for the service to hang up
 
@@ -384,6 +385,9 @@ class _Clockwork:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
+    def time(self) -> float:
+        return self._now
+
     def call_later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> Any:
         handle = asyncio.Handle(call, arguments, self._loop)
         self._timers.append((self._now + seconds, handle._run, handle))
@@ -445,7 +449,11 @@ def _slow(test: Callable[[_Clockwork, BoundedProtocol, _Wire], Any], drains: boo
 
     async def run() -> None:
         bounds = ConnectionLimits(
-            head_seconds=20, progress_seconds=20, rate_bytes_min=10, linger_seconds=5
+            head_seconds=20,
+            progress_seconds=20,
+            rate_bytes_min=10,
+            linger_seconds=5,
+            idle_seconds=IDLE,
         )
         config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)  # type: ignore[arg-type]
         loop, wire = _Clockwork(), _Wire()
@@ -530,3 +538,24 @@ def test_an_answer_that_is_read_slowly_but_read_is_sent() -> None:
         assert wire.aborted
 
     _slow(test, drains=False)
+
+
+def test_a_connection_is_closed_when_it_was_idle_for_so_long() -> None:
+    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+        get = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        for count in range(1, 4):  # further requests put the end off, before or after the timer
+            connection.data_received(get)
+            await loop.pass_by(0)
+            assert wire.written.count(b"HTTP/1.1 204 ") == count
+            await loop.pass_by(IDLE - 1)
+            assert not wire.closed
+        connection.data_received(get[:-2])  # a request under way is not idle
+        await loop.pass_by(2)
+        connection.data_received(get[-2:])
+        await loop.pass_by(0)
+        await loop.pass_by(IDLE - 1)
+        assert not wire.closed
+        await loop.pass_by(1)
+        assert wire.closed
+
+    _slow(test)

@@ -190,8 +190,7 @@ MUTANTS = {
     ),
     "an import is authorized by its first source": (
         check_import,
-        Edit("api.templates", "_resolved", "values.pop() if ... else None",
-             "values.pop()[:1] if one.is_many else None"),
+        Edit("api.templates", "needed", "one.values[-1](...)", "__old__[:1]"),
     ),
     "only the first permission of an operation is asked for": (
         check_copy,

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tests.architecture.source import Module, statements
+from tests.architecture.source import Module
 
 Symbol = tuple[str, str]  # the module's dotted name, and what it defines
 
@@ -115,7 +115,7 @@ def _is_operation(node: ast.AST) -> bool:
 def _imported(module: Module, known: dict[str, set[str]]) -> dict[str, Symbol]:
     """Names that a module imports: to what they lead; a module has no symbol."""
     found: dict[str, Symbol] = {}
-    for node in statements(module):
+    for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for each in node.names:
                 whole = f"{node.module}.{each.name}"

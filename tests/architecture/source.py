@@ -101,11 +101,6 @@ def imports(module: Module) -> Iterator[Import]:
                 yield Import(f"{node.module or ''}.{alias.name}", node.lineno, late)
 
 
-def statements(module: Module) -> Iterator[ast.AST]:
-    """Every statement, at any depth; a fifth of the nodes."""
-    return (node for node, _ in _statements(module.tree, late=False))
-
-
 def _statements(node: ast.AST, *, late: bool) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):

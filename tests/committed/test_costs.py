@@ -76,7 +76,6 @@ def test_a_budget_keeps_as_many_long_tables_as_fit(tmp_path: Path) -> None:
     assert costs == [2 * len(refs), len(refs)]  # the second time all are open
 
 
-@pytest.mark.slow
 def test_the_ends_of_files_that_nobody_reads_are_let_go(tmp_path: Path) -> None:
     blocks = CountingBlocks()
     files = StoredFiles(blocks, tmp_path)

@@ -65,7 +65,6 @@ def test_positioned_ignores_what_the_caller_claims() -> None:
     assert graph.positioned(made.lookup, rootless) == made.commit(0)
 
 
-@pytest.mark.slow
 def test_positioned_reads_each_parent_and_one_more(line: Table) -> None:
     drawn = Commit("c", "m", 0, parents=(id_of(LINE - 1), id_of(5)))
     line.calls = 0
