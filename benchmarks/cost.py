@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from benchmarks import cost_text
+from benchmarks import cost_gateway, cost_text
 from benchmarks.cost_operations import EVENTS, measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
@@ -339,6 +339,7 @@ def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> 
     )
     yield from cost_text.price_list(prices.values(), bulk(counted))
     yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed()["conditional_alarms"])
+    yield from cost_gateway.section(counted)
     each = (PRICES["secret_read"].dollars, PRICES["kms"].dollars, PRICES["s3_store"].dollars)
     yield from cost_text.besides(*each)
     yield from cost_text.servers(break_even(prices))

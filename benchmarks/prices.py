@@ -45,6 +45,11 @@ PRICES: Final = {
     "secret": Price("Secrets Manager secret", 0.40, "month", 0, f"{_PRESS}, 2026"),
     "secret_read": Price("Secrets Manager read", 5.00, "million", 0, f"{_PRESS}, 2026"),
     "kms": Price("KMS request", 3.00, "million", 0.02, _KNOWN),
+    "container_processor": Price("Fargate vCPU, x86", 0.04048, "hour", 0, f"{_PRESS}, 2026"),
+    "container_memory": Price("Fargate memory, x86", 0.004445, "GB-hour", 0, f"{_PRESS}, 2026"),
+    "balancer": Price("network load balancer", 0.0225, "hour", 0, _KNOWN),
+    "balancer_unit": Price("network load balancer, TLS traffic", 0.006, "GB", 0, _KNOWN),
+    "address": Price("public IPv4 address", 0.005, "hour", 0, _KNOWN),
     "egress": Price("data out to the internet", 0.09, "GB", 100, f"{_PRESS}, April 2026"),
 }
 

@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import json
+import re
 import signal
 import socket
 import threading
@@ -33,12 +34,14 @@ from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Invalid
 from graveler.settings import Deployment
+from tests.aws.engines import ROOT
 from tests.aws.lake import make_lake
 from tests.cli.service import Service, run, started
 from tests.fault_proxy import FaultProxy, Forward, Reply, Request, fault_proxy, lost_request
 from tests.gateway.serving import S3Client
 from tests.waiting import PATIENCE_SECONDS, until
 
+LOCK = ROOT / "requirements" / "gateway.txt"
 PART = 5 << 20
 LONG = (8 << 20) + 1  # a body of more than one request to S3
 MINUTE_NS = 60 * 10**9
@@ -96,18 +99,23 @@ def stack(
 
 
 @contextmanager
-def gateway(stack: Stack, *more: str) -> Iterator[Service]:
+def gateway(stack: Stack, *more: str, prelude: str = "") -> Iterator[Service]:
     """The command on a free port."""
-    arguments = ("gateway", "--stack", stack.name, "--bucket", stack.name)
+    arguments = ("gateway", "--stack", stack.name, "--bucket", stack.name, "--listen=127.0.0.1:0")
     with started(
-        *arguments, "--listen", "127.0.0.1:0", *more, credentials=None, variables=stack.variables
+        *arguments, *more, credentials=None, prelude=prelude, variables=stack.variables
     ) as service:
         yield service
 
 
 @pytest.fixture(scope="module")
 def served(stack: Stack) -> Iterator[Service]:
-    with gateway(stack) as service:
+    """A process that has the packages of its image and no other."""
+    prelude = (
+        "from pathlib import Path; from tests.aws.locked_packages import import_only; "
+        f"import_only(Path({str(LOCK)!r})); "
+    )
+    with gateway(stack, prelude=prelude) as service:
         yield service
 
 
@@ -455,3 +463,13 @@ def test_the_variables_of_the_functions_name_a_deployment_too() -> None:
     assert (named.table, named.secret, named.buckets) == ("table", "secret", ("own", "landing"))
     assert named.read_only_buckets == ("landing",) and named.memory_bytes == 2 << 30
     assert not found.owns_cache and named.cache_folder == "/cache"
+
+
+def test_the_process_has_sent_what_its_role_allows(s3: Any, stack: Stack) -> None:
+    """A transaction needs the rights of its parts."""
+    s3.list_buckets()
+    text = (ROOT / "infra" / "gateway.yaml").read_text(encoding="utf-8")
+    allowed = {*re.findall(r"dynamodb:(\w+)", text), "TransactWriteItems"}
+    sent = set(stack.proxy.operations)
+    assert {"GetItem", "GetSecretValue"} <= sent
+    assert sent <= {*allowed, "GetSecretValue", "GET", "HEAD", "PUT", "POST", "DELETE"}

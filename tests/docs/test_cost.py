@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from benchmarks import cost
+from benchmarks import cost, cost_gateway
 from benchmarks.cost_operations import measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS
@@ -90,3 +90,14 @@ def test_the_wrappers_count_the_same_verbs(counted: dict[str, Spent]) -> None:
     """One call of the port is one request, but for the batches that DynamoDB takes in parts."""
     for name in LAKEFS:
         assert sum(counted[name].verbs.values()) == counted[name].kv_requests, name
+
+
+def test_the_idle_gateway_is_what_its_template_deploys() -> None:
+    """Half a processor, 2 GB and a load balancer for 730 hours, by hand; and what the page of
+    causes says of the sum."""
+    charges = {each.what: each.dollars for each in cost_gateway.idle()}
+    assert charges["Fargate, processors"] == pytest.approx(0.5 * 730 * 0.04048)
+    assert charges["Fargate, memory"] == pytest.approx(2 * 730 * 0.004445)
+    assert charges["network load balancer"] == pytest.approx(730 * 0.0225)
+    text = (ROOT / "docs" / "explanation" / "cost.md").read_text(encoding="utf-8")
+    assert f"about {sum(charges.values()):.0f} USD a month" in text

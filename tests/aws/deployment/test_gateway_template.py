@@ -1,0 +1,174 @@
+"""The template of the S3 gateway is valid, and its role may do what the process does."""
+
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from graveler.api.observation import READY_PATH
+from graveler.cli.gateway import GatewayOptions, options_of
+from graveler.cli.main import parser
+from scripts.deploy import ROOT, tool
+from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
+from tests.aws.test_gateway_image import only
+
+TEMPLATE = ROOT / "infra" / "gateway.yaml"
+SERVICE = ROOT / "template.yaml"
+STACK, DOMAIN = "lake", "s3.lake.example.org"
+
+
+def loaded(path: Any) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    return found
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    found: dict[str, Any] = loaded(TEMPLATE)["Resources"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def container(resources: dict[str, Any]) -> dict[str, Any]:
+    [found] = resources["Task"]["Properties"]["ContainerDefinitions"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_linter_finds_nothing() -> None:
+    ran = subprocess.run(
+        [tool("cfn-lint"), str(TEMPLATE)],
+        env={"PATH": "/usr/bin:/bin", "AWS_DEFAULT_REGION": "us-east-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_process_may_do_what_the_api_does_with_records_and_objects(
+    resources: dict[str, Any],
+) -> None:
+    """But what only garbage collection and jobs need."""
+    service = loaded(SERVICE)["Resources"]
+    of_api = {"kms:Encrypt", "kms:Decrypt"}
+    for name in ("KeepRecords", "KeepObjects"):
+        of_api |= actions(service[name]["Properties"])
+    of_api -= {"s3:ListBucketVersions", "s3:GetBucketVersioning"}
+    assert actions(resources["TaskRole"]["Properties"]) == of_api
+
+
+def test_no_grant_is_for_everything_and_none_deletes_an_object(resources: dict[str, Any]) -> None:
+    roles = of_type(resources, "AWS::IAM::Role")
+    assert set(roles) == {"TaskRole", "ExecutionRole"}
+    for properties in roles.values():
+        granted = actions(properties)
+        assert not any(
+            "*" in action or ("Delete" in action and "s3" in action) for action in granted
+        )
+        assert "dynamodb:Scan" not in granted
+        for each in statements(properties):
+            assert each["Resource"] != "*" or each["Action"] == "ecr:GetAuthorizationToken"
+        [trust] = properties["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
+        assert "aws:SourceAccount" in trust["Condition"]["StringEquals"]
+
+
+def test_read_only_buckets_are_only_read(resources: dict[str, Any]) -> None:
+    written = [
+        each["Resource"]
+        for each in statements(resources["TaskRole"]["Properties"])
+        if "s3:PutObject" in each["Action"]
+    ]
+    assert len(written) == 1 and "ReadOnlyBuckets" not in str(written)
+
+
+def valued(value: Any) -> str:
+    """The text of a value of the template, for one stack."""
+    texts = {"Stack": STACK, "Buckets": "data,landing", "ReadOnlyBuckets": "seen", "Memory": "2048"}
+    texts |= {"Domain": DOMAIN, "KeysKmsKeyArn": ""}
+    if isinstance(value, str):
+        return value
+    if "!Ref" in value:
+        return texts[value["!Ref"]]
+    if "!Sub" in value:
+        text: str = value["!Sub"]
+        for name, each in texts.items():
+            text = text.replace("${" + name + "}", each)
+        return text
+    separator, parts = value["!Join"]
+    inner = [parts] if isinstance(parts, dict) else parts
+    return str(separator).join(valued(part) for part in inner)
+
+
+def started(container: dict[str, Any]) -> GatewayOptions:
+    """The options with which the container runs."""
+    words = only("ENTRYPOINT").command[3:] + [valued(word) for word in container["Command"]]
+    variables = {each["Name"]: valued(each["Value"]) for each in container["Environment"]}
+    return options_of(parser().parse_args(words), variables)
+
+
+def test_the_container_names_the_deployment_by_its_variables(container: dict[str, Any]) -> None:
+    options = started(container)
+    named = options.deployment
+    assert (named.table, named.secret) == (STACK, STACK)
+    assert named.buckets == ("data", "landing", "seen") and named.read_only_buckets == ("seen",)
+    assert options.s3.domains == (DOMAIN,) and options.front.public_url == f"https://{DOMAIN}"
+    assert named.memory_bytes == 2048 << 20
+
+
+def test_the_container_has_no_rights_on_its_machine(container: dict[str, Any]) -> None:
+    assert container["User"] == only("USER").rest and container["ReadonlyRootFilesystem"]
+    assert container["LinuxParameters"] == {"Capabilities": {"Drop": ["ALL"]}}
+    [mounted] = container["MountPoints"]
+    assert [mounted["ContainerPath"]] == only("VOLUME").command
+
+
+def test_health_and_ports_are_those_of_the_process(
+    resources: dict[str, Any], container: dict[str, Any]
+) -> None:
+    port = started(container).listen.port
+    assert container["PortMappings"] == [{"ContainerPort": port, "Protocol": "tcp"}]
+    assert container["HealthCheck"]["Command"] == ["CMD", *only("HEALTHCHECK").command]
+    targets = resources["Targets"]["Properties"]
+    assert (targets["Port"], targets["HealthCheckPath"]) == (port, READY_PATH)
+    assert {"Key": "preserve_client_ip.enabled", "Value": "true"} in targets[
+        "TargetGroupAttributes"
+    ]
+    [into] = resources["Containers"]["Properties"]["SecurityGroupIngress"]
+    assert (into["FromPort"], into["SourceSecurityGroupId"]) == (port, {"!Ref": "Doors"})
+
+
+def test_clients_reach_it_by_tls_alone(resources: dict[str, Any]) -> None:
+    [listener] = of_type(resources, "AWS::ElasticLoadBalancingV2::Listener").values()
+    assert (listener["Protocol"], listener["Port"]) == ("TLS", 443)
+    [into] = resources["Doors"]["Properties"]["SecurityGroupIngress"]
+    assert (into["FromPort"], into["ToPort"]) == (443, 443)
+    assert into["CidrIp"] == {"!Ref": "ClientCidr"}
+
+
+def test_its_audit_trail_is_where_the_api_reads_it(
+    resources: dict[str, Any], container: dict[str, Any]
+) -> None:
+    options = container["LogConfiguration"]["Options"]
+    variables = loaded(SERVICE)["Resources"]["ApiFunction"]["Properties"]["Environment"]
+    of_api = variables["Variables"]["GRAVELER_AUDIT_LOG"]["!If"][2]["!Sub"]
+    assert options["awslogs-group"]["!Sub"] == of_api.replace("AWS::StackName", "Stack")
+    written = [
+        each["Resource"]["!Sub"]
+        for each in statements(resources["ExecutionRole"]["Properties"])
+        if "logs:PutLogEvents" in each["Action"]
+    ]
+    stream = (
+        f":log-group:/aws/lambda/${{Stack}}-api:log-stream:{options['awslogs-stream-prefix']}/*"
+    )
+    assert len(written) == 1 and written[0].endswith(stream)
+
+
+def test_the_endpoint_is_one_that_the_service_may_name() -> None:
+    """The output is what `S3Endpoint` of the service takes, and the API tells to S3 clients."""
+    templates = loaded(TEMPLATE), loaded(SERVICE)
+    endpoint = valued(templates[0]["Outputs"]["Endpoint"]["Value"])
+    assert re.fullmatch(templates[1]["Parameters"]["S3Endpoint"]["AllowedPattern"], endpoint)
