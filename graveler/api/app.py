@@ -14,20 +14,17 @@ Used by the commands.
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graveler import __version__
-from graveler.api import responses
-from graveler.api.answers import message
 from graveler.api.local_jobs import open_service
 from graveler.api.metrics import add_requests
 from graveler.api.openapi import document
-from graveler.api.pages import HEALTH_PATHS
 from graveler.api.service import Service
-from graveler.api.start import Application, Route, bare_app
+from graveler.api.start import Route, bare_app, over_tls
 from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError
@@ -35,11 +32,6 @@ from graveler.jobs.handover import Desk, revive_all
 from graveler.kv.store import Store
 from graveler.kv.wait import Prompt
 from graveler.records import ABSENT, Absent
-
-_PLAIN: Final = (
-    "plain HTTP is for this machine only: use TLS, by a proxy that the service trusts "
-    "(--trusted-proxy)"
-)
 
 __all__ = ["create_app", "open_service"]
 
@@ -63,7 +55,7 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
             service.pools.close()
 
     return _Application(
-        _over_tls(service, bare_app(service, further)),
+        over_tls(service, bare_app(service, further)),
         title="Graveler",
         version=__version__,
         openapi_url=None,
@@ -71,21 +63,6 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
         redoc_url=None,
         lifespan=lifespan,
     )
-
-
-def _over_tls(service: Service, application: Application) -> Application:
-    """The application, which answers requests that must use TLS with 403, whatever they ask.  The
-    paths that say whether the service is ready stay open: they show nothing."""
-    refusal = message(403, _PLAIN)
-    refuses = service.settings.front.refuses
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if refuses(scope) and scope["path"] not in HEALTH_PATHS:
-            await responses.send(service, scope, receive, send, refusal)
-            return
-        await application(scope, receive, send)
-
-    return guarded
 
 
 @contextmanager

@@ -12,12 +12,14 @@ by the commands and the functions.
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
+from graveler.api import responses
+from graveler.api.answers import message
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Receive
 from graveler.api.operation import API_PREFIX
-from graveler.api.pages import Pages
+from graveler.api.pages import HEALTH_PATHS, Pages
 from graveler.api.pools import BoundedPool, Pools
 from graveler.api.responses import Send
 from graveler.api.routing import api_route
@@ -34,6 +36,10 @@ from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
+_PLAIN: Final = (
+    "plain HTTP is for this machine only: use TLS, by a proxy that the service trusts "
+    "(--trusted-proxy)"
+)
 QueueOf = Callable[[Ports, Pools], Queue]
 
 
@@ -112,3 +118,18 @@ def bare_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT)
         await route.handle(scope, receive, send)
 
     return application
+
+
+def over_tls(service: Service, application: Application) -> Application:
+    """The application, which answers requests that must use TLS with 403, whatever they ask.  The
+    paths that say whether the service is ready stay open: they show nothing."""
+    refusal = message(403, _PLAIN)
+    refuses = service.settings.front.refuses
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if refuses(scope) and scope["path"] not in HEALTH_PATHS:
+            await responses.send(service, scope, receive, send, refusal)
+            return
+        await application(scope, receive, send)
+
+    return guarded

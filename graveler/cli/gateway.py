@@ -13,6 +13,7 @@ from graveler.cli.options import (
     Commands,
     Listen,
     S3Options,
+    add_insecure_http,
     add_listen,
     add_proxy,
     add_s3,
@@ -34,6 +35,7 @@ class GatewayOptions:
     front: Front = DIRECT
     s3: S3Options = field(default_factory=S3Options)
     owns_cache: bool = True
+    insecure_http: bool = False  # other machines may use plain HTTP
 
 
 def add(commands: Commands) -> None:
@@ -62,6 +64,7 @@ def add(commands: Commands) -> None:
         "output Bucket; default: GRAVELER_BUCKETS)",
     )
     add_listen(parser)
+    add_insecure_http(parser)
     add_proxy(parser)
     add_s3(parser)
     parser.add_argument(
@@ -98,7 +101,12 @@ def options_of(arguments: argparse.Namespace, variables: Mapping[str, str]) -> G
     return GatewayOptions(
         replace(chosen, memory_bytes=arguments.memory_mib * _MIB),
         arguments.listen,
-        Front(arguments.public_url or "", tuple(arguments.trusted_proxy)),
+        Front(
+            arguments.public_url or "",
+            tuple(arguments.trusted_proxy),
+            tls_only=not arguments.insecure_http,
+        ),
         S3Options(tuple(arguments.s3_domain), arguments.s3_v2_writes),
         owns_cache=not settings.get(_CACHE_FOLDER),
+        insecure_http=arguments.insecure_http,
     )

@@ -77,7 +77,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place(listen: Listen, *, plain: bool = True) -> Iterator[Place]:
+def place(listen: Listen, *, plain: bool) -> Iterator[Place]:
     """A bound port for the time of the block, with signals handled and files made for their owner
     alone.  `plain`: whether other machines may reach it, by plain HTTP.
 

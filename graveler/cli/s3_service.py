@@ -34,7 +34,8 @@ def serve(options: GatewayOptions) -> int:
     is served.
     """
     log_json()
-    with place(options.listen) as at, _cached(options) as deployment:
+    plain = options.insecure_http or bool(options.front.trusted_proxies)
+    with place(options.listen, plain=plain) as at, _cached(options) as deployment:
         aws = _opened(deployment)
         _check(aws, deployment)
         service = _service(aws, deployment, options)
@@ -108,7 +109,6 @@ def _service(aws: Aws, deployment: Deployment, options: GatewayOptions) -> Servi
     settings = ServiceSettings(
         blockstore_type="s3",
         writer_threads=48,  # every look-up asks the network
-        stream_threads=32,
         is_remote=True,
         access_log=True,
         front=options.front,

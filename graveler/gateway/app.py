@@ -19,7 +19,7 @@ from graveler.api.observation import METRICS_PATH, READY_PATH
 from graveler.api.pages import Pages
 from graveler.api.responses import Send
 from graveler.api.service import Service
-from graveler.api.start import Application
+from graveler.api.start import Application, over_tls
 from graveler.errors import GravelerError
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
@@ -42,13 +42,19 @@ def gateway_app(service: Service, route: S3Route, namespace: str) -> Application
     """
     pages = Pages(service, namespace)
 
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _live(service, receive, send)
-        elif scope["path"] in OBSERVED_PATHS and not route.wants(scope):
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in OBSERVED_PATHS and not route.wants(scope):
             await pages.handle(scope, receive, send)
         else:
             await route.handle(scope, receive, send)
+
+    requests = over_tls(service, answering)
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(service, receive, send)
+        else:
+            await requests(scope, receive, send)
 
     return application
 

@@ -450,6 +450,17 @@ def test_it_listens_on_this_machine_alone_unless_it_is_told_otherwise() -> None:
     assert not found.s3.v2_writes and not found.front.trusted_proxies and found.owns_cache
 
 
+def test_other_machines_need_tls_unless_plain_http_is_allowed() -> None:
+    """As for an embedded store."""
+    text = said("--stack=lake", "--bucket=lake", "--listen", "0.0.0.0:0", **FAR_AWAY)
+    assert "--insecure-http" in text
+    elsewhere = {"client": ("10.0.0.9", 1), "scheme": "http", "headers": []}
+    strict = options("--stack", "lake", "--bucket", "a")
+    allowed = options("--stack", "lake", "--bucket", "a", "--insecure-http")
+    assert strict.front.refuses(elsewhere) and not strict.insecure_http
+    assert not allowed.front.refuses(elsewhere) and allowed.insecure_http
+
+
 def test_the_variables_of_the_functions_name_a_deployment_too() -> None:
     variables = {
         "GRAVELER_TABLE": "table",
