@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import IO, Any, NamedTuple, TypeVar
 
 from graveler import limits
@@ -80,13 +81,13 @@ def put(
     """See `BlockStore.put`.  Cost: one request; for more than 8 MiB, one per part and two more."""
     how = {**_condition(mode, parts), **_kept(storage_class)}
     pieces = _pieces(bounds.measured(body))
-    first = next(pieces, b"")
-    second = next(pieces, None)
-    if second is None:
+    begun = list(islice(pieces, 2))
+    if len(begun) < 2:
+        first = b"".join(begun)
         call = Call("put_object", "put an object", parts.bucket, parts.key)
         answer = _conditionally(mode, parts, lambda: calls.send(call, Body=first, **how))
         return _head(answer, len(first), storage_class)
-    long = _resumed(first, second, pieces)
+    long = _resumed(begun, pieces)
     return _put_long(calls, parts, long, mode, storage_class, resending)
 
 
@@ -102,10 +103,11 @@ def _put_long(
     try:
         stored: list[Part] = []
         size = 0
-        for number, piece in enumerate(pieces, start=1):
-            send = partial(put_part, calls, parts, upload_id, number, piece)
+        for piece in pieces:
+            send = partial(put_part, calls, parts, upload_id, len(stored) + 1, piece)
             stored.append(resending(send))
             size += len(piece)
+            del piece, send  # so that memory does not hold it while the next one arrives
         head = complete(calls, parts, upload_id, tuple(stored), mode, size)
         return head._replace(storage_class=storage_class)
     except BaseException:
@@ -322,7 +324,8 @@ def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield bytes(waiting)
 
 
-def _resumed(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield second
+def _resumed(begun: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces in `begun`, which are taken out of it, and then the rest."""
+    while begun:
+        yield begun.pop(0)
     yield from rest
