@@ -186,6 +186,7 @@ LATER_MUTANTS = (
                 "return put_newer(...)",
                 """
                 from graveler.engine.objects.read import _value_at
+                from graveler.records import ABSENT
                 from graveler.refs.names.resolve import ResolvedRef
                 where = ResolvedRef(seen.branch.commit, "branch", seen, branch, True)
                 if _value_at(repo, where, todo[path]) is ABSENT:

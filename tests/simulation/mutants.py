@@ -270,8 +270,8 @@ MUTANTS = (
                 "_write",
                 "__order__, __written__ = put_newer(...)",
                 """
-                look = _look(repo, seen, key, WriteState(b"", "", []))
-                if value is TOMBSTONE and look.present is ABSENT:
+                state = look(repo, seen, key, WriteState(b"", "", []))
+                if value is TOMBSTONE and state.present is ABSENT:
                     __written__ = True
                 else:
                     __old__
