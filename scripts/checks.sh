@@ -103,6 +103,7 @@ use_memory() {
     [ "${free_kib:-0}" -ge 4194304 ] && [ "${left_kib:-0}" -ge 10485760 ] || return
     memory=$(mktemp -d /dev/shm/graveler.XXXXXX 2>/dev/null) || return
     printf '#!/bin/sh\n' >"$memory/runs" && chmod +x "$memory/runs" && "$memory/runs" && rm "$memory/runs" || return
+    chmod 711 "$memory" # some tests look at their files as another user
     export TMPDIR="$memory"
 }
 

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from graveler.aws import AwsSession, Client
+from graveler.aws import AwsSession, CallPolicy, Client
 from graveler.errors import Unavailable
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.dynamodb_table import create_table
@@ -26,7 +26,7 @@ def wipe(session: AwsSession, store: DynamoStore) -> None:
 
 @cache
 def _client(session: AwsSession) -> Client:
-    return session.client("dynamodb")
+    return session.client("dynamodb", CallPolicy(connect_seconds=10.0, read_seconds=60.0))
 
 
 def new_table(session: AwsSession, name: str) -> None:

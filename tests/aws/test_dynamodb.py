@@ -23,7 +23,7 @@ from graveler.testing.kv_suite import (
 )
 from tests.aws import engines
 from tests.aws.conftest import PATIENT, local
-from tests.aws.tables import wipe
+from tests.aws.tables import new_table, wipe
 
 THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
 
@@ -88,7 +88,7 @@ def moto() -> Iterator[AwsSession]:
 
 @pytest.fixture(scope="module")
 def moto_store(moto: AwsSession) -> Iterator[DynamoStore]:
-    create_table(moto, "suite")
+    new_table(moto, "suite")
     store = DynamoStore(moto, "suite", policy=PATIENT)
     yield store
     store.close()
@@ -115,7 +115,7 @@ if os.environ.get("GRAVELER_DYNALITE"):
     def dynalite() -> Iterator[tuple[AwsSession, DynamoStore]]:
         with engines.dynalite() as url:
             session = AwsSession(local(url))
-            create_table(session, "suite")
+            new_table(session, "suite")
             store = DynamoStore(session, "suite", policy=PATIENT)
             yield session, store
             store.close()

@@ -42,7 +42,7 @@ def _told(s3: S3Client, head: bytes) -> bytes:
     [
         ("none/a", b"404"),
         ("main%40/a", b"405"),
-        ("main/a?acl", b"405"),
+        ("main/a?acl", b"501"),
         ("main/" + "a" * 1025, b"400"),
     ],
 )
