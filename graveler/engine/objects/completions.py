@@ -22,7 +22,7 @@ from graveler.engine import protection
 from graveler.engine.commits.records import fresh
 from graveler.engine.objects.stage import WriteState, check_mode, look
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, operation_deadline
-from graveler.errors import Code, Contended, NotFound, OutcomeUnknown, PreconditionFailed
+from graveler.errors import Code, Contended, NotFound, OutcomeUnknown, PreconditionFailed, Refused
 from graveler.ids import parse_path
 from graveler.kv.store import Matches
 from graveler.records import ABSENT, Absent, Entry, MultipartUpload, Staged, Versioned
@@ -51,6 +51,11 @@ def stage(repo: OpenRepository, planned: VersionedUpload, mode: Mode) -> Entry:
             except OutcomeUnknown:
                 is_unknown = True
                 unconfirmed.mark_unconfirmed()
+            except (Refused, NotFound) as error:
+                if not is_unknown:
+                    raise
+                # What refuses this attempt may have come after the one without an answer.
+                raise OutcomeUnknown("completion of an upload not confirmed") from error
             planned = present(repo, planned)
             if planned.upload.completed_ns:
                 return entry

@@ -15,6 +15,7 @@ from graveler.engine.objects.copies import set_user_metadata
 from graveler.engine.objects.uploads import UploadId
 from graveler.engine.objects.write import Mode
 from graveler.engine.ports import OpenRepository
+from graveler.engine.repositories import rules
 from graveler.errors import (
     Code,
     Contended,
@@ -22,6 +23,7 @@ from graveler.errors import (
     NotFound,
     OutcomeUnknown,
     PreconditionFailed,
+    Refused,
     Unavailable,
 )
 from graveler.refs.tokens import multiparts
@@ -376,6 +378,28 @@ def test_a_condition_that_fails_after_an_answer_was_lost_is_of_unknown_outcome(
     with pytest.raises(PreconditionFailed):
         uploads.complete(storage.opened, upload, parts, CREATE)
     assert shown(storage) == b"other"
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_refusal_after_an_answer_was_lost_says_no_more_than_is_known(
+    storage: Storage, applied: bool
+) -> None:
+    upload, parts = fresh(storage)
+
+    def protected(*arguments: Any, **more: Any) -> Any:
+        rules.set_all(storage.opened, ["main"])
+        return lost(storage, applied=applied)(*arguments, **more)
+
+    repo = row_writes(storage, protected)
+    if applied:
+        uploads.complete(repo, upload, parts)
+        assert shown(storage) == b"one"
+    else:
+        with pytest.raises(OutcomeUnknown):
+            uploads.complete(repo, upload, parts)
+        with pytest.raises(Refused):
+            uploads.complete(storage.opened, upload, parts)
+        assert shown(storage) is None
 
 
 def test_a_completion_that_keeps_losing_gives_up(storage: Storage) -> None:
