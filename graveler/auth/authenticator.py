@@ -144,15 +144,18 @@ class Authenticator:
         credential = authorization or cookie.encode("latin-1", "replace")
         seen = hashlib.sha256((b"h" if authorization else b"c") + credential).digest()
         known = self._accepted.get(seen)
-        if known is not None and known.expires == _FOREVER:
-            self.attempts.succeeded(address())
-        elif known is None or self.keeper.clock.now_ns() >= known.expires * SECOND_NS:
+        is_proved_again = known is not None and known.expires == _FOREVER
+        if known is None or (
+            not is_proved_again and self.keeper.clock.now_ns() >= known.expires * SECOND_NS
+        ):
             noted = [] if changes is None else changes
             known = self._verify(authorization, cookie, address, noted)
             if len(self._accepted) >= _ACCEPTED_COUNT_MAX:
                 self._accepted = {}
             self._accepted[seen] = known
         user, rights = _holder(self, known)
+        if is_proved_again:  # and has not ended, as its holder shows
+            self.attempts.succeeded(address())
         return Caller(user, rights, address)
 
     def authorize(

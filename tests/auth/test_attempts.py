@@ -2,6 +2,7 @@
 
 import pytest
 
+from graveler import limits
 from graveler.auth import accounts, attempts, tokens
 from graveler.auth.attempts import DEFAULT_RATES, Attempts
 from graveler.auth.authenticator import Authenticator
@@ -81,6 +82,17 @@ def test_an_address_stays_trusted_as_long_as_its_header_is_used(bench: Bench) ->
     for number in range(DEFAULT_RATES.by_key):
         guesses(bench, 1, f"10.0.1.{number}")
     assert bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token
+
+
+def test_a_key_that_has_ended_makes_no_address_trusted(bench: Bench) -> None:
+    assert bench.accepts(GIVEN, ADDRESS)
+    accounts.reset(bench.keeper, NewCredential("ANOTHERKEY", "another secret of this test" * 2))
+    bench.clock.sleep(limits.access_seconds_max)
+    assert not bench.accepts(GIVEN, OTHER)
+    for number in range(DEFAULT_RATES.by_key):
+        guesses(bench, 1, f"10.0.1.{number}")
+    with pytest.raises(Throttled):
+        bench.auth.login(KEY, "wrong", OTHER)
 
 
 def test_an_address_that_is_silent_for_an_hour_is_as_new(bench: Bench) -> None:
