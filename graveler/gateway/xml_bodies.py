@@ -5,8 +5,9 @@
 The parser is expat of the standard library.  A body with a document type is refused where it
 begins, so no entity is ever declared, expanded or fetched.  Each operation bounds the bytes and the
 elements of its bodies, and only the first element may have attributes: time follows elements and
-attributes much more than bytes.  The encoding is UTF-8, whatever the body declares.  Namespaces are
-left out, because some clients write one and some write none.  Pure.
+attributes much more than bytes.  The length of tags is checked before the parser begins, because it
+reads all attributes of a tag before it tells of the tag.  The encoding is UTF-8, whatever the body
+declares.  Namespaces are left out, because some clients write one and some write none.  Pure.
 """
 
 import re
@@ -19,7 +20,10 @@ from graveler import limits
 from graveler.gateway.errors import S3Error
 
 _SEPARATOR: Final = " "
+# No tag is long: from each "<" it is at most so far to the next "<" or ">", and that is where a tag
+# ends, because values with either are refused.  ("<!" begins no tag.)  Both read a body once.
 _LONG_TAG: Final = re.compile(rb"<[^<>]{%d}" % limits.xml_tag_length_max)
+_TAG_WITH_MORE: Final = re.compile(rb"""<(?!!|(?:[^<>"']++|"[^<>"]*+"|'[^<>']*+')*+>)""")
 
 
 class Bounds(NamedTuple):
@@ -98,11 +102,12 @@ def parse(body: bytes, root: str, bounds: Bounds) -> Node:
     """The document of a body, whose first element must be `root`.
 
     Raises `S3Error`: MaxMessageLengthExceeded for a body that is too long; MalformedXML for
-    anything that is no such document, too deep, or of too many elements.
+    anything that is no such document, too deep, or of too many elements, and for tags that are too
+    long or have `>` in an attribute.
     """
     if len(body) > bounds.bytes_max:
         raise S3Error("MaxMessageLengthExceeded")
-    if _LONG_TAG.search(body):
+    if _LONG_TAG.search(body) or _TAG_WITH_MORE.search(body):
         raise S3Error("MalformedXML")
     builder = _Builder(bounds.elements_max)
     parser = expat.ParserCreate("utf-8", _SEPARATOR)

@@ -10,6 +10,7 @@ from graveler.gateway.xml_bodies import Bounds, Node
 from graveler.gateway.xml_bodies import parse as parse_within
 
 _BOUNDS = Bounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
+_PARTS = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _NAMESPACE = b'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
@@ -97,6 +98,47 @@ def test_attributes_and_namespaces_are_bounded_too() -> None:
         names = b" ".join(b'xmlns:a%d="u"' % number for number in range(count))
         body = b"<Delete " + names + b"/>"
         assert _refused(body) == "MalformedXML" if refused else parse(body, "Delete")
+
+
+@pytest.mark.parametrize(
+    ("root", "bounds", "count"),
+    [("Delete", _BOUNDS, 150_000), ("CompleteMultipartUpload", _PARTS, 300_000)],
+)
+@pytest.mark.parametrize("quote", [b"'", b'"'])
+def test_no_tag_goes_on_behind_a_value_that_looks_like_its_end(
+    root: str, bounds: Bounds, count: int, quote: bytes
+) -> None:
+    """Thousands of attributes in one tag would keep all threads waiting for its parser."""
+    value = quote + b">" + quote
+    many = b" ".join(b"a%d=%b" % (number, value) for number in range(count))
+    body = b"<%b %b></%b>" % (root.encode(), many, root.encode())
+    assert 1_500_000 < len(body) <= bounds.bytes_max
+    with pytest.raises(S3Error) as caught:
+        parse_within(body, root, bounds)
+    assert caught.value.s3_code == "MalformedXML"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"<Delete a='>'>",
+        b"<Delete a=\"'\" b='>'>",
+        b'<Delete a=\'"\' b=">">',
+        b"<!-- ' --><Delete a='>'>",
+        b"<!-- \" --><Delete a='b' c='\"' d=\">'\">",
+        b"<!-- <a> --><Delete a='>'>",
+    ],
+)
+def test_one_value_that_looks_like_the_end_of_its_tag_is_refused(start: bytes) -> None:
+    assert _refused(start + b"</Delete>") == "MalformedXML"
+    within = start.replace(b">'", b"'").replace(b'>"', b'"').replace(b">'\"", b"'\"")
+    assert parse(within + b"</Delete>", "Delete").name == "Delete"
+
+
+def test_quotes_and_ends_of_tags_that_belong_to_no_tag_are_text() -> None:
+    body = b"<Delete><!-- it's > --><a>\"it's\" ></a><a><![CDATA[it's \" >]]></a></Delete>"
+    read = [node.text for node in parse(body, "Delete").children]
+    assert read == ['"it\'s" >', "it's \" >"]
 
 
 def test_a_long_value_is_no_long_tag() -> None:
