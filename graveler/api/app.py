@@ -54,8 +54,9 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
         finally:
             service.pools.close()
 
+    takes = _nothing if further is ABSENT else further.wants
     return _Application(
-        over_tls(service, bare_app(service, further)),
+        over_tls(service, bare_app(service, further), takes),
         title="Graveler",
         version=__version__,
         openapi_url=None,
@@ -63,6 +64,10 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
         redoc_url=None,
         lifespan=lifespan,
     )
+
+
+def _nothing(_scope: Scope) -> bool:
+    return False
 
 
 @contextmanager

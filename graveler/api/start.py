@@ -120,14 +120,23 @@ def bare_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT)
     return application
 
 
-def over_tls(service: Service, application: Application) -> Application:
+def over_tls(
+    service: Service, application: Application, takes: Callable[[Scope], bool]
+) -> Application:
     """The application, which answers requests that must use TLS with 403, whatever they ask.  The
-    paths that say whether the service is ready stay open: they show nothing."""
+    pages that say whether the service is ready stay open: they show nothing.
+
+    `takes`: whether another route than the pages answers a request, even one with their path.
+    """
     refusal = message(403, _PLAIN)
     refuses = service.settings.front.refuses
 
+    def is_health(scope: Scope) -> bool:
+        is_read = scope["method"] in ("GET", "HEAD")
+        return is_read and scope["path"] in HEALTH_PATHS and not takes(scope)
+
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if refuses(scope) and scope["path"] not in HEALTH_PATHS:
+        if refuses(scope) and not is_health(scope):
             await responses.send(service, scope, receive, send, refusal)
             return
         await application(scope, receive, send)

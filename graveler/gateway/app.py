@@ -42,13 +42,14 @@ def gateway_app(service: Service, route: S3Route, namespace: str) -> Application
     """
     pages = Pages(service, namespace)
 
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in OBSERVED_PATHS and not route.wants(scope):
-            await pages.handle(scope, receive, send)
-        else:
-            await route.handle(scope, receive, send)
+    def takes(scope: Scope) -> bool:
+        return scope["path"] not in OBSERVED_PATHS or route.wants(scope)
 
-    requests = over_tls(service, answering)
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        handle = route.handle if takes(scope) else pages.handle
+        await handle(scope, receive, send)
+
+    requests = over_tls(service, answering, takes)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
