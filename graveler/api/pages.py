@@ -89,7 +89,7 @@ class Pages:
             else:
                 if path == "/logout" and scope["method"] == "GET" and not self._is_foreign(scope):
                     trace.acting = await self._end_session(scope)
-                answer = await self._service.pools.point(self._page, scope, path)
+                answer = self._page(scope, path)
         except Disconnected:
             answer = Answer(499)
         except Exception as error:
@@ -115,6 +115,8 @@ class Pages:
         return await self._observation.metrics(caller)
 
     def _page(self, scope: Scope, path: str) -> Answer:
+        """A page that asks no store.  It is made on the event loop and never in a pool: a process
+        whose threads all wait for its store is still alive, and says so."""
         if path.startswith(_NOT_OFFERED):
             return _NOT_IMPLEMENTED
         if scope["method"] not in ("GET", "HEAD"):

@@ -154,6 +154,29 @@ class SlowStore(MemoryStore):
         return super().get(partition, key)
 
 
+def test_a_process_whose_threads_all_wait_for_its_store_is_alive(template: World) -> None:
+    """Else it would be replaced while its store is slow, and its successor could not start."""
+    world = template.copy()
+    running, kv = world.serve(sound()), SlowStore()
+    writers = BoundedPool(2, 1, "write")
+    pools = running.service.pools._replace(writers=writers, is_remote=True)
+    door = PageDoor(world, running._replace(service=replace(running.service, pools=pools)))
+
+    async def look_up() -> None:
+        for _ in range(3):
+            writers.start(kv.get, b"partition", b"key")
+
+    world.around.loop.run_until_complete(look_up())
+    try:
+        assert door.send(Ask("GET", "/metrics")).status == 503  # no thread is left, and no place
+        for path in ("/_health", "/healthcheck"):
+            for method in ("GET", "HEAD"):
+                assert door.send(Ask(method, path)).status == 200
+    finally:
+        kv.told.set()
+        writers.close()
+
+
 def test_all_who_ask_at_the_same_time_share_one_answer(template: World) -> None:
     """Anybody may ask; a store that is slow is not asked more often for that."""
     service, kv = template.copy().serve(sound()).service, SlowStore()
