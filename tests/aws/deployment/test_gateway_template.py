@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from graveler.api.observation import READY_PATH
 from graveler.cli.gateway import GatewayOptions, options_of
 from graveler.cli.main import parser
+from graveler.gateway.app import HEALTH_PATH
 from scripts.deploy import ROOT, tool
 from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
 from tests.aws.test_gateway_image import only
@@ -131,14 +131,24 @@ def test_health_and_ports_are_those_of_the_process(
 ) -> None:
     port = started(container).listen.port
     assert container["PortMappings"] == [{"ContainerPort": port, "Protocol": "tcp"}]
-    assert container["HealthCheck"]["Command"] == ["CMD", *only("HEALTHCHECK").command]
     targets = resources["Targets"]["Properties"]
-    assert (targets["Port"], targets["HealthCheckPath"]) == (port, READY_PATH)
+    assert targets["Port"] == port
     assert {"Key": "preserve_client_ip.enabled", "Value": "true"} in targets[
         "TargetGroupAttributes"
     ]
     [into] = resources["Containers"]["Properties"]["SecurityGroupIngress"]
     assert (into["FromPort"], into["SourceSecurityGroupId"]) == (port, {"!Ref": "Doors"})
+
+
+def test_a_table_that_does_not_answer_replaces_no_container(
+    resources: dict[str, Any], container: dict[str, Any]
+) -> None:
+    """Both checks ask whether the process lives.  Its successor would not start."""
+    targets = resources["Targets"]["Properties"]
+    assert (targets["HealthCheckProtocol"], targets["HealthCheckPath"]) == ("HTTP", HEALTH_PATH)
+    asked = container["HealthCheck"]["Command"]
+    assert asked == ["CMD", *only("HEALTHCHECK").command]
+    assert f":8000{HEALTH_PATH}'" in asked[-1]
 
 
 def test_clients_reach_it_by_tls_alone(resources: dict[str, Any]) -> None:
