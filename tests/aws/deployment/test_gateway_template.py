@@ -163,6 +163,7 @@ def test_its_audit_trail_is_where_the_api_reads_it(
     resources: dict[str, Any], container: dict[str, Any]
 ) -> None:
     options = container["LogConfiguration"]["Options"]
+    assert (options["mode"], options["max-buffer-size"]) == ("non-blocking", "25m")
     variables = loaded(SERVICE)["Resources"]["ApiFunction"]["Properties"]["Environment"]
     of_api = variables["Variables"]["GRAVELER_AUDIT_LOG"]["!If"][2]["!Sub"]
     assert options["awslogs-group"]["!Sub"] == of_api.replace("AWS::StackName", "Stack")
