@@ -68,8 +68,6 @@ def idle() -> list[Charge]:
             dollars("container_memory", sizes.gb * HOURS),
         ),
         Charge("network load balancer", "1", dollars("balancer", HOURS)),
-        Charge("DynamoDB: health", f"{checks:,.0f} read units", dollars("read", checks)),
-        Charge("S3: health", f"{checks:,.0f} GET", dollars("s3_read", checks)),
         Charge(
             "logs of health",
             f"{lines * _LOG_BYTES / 1e6:,.0f} MB",
@@ -84,7 +82,7 @@ def section(counted: Mapping[str, Spent]) -> Iterator[str]:
     yield "It is optional ([how to run it](../how-to/gateway-on-aws.md)), and costs by the hour."
     yield "On loopback, on a machine that runs anyway, an idle month costs nothing."
     yield "One task behind an internal load balancer, as `infra/gateway.yaml` deploys it, at list"
-    yield "price:\n"
+    yield "price; checks of its health ask neither the table nor a bucket:\n"
     yield "| item | amount | $ a month |"
     yield "|---|---:|---:|"
     charges = idle()
