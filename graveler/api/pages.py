@@ -1,9 +1,9 @@
 """Paths outside the API: the page at `/`, health, the OpenAPI document, its page `/docs`, logout,
 presigned bytes, metrics.
 
-Metrics need credentials.  The other paths need none: they reveal nothing, or carry their own
-signature.  `OPEN_PATHS` is the exact list.  Denials and the end of a session are put on record
-(witness.py).
+Metrics need credentials, and count for the rate of their user.  The other paths need none: they
+reveal nothing, or carry their own signature.  `OPEN_PATHS` is the exact list.  Denials and the end
+of a session are put on record (witness.py).
 """
 
 from html import escape
@@ -112,6 +112,7 @@ class Pages:
             auth.identify, authorization, "", lambda: client, trace.changes
         )
         trace.account = caller
+        self._service.rates.take(caller.record.uid)
         return await self._observation.metrics(caller)
 
     def _page(self, scope: Scope, path: str) -> Answer:

@@ -48,3 +48,15 @@ def test_a_user_has_one_rate_and_others_have_their_own(tmp_path: Path) -> None:
             S3Client(live.client.host, live.client.port, ADMINISTRATOR).send("GET", "/").status
             == 200
         )
+
+
+def test_metrics_count_as_any_request_of_their_user(tmp_path: Path) -> None:
+    with served(tmp_path / "store", settings=ONE) as live:
+        wrong = Client(live.client.host, live.client.port, basic(ADMINISTRATOR.access_key_id, "w"))
+        assert wrong.raw("GET", "/metrics").status == 401
+        assert live.client.raw("GET", "/metrics").status == 200
+        refused = live.client.raw("GET", "/metrics")
+        assert refused.status == 429 and b"too many requests of this user" in refused.body
+        assert 900 < int(refused.headers["retry-after"]) <= 1000
+        assert live.client.send("GET", "/user").status == 429
+        assert live.client.raw("GET", "/_health/ready").status == 200
