@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from graveler.api.server import make_server
 from graveler.cli.gateway import GatewayOptions, options_of
 from graveler.cli.main import parser
 from graveler.gateway.app import HEALTH_PATH
@@ -17,6 +18,10 @@ from tests.aws.test_gateway_image import only
 TEMPLATE = ROOT / "infra" / "gateway.yaml"
 SERVICE = ROOT / "template.yaml"
 STACK, DOMAIN = "lake", "s3.lake.example.org"
+
+
+async def bare(scope: Any, receive: Any, send: Any) -> None:
+    """An application that nobody asks."""
 
 
 def loaded(path: Any) -> dict[str, Any]:
@@ -149,6 +154,22 @@ def test_a_table_that_does_not_answer_replaces_no_container(
     asked = container["HealthCheck"]["Command"]
     assert asked == ["CMD", *only("HEALTHCHECK").command]
     assert f":8000{HEALTH_PATH}'" in asked[-1]
+
+
+def test_a_stop_gives_requests_their_time(
+    resources: dict[str, Any], container: dict[str, Any]
+) -> None:
+    """Two minutes while connections drain, then two from SIGTERM to the kill, of which the server
+    gives requests its own seconds; and the page says so."""
+    delay = {"Key": "deregistration_delay.timeout_seconds", "Value": "120"}
+    assert delay in resources["Targets"]["Properties"]["TargetGroupAttributes"]
+    server = make_server(bare, "127.0.0.1", 0, lambda port: None)
+    seconds = server.config.timeout_graceful_shutdown
+    assert seconds is not None and seconds < container["StopTimeout"] == 120
+    page = (ROOT / "docs" / "how-to" / "gateway-on-aws.md").read_text(encoding="utf-8")
+    assert f"it has 120 seconds before SIGTERM and {seconds} seconds after it" in " ".join(
+        page.split()
+    )
 
 
 def test_clients_reach_it_by_tls_alone(resources: dict[str, Any]) -> None:
