@@ -93,7 +93,7 @@ def section(counted: Mapping[str, Spent]) -> Iterator[str]:
     address = dollars("address", HOURS)
     yield f"Each address of the internet costs ${address:.2f} a month more: an internet-facing load"
     yield f"balancer has one in each of its {ZONES} zones, and a task has one with `PublicIp`."
-    yield "NAT gateways and interface endpoints of the VPC are not counted."
+    yield "NAT gateways, interface endpoints of the VPC and disk above 20 GiB are not counted."
     yield f"Traffic costs ${dollars('balancer_unit', 1):.3f} a GB at the load balancer.\n"
     yield "A request needs neither Lambda nor the HTTP API."
     yield "Dollars for a million, with a line of the log for each:\n"

@@ -124,6 +124,40 @@ def test_the_container_names_the_deployment_by_its_variables(container: dict[str
     assert named.memory_bytes == 2048 << 20
 
 
+def accepted(processors: int) -> list[int]:
+    """The values of `Memory` with one of `Cpu`."""
+    template = loaded(TEMPLATE)
+    parameter = template["Parameters"]["Memory"]
+    [rule] = [
+        each
+        for each in template["Rules"].values()
+        if each["RuleCondition"] == {"!Equals": [{"!Ref": "Cpu"}, str(processors)]}
+    ]
+    [assertion] = rule["Assertions"]
+    values, tested = assertion["Assert"]["Fn::Contains"]
+    assert tested == {"!Ref": "Memory"}
+    found = [int(each) for each in values]
+    assert parameter["MinValue"] <= found[0] and found[-1] <= parameter["MaxValue"]
+    return found
+
+
+def test_memory_is_what_bodies_need_and_fargate_offers() -> None:
+    """16 bodies at a time need 2,048 MiB beside the caches; Fargate offers steps of a GiB."""
+    offered = {256: (2, 2), 512: (2, 4), 1024: (2, 8), 2048: (4, 16), 4096: (8, 30)}
+    parameters = loaded(TEMPLATE)["Parameters"]
+    assert parameters["Cpu"]["AllowedValues"] == [str(each) for each in offered]
+    assert parameters["Memory"]["Default"] in accepted(int(parameters["Cpu"]["Default"]))
+    for processors, (least, most) in offered.items():
+        assert accepted(processors) == [gib << 10 for gib in range(least, most + 1)]
+
+
+def test_parts_that_arrive_have_a_disk_of_a_size_of_choice(resources: dict[str, Any]) -> None:
+    size = loaded(TEMPLATE)["Parameters"]["EphemeralStorage"]
+    assert (size["Default"], size["MinValue"], size["MaxValue"]) == (21, 21, 200)
+    storage = resources["Task"]["Properties"]["EphemeralStorage"]
+    assert storage == {"SizeInGiB": {"!Ref": "EphemeralStorage"}}
+
+
 def test_the_container_has_no_rights_on_its_machine(container: dict[str, Any]) -> None:
     assert container["User"] == only("USER").rest and container["ReadonlyRootFilesystem"]
     assert container["LinuxParameters"] == {"Capabilities": {"Drop": ["ALL"]}}
