@@ -78,7 +78,12 @@ def test_no_grant_is_for_everything_and_none_deletes_an_object(resources: dict[s
             assert each["Resource"] != "*" or each["Action"] == "ecr:GetAuthorizationToken"
         [trust] = properties["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
-        assert "aws:SourceAccount" in trust["Condition"]["StringEquals"]
+        assert trust["Action"] == "sts:AssumeRole"
+    [trust] = roles["TaskRole"]["AssumeRolePolicyDocument"]["Statement"]
+    account = {"StringEquals": {"aws:SourceAccount": {"!Ref": "AWS::AccountId"}}}
+    assert trust["Condition"] == account
+    [trust] = roles["ExecutionRole"]["AssumeRolePolicyDocument"]["Statement"]
+    assert "Condition" not in trust, "AWS documents none; with one, perhaps no task would start"
 
 
 def test_read_only_buckets_are_only_read(resources: dict[str, Any]) -> None:
@@ -160,7 +165,8 @@ def test_parts_that_arrive_have_a_disk_of_a_size_of_choice(resources: dict[str, 
 
 def test_the_container_has_no_rights_on_its_machine(container: dict[str, Any]) -> None:
     assert container["User"] == only("USER").rest and container["ReadonlyRootFilesystem"]
-    assert container["LinuxParameters"] == {"Capabilities": {"Drop": ["ALL"]}}
+    linux = container["LinuxParameters"]
+    assert linux == {"Capabilities": {"Drop": ["ALL"]}, "InitProcessEnabled": True}
     [mounted] = container["MountPoints"]
     assert [mounted["ContainerPath"]] == only("VOLUME").command
 
