@@ -18,11 +18,10 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from bootstrap import deployment, open_log, open_store
 
+from graveler import limits
 from graveler.jobs.queue import decode
 from graveler.jobs.sqs import SqsQueue
 from graveler.jobs.worker import run
-
-SECONDS_KEPT_BACK = 60.0  # the longest time between two heartbeats
 
 log = open_log()
 aws = open_store()
@@ -33,7 +32,8 @@ processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failu
 def work(record: SQSRecord, lambda_context: Any) -> None:
     """Run one job, or as much of it as the time allows."""
     message = decode(record.body)
-    seconds = lambda_context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
+    left = lambda_context.get_remaining_time_in_millis() / 1000
+    seconds = left - limits.job_step_seconds_max
     run(aws.ports, queue, message, seconds)
     log.info("job run", **message._asdict())
 

@@ -146,7 +146,8 @@ def parse_audit_mib(text: str) -> int:
 
 def parse_rate(text: str) -> int:
     """A number of requests a second.  Raises `Invalid`."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= RATE_MAX:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(RATE_MAX))
+    if not is_number or not 1 <= int(text) <= RATE_MAX:
         raise Invalid(f"rate invalid: it must be 1 to {RATE_MAX} requests a second: {text[:20]!r}")
     return int(text)
 

@@ -135,7 +135,7 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
     except HistoryTooLong as unknown:
         record.fail(repo, job_id, unknown, owner)
         return
-    except Unavailable:
+    except (Unavailable, Stopped):
         raise
     except Exception as broken:  # else the message would come back for ever
         _LOG.error("job given up: id=%s", job_id, exc_info=broken)

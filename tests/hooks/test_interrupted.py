@@ -193,6 +193,8 @@ def test_a_run_that_is_given_up_says_what_was_interrupted() -> None:
     _end_leases(world)
     assert world.runs == []
     sent = len(world.side.requests)
+    worker.run(world.lake.ports, world.queue, message, seconds=0.0)  # no time even to give up
+    assert not jobs.status(world.lake.opened, message.job).ended and world.runs == []
     world.run_job_here(message)
     job = jobs.status(world.lake.opened, message.job)
     assert job.state is JobState.FAILED and "hooks given up" in job.error
@@ -257,3 +259,8 @@ def test_a_hook_costs_four_requests() -> None:
         World(lake, world.side, world.queue).run_job_here(message)
         counts.append(store.requests)
     assert counts[1] - counts[0] == 3 * 4
+
+
+def test_a_worker_has_time_to_note_the_longest_hook() -> None:
+    around = 10  # the look-ups and the notes before and after a call, with their retries
+    assert limits.hook_seconds_max + around < limits.job_step_seconds_max < limits.job_lease_seconds

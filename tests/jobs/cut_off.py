@@ -17,7 +17,7 @@ from graveler.testing.clockwork import SeededIds
 from tests.engine.lake import Lake
 from tests.engine.short_pages import ShortLists
 from tests.engine.storage import Storage
-from tests.jobs.world import Killed, World
+from tests.jobs.world import LEASE_SECONDS, Killed, World
 
 LATE_SECONDS = 15 * 60
 TIME_SECONDS = 14 * 60
@@ -98,7 +98,7 @@ def run_of(
     try:
         World(lake).work(job, lake, seconds=TIME_SECONDS)
     except Killed:
-        storage.clock.sleep(61)
+        storage.clock.sleep(LEASE_SECONDS)
     return worker
 
 

@@ -26,7 +26,7 @@ from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
 
 SOURCE = "mem://bucket/source/"
-LEASE_SECONDS = 61
+LEASE_SECONDS = limits.job_lease_seconds + 1
 Begin = Callable[["World"], Job]
 
 

@@ -419,7 +419,9 @@ class Heartbeat:
     def beat(self, progress: int = -1, *, always: bool = False) -> None:
         """Send a heartbeat; `progress` -1 keeps the recorded progress.
 
-        Raises `Stopped`.  Cost: 2 KV requests about once a second; `always`: in every call.
+        Raises `Stopped`.  Cost: 2 KV requests about once a second; `always`: in every call.  A call
+        with `always` returns only when the job was this worker's at the moment of the heartbeat;
+        else it raises `Stopped`, or `Unavailable` if the record kept changing.
         """
         now_ns = self._repo.clock.now_ns()
         if not always and now_ns - self._last_ns < _HEARTBEAT_NS:
@@ -427,9 +429,13 @@ class Heartbeat:
         self._last_ns = now_ns
         if self._repo.clock.steady_seconds() >= self._until:
             raise Stopped(Why.OUT_OF_TIME)
-        seen = self._seen()
-        known = seen.job.progress if progress < 0 else progress
-        _put(self._repo, seen.job._replace(progress=known, updated_ns=now_ns), seen)
+        for _ in range(_ROUNDS):
+            seen = self._seen()
+            known = seen.job.progress if progress < 0 else progress
+            beaten = seen.job._replace(progress=known, updated_ns=now_ns)
+            if _put(self._repo, beaten, seen) or not always:
+                return
+        raise Unavailable(f"heartbeat not stored: the record kept changing: id={self._job_id}")
 
     def land(self, progress: int) -> None:
         """Enter the state *landing*: from now on nobody can cancel the job.

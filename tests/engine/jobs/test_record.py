@@ -209,6 +209,19 @@ def test_of_two_who_claim_at_once_one_runs(
     assert claim(mine, b"a") is Claim.RUNNING and script.finished
 
 
+def test_a_heartbeat_that_must_count_meets_another_claim(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, clock: TickingClock
+) -> None:
+    begun(lake)
+    claim(lake, b"a")
+    clock.sleep(SILENT)
+    mine, script = scripted
+    script.before("set_if", lambda: claim(rival, b"b"))
+    with pytest.raises(Stopped) as stopped:
+        pulse(mine, b"a").beat(always=True)
+    assert stopped.value.why is Why.TAKEN_OVER and script.finished
+
+
 def test_a_release_that_meets_a_beat_is_repeated(
     lake: Lake, scripted: tuple[Lake, Script], rival: Lake
 ) -> None:
@@ -227,6 +240,8 @@ def test_a_record_that_cannot_be_written_is_neither_claimed_nor_landed(lake: Lak
         claim(broken, b"a")
     with pytest.raises(Unavailable):
         pulse(broken, b"").land(1)
+    with pytest.raises(Unavailable):
+        pulse(broken, b"").beat(always=True)
     record.release(broken.opened, JOB, b"")
     assert not end(broken) and state(lake) is JobState.RUNNING
 

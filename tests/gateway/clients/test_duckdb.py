@@ -14,11 +14,14 @@ MIB = 1 << 20
 NAMES = ["a b", "a+b", "a%2Fb", "a%b", "a&b", "ü", "😀", 'q"<>', "=;@:$,", "!~()", "b\\c"]
 
 
-(EXTENSION,) = (
-    Path(program("python"))
-    .parents[1]
-    .glob("lib/*/site-packages/duckdb_extension_httpfs/extensions/*/httpfs.duckdb_extension")
-)
+_EXTENSION = "lib/*/site-packages/duckdb_extension_httpfs/extensions/*/httpfs.duckdb_extension"
+
+
+def extension() -> Path:
+    """The file of the extension httpfs."""
+    found = sorted(Path(program("python")).parents[1].glob(_EXTENSION))
+    assert found, "no extension httpfs in the environment of the clients: `make setup`"
+    return found[-1]
 
 
 class Database:
@@ -29,7 +32,7 @@ class Database:
         key = more.pop("key", there.key)
         url = urlsplit(more.pop("url", there.url))
         away.keep(name, "duckdb:connect")
-        self(f"LOAD '{EXTENSION}'")
+        self(f"LOAD '{extension()}'")
         for setting, value in more.items():
             self(f"SET {setting} = '{value}'")
         self(
