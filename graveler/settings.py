@@ -47,8 +47,8 @@ On AWS the template sets, for each function:
     GRAVELER_AUDIT_LOG                  the log group that `GET /audit` reads; empty: it reads none
     GRAVELER_S3_ENDPOINT                the URL of an S3 gateway of this deployment, which S3
                                         clients of the HTTP API are told; empty: none
-    GRAVELER_USER_REQUESTS_PER_SECOND   what one user may send to each sandbox of the API; 0: no
-                                        limit
+    GRAVELER_USER_REQUESTS_PER_SECOND   what one user may send to each sandbox of the API, or to
+                                        each process of the S3 gateway; 0: no limit
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 

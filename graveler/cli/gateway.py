@@ -16,6 +16,7 @@ from graveler.cli.options import (
     add_insecure_http,
     add_listen,
     add_proxy,
+    add_rate,
     add_s3,
 )
 from graveler.errors import Invalid
@@ -67,6 +68,7 @@ def add(commands: Commands) -> None:
     add_insecure_http(parser)
     add_proxy(parser)
     add_s3(parser)
+    add_rate(parser, "GRAVELER_USER_REQUESTS_PER_SECOND, or no limit")
     parser.add_argument(
         "--memory-mib",
         type=int,
@@ -98,8 +100,10 @@ def options_of(arguments: argparse.Namespace, variables: Mapping[str, str]) -> G
         chosen = deployment(settings)
     except Invalid as error:
         raise Invalid(f"{error}; name the deployment by --stack and --bucket") from error
+    rate = arguments.user_requests_per_second or chosen.user_requests_per_second
+    memory = arguments.memory_mib * _MIB
     return GatewayOptions(
-        replace(chosen, memory_bytes=arguments.memory_mib * _MIB),
+        replace(chosen, memory_bytes=memory, user_requests_per_second=rate),
         arguments.listen,
         Front(
             arguments.public_url or "",

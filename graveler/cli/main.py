@@ -23,11 +23,11 @@ from graveler.cli.options import (
     add_insecure_http,
     add_listen,
     add_proxy,
+    add_rate,
     add_s3,
     add_store,
     checked,
     parse_audit_mib,
-    parse_rate,
 )
 from graveler.errors import GravelerError, Invalid
 from graveler.settings import environment, hook_settings, identity_settings
@@ -118,14 +118,7 @@ def _add_serve(commands: Commands) -> None:
         metavar="N",
         help="commit more than N uncommitted rows only with Spark (default: no limit)",
     )
-    parser.add_argument(
-        "--user-requests-per-second",
-        type=checked(parse_rate),
-        default=0,
-        metavar="N",
-        help="answer 429 to a user who sends more than N requests a second for long, whatever "
-        "keys it uses (default: no limit)",
-    )
+    add_rate(parser, "no limit")
     parser.add_argument(
         "--audit-mib-max",
         type=checked(parse_audit_mib),

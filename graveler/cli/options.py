@@ -198,6 +198,19 @@ def add_s3(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_rate(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the argument `--user-requests-per-second`: 0 if it is not given, for which `default` says
+    what holds."""
+    parser.add_argument(
+        "--user-requests-per-second",
+        type=checked(parse_rate),
+        default=0,
+        metavar="N",
+        help="answer 429 (SlowDown to S3 clients) to a user who sends more than N requests a "
+        f"second for long, whatever keys it uses (default: {default})",
+    )
+
+
 def add_proxy(parser: argparse.ArgumentParser) -> None:
     """Add what says how clients reach the service."""
     parser.add_argument(

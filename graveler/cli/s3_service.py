@@ -112,6 +112,7 @@ def _service(aws: Aws, deployment: Deployment, options: GatewayOptions) -> Servi
         is_remote=True,
         access_log=True,
         front=options.front,
+        user_requests_per_second=deployment.user_requests_per_second,
     )
     queue = SqsQueue(aws.session, deployment.jobs_queue)  # no request of S3 clients makes a job
     return open_service(

@@ -303,6 +303,17 @@ def test_metrics_need_the_credentials_of_the_api(served: Service, stack: Stack, 
     assert 'operation="s3:ListBuckets",status="200"' in text
 
 
+def test_a_user_has_a_rate_if_one_is_set(stack: Stack) -> None:
+    """Ten at once: the client is answered as by S3, so that it waits."""
+    with gateway(stack, "--user-requests-per-second", "1") as service:
+        s3 = boto(service, stack.first)
+        with pytest.raises(ClientError) as refused:
+            for _ in range(100):
+                s3.list_buckets()
+        assert code(refused) == "SlowDown"
+        assert refused.value.response["ResponseMetadata"]["HTTPHeaders"]["retry-after"] == "1"
+
+
 def test_a_repository_may_be_named_as_a_path_of_operators(stack: Stack, s3: Any) -> None:
     new = NewRepository("metrics", f"s3://{stack.name}/metrics")
     repository.create(stack.aws.ports, new)
@@ -474,6 +485,17 @@ def test_the_variables_of_the_functions_name_a_deployment_too() -> None:
     assert (named.table, named.secret, named.buckets) == ("table", "secret", ("own", "landing"))
     assert named.read_only_buckets == ("landing",) and named.memory_bytes == 2 << 30
     assert not found.owns_cache and named.cache_folder == "/cache"
+
+
+def test_the_rate_of_a_user_is_that_of_the_option_or_of_the_variable() -> None:
+    where = ("--stack", "lake", "--bucket", "a")
+    rate = "--user-requests-per-second"
+    of_functions = {"GRAVELER_USER_REQUESTS_PER_SECOND": "7"}
+    assert options(*where).deployment.user_requests_per_second == 0
+    assert options(*where, **of_functions).deployment.user_requests_per_second == 7
+    assert options(*where, rate, "3", **of_functions).deployment.user_requests_per_second == 3
+    with pytest.raises(SystemExit):
+        options(*where, rate, "0")
 
 
 def test_the_process_has_sent_what_its_role_allows(s3: Any, stack: Stack) -> None:

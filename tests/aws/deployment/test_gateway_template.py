@@ -98,7 +98,7 @@ def test_read_only_buckets_are_only_read(resources: dict[str, Any]) -> None:
 def valued(value: Any) -> str:
     """The text of a value of the template, for one stack."""
     texts = {"Stack": STACK, "Buckets": "data,landing", "ReadOnlyBuckets": "seen", "Memory": "2048"}
-    texts |= {"Domain": DOMAIN, "KeysKmsKeyArn": ""}
+    texts |= {"Domain": DOMAIN, "KeysKmsKeyArn": "", "UserRequestsPerSecond": "7"}
     if isinstance(value, str):
         return value
     if "!Ref" in value:
@@ -126,7 +126,7 @@ def test_the_container_names_the_deployment_by_its_variables(container: dict[str
     assert (named.table, named.secret) == (STACK, STACK)
     assert named.buckets == ("data", "landing", "seen") and named.read_only_buckets == ("seen",)
     assert options.s3.domains == (DOMAIN,) and options.front.public_url == f"https://{DOMAIN}"
-    assert named.memory_bytes == 2048 << 20
+    assert named.memory_bytes == 2048 << 20 and named.user_requests_per_second == 7
 
 
 def accepted(processors: int) -> list[int]:
