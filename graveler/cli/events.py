@@ -1,30 +1,19 @@
 """`graveler events`: connects a bucket's notifications, and manages the event rules.
 
-main.py imports this module for its arguments, so slow modules are imported where they are used.
+`--help` imports this module, so slow modules are imported where they are used.
 """
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from graveler.cli.options import Commands
+import click
+
+from graveler.cli.command import group, operator
 
 if TYPE_CHECKING:
     from graveler.client.event_rules import EventRule
-
-# The options of `rules add` that are fields of a rule.
-_FIELDS: Final[Sequence[str]] = (
-    "branch",
-    "bucket",
-    "prefix",
-    "suffix",
-    "path",
-    "marker",
-    "objects",
-    "seconds",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,91 +39,83 @@ class RulesOptions:
     access_key_id: str = ""
 
 
-def add(commands: Commands) -> None:
-    """Add the command with its actions."""
-    parser = commands.add_parser("events", help="commit objects that arrive in a bucket")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _add_connect(actions)
-    _add_rules(actions)
+@group("events")
+def events() -> None:
+    """Commit objects that arrive in a bucket."""
 
 
-def _add_connect(actions: Commands) -> None:
-    parser = actions.add_parser(
-        "connect",
-        help="send notifications of a bucket's new objects to the deployment's queue",
-        description="Add one notification configuration to a bucket.  Credentials come from the "
-        "AWS configuration.  Other configurations of the bucket do not change.  A repeated call "
-        "changes nothing.",
-    )
-    parser.add_argument("bucket", metavar="BUCKET")
-    parser.add_argument(
-        "--queue", required=True, metavar="ARN", help="the output EventsQueueArn of the deployment"
-    )
-    parser.add_argument(
-        "--prefix", default="", metavar="P", help="only objects whose keys begin with P"
-    )
-    parser.add_argument("--remove", action="store_true", help="remove the configuration")
-    parser.set_defaults(run=_run_connect)
+@operator("connect", group=events)
+@click.argument("bucket")
+@click.option(
+    "--queue", required=True, metavar="ARN", help="the output EventsQueueArn of the deployment"
+)
+@click.option("--prefix", default="", metavar="P", help="only objects whose keys begin with P")
+@click.option("--remove", is_flag=True, help="remove the configuration")
+def connect_command(**options: Any) -> int:
+    """Send notifications of a bucket's new objects to the deployment's queue.
+
+    Adds one notification configuration to a bucket.  Credentials come from the AWS configuration.
+    Other configurations of the bucket do not change.  A repeated call changes nothing.
+    """
+    return connect(ConnectOptions(**options))
 
 
-def _add_rules(actions: Commands) -> None:
-    parser = actions.add_parser(
-        "rules",
-        help="list, add and remove the event rules of a repository",
-        description="Manage the event rules of a repository through the HTTP API.  Server and "
-        "credentials come from the variables of lakectl: LAKECTL_SERVER_ENDPOINT_URL, "
-        "LAKECTL_CREDENTIALS_ACCESS_KEY_ID and LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY.  Options "
-        "override them.",
-    )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    _add_server(verbs.add_parser("list", help="list the rules"))
-    added = verbs.add_parser("add", help="add a rule: take in the objects that arrive from now on")
-    _add_server(added)
-    added.add_argument("--branch", required=True, metavar="NAME")
-    added.add_argument("--bucket", required=True, metavar="NAME")
-    for name, text in (
-        ("prefix", "only objects whose keys begin with TEXT"),
-        ("suffix", "only objects whose keys end with TEXT"),
-        ("path", "the path of an object, from {key}, {rest} (the key after the prefix), {bucket}"),
-        ("marker", "an object with this name completes a batch, for example _SUCCESS"),
-    ):
-        added.add_argument(f"--{name}", default=argparse.SUPPRESS, metavar="TEXT", help=text)
-    for name, text in (
-        ("objects", "commit a batch after N objects"),
-        ("seconds", "commit a batch after N seconds"),
-    ):
-        added.add_argument(f"--{name}", type=int, default=argparse.SUPPRESS, metavar="N", help=text)
-    removed = verbs.add_parser("remove", help="remove a rule; the objects that it took in stay")
-    _add_server(removed)
-    removed.add_argument("rule", metavar="RULE")
+@group("rules")
+def rules_group() -> None:
+    """List, add and remove the event rules of a repository.
+
+    Server and credentials come from the variables of lakectl: LAKECTL_SERVER_ENDPOINT_URL,
+    LAKECTL_CREDENTIALS_ACCESS_KEY_ID and LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY.  Options override
+    them.
+    """
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("repository", metavar="REPOSITORY")
-    parser.add_argument("--server", default="", metavar="URL")
-    parser.add_argument("--access-key-id", default="", metavar="ID")
-    parser.set_defaults(run=_run_rules)
+events.add_command(rules_group)
 
 
-def _run_connect(arguments: argparse.Namespace) -> int:
-    return connect(
-        ConnectOptions(arguments.bucket, arguments.queue, arguments.prefix, arguments.remove)
-    )
+def _server(function: Callable[..., int]) -> Callable[..., int]:
+    function = click.option("--access-key-id", default="", metavar="ID")(function)
+    function = click.option("--server", default="", metavar="URL")(function)
+    return click.argument("repository")(function)
 
 
-def _run_rules(arguments: argparse.Namespace) -> int:
-    values = vars(arguments)
-    fields = {name: values[name] for name in _FIELDS if name in values}
-    return rules(
-        RulesOptions(
-            arguments.verb,
-            arguments.repository,
-            values.get("rule", ""),
-            fields,
-            arguments.server,
-            arguments.access_key_id,
-        )
-    )
+@operator("list", group=rules_group)
+@_server
+def list_command(repository: str, server: str, access_key_id: str) -> int:
+    """List the rules."""
+    return rules(RulesOptions("list", repository, "", {}, server, access_key_id))
+
+
+@operator("add", group=rules_group)
+@_server
+@click.option("--branch", required=True, metavar="NAME")
+@click.option("--bucket", required=True, metavar="NAME")
+@click.option("--prefix", metavar="TEXT", help="only objects whose keys begin with TEXT")
+@click.option("--suffix", metavar="TEXT", help="only objects whose keys end with TEXT")
+@click.option(
+    "--path",
+    metavar="TEXT",
+    help="the path of an object, from {key}, {rest} (the key after the prefix), {bucket}",
+)
+@click.option(
+    "--marker",
+    metavar="TEXT",
+    help="an object with this name completes a batch, for example _SUCCESS",
+)
+@click.option("--objects", type=int, metavar="N", help="commit a batch after N objects")
+@click.option("--seconds", type=int, metavar="N", help="commit a batch after N seconds")
+def add_command(repository: str, server: str, access_key_id: str, **fields: Any) -> int:
+    """Add a rule: take in the objects that arrive from now on."""
+    fields = {name: value for name, value in fields.items() if value is not None}
+    return rules(RulesOptions("add", repository, "", fields, server, access_key_id))
+
+
+@operator("remove", group=rules_group)
+@_server
+@click.argument("rule")
+def remove_command(repository: str, server: str, access_key_id: str, rule: str) -> int:
+    """Remove a rule; the objects that it took in stay."""
+    return rules(RulesOptions("remove", repository, rule, {}, server, access_key_id))
 
 
 def connect(options: ConnectOptions) -> int:

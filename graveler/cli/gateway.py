@@ -1,24 +1,17 @@
 """`graveler gateway`: its arguments, and the deployment that they and the environment name.
 
-main.py imports this module for its arguments, so slow modules are imported where they are used.
+`--help` imports this module, so slow modules are imported where they are used.
 """
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from graveler.api.front import DIRECT, Front
-from graveler.cli.options import (
-    Commands,
-    Listen,
-    S3Options,
-    add_insecure_http,
-    add_listen,
-    add_proxy,
-    add_rate,
-    add_s3,
-)
+from graveler.cli.command import operator
+from graveler.cli.options import INSECURE_HTTP, LISTEN, Listen, S3Options, proxy, rate, s3
 from graveler.errors import Invalid
 from graveler.settings import Deployment, deployment, environment
 
@@ -39,78 +32,68 @@ class GatewayOptions:
     insecure_http: bool = False  # other machines may use plain HTTP
 
 
-def add(commands: Commands) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "gateway",
-        help="serve S3 clients of a deployment on AWS until interrupted",
-        description="Serve S3 clients from the table and the buckets of a deployment on AWS until "
-        "SIGINT or SIGTERM.  The HTTP API is not served.  Credentials and region come from the AWS "
-        "configuration; they need the rights of docs/how-to/gateway-on-aws.md.  What no option "
-        "names is read from the variables that template.yaml sets for the functions.",
-    )
-    parser.add_argument(
-        "--stack",
-        default="",
-        metavar="NAME",
-        help="a deployment on AWS, whose table and secret have its name (default: GRAVELER_TABLE "
-        "and GRAVELER_SECRET)",
-    )
-    parser.add_argument(
-        "--bucket",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a bucket that holds repositories (repeatable; the first is the deployment's own, its "
-        "output Bucket; default: GRAVELER_BUCKETS)",
-    )
-    add_listen(parser)
-    add_insecure_http(parser)
-    add_proxy(parser)
-    add_s3(parser)
-    add_rate(parser, "GRAVELER_USER_REQUESTS_PER_SECOND, or no limit")
-    parser.add_argument(
-        "--memory-mib",
-        type=int,
-        default=1024,
-        metavar="N",
-        help="the memory of the process, of which caches take three eighths (default: 1024)",
-    )
-    parser.set_defaults(run=_run)
+@operator("gateway")
+@click.option(
+    "--stack",
+    default="",
+    metavar="NAME",
+    help="a deployment on AWS, whose table and secret have its name (default: GRAVELER_TABLE and "
+    "GRAVELER_SECRET)",
+)
+@click.option(
+    "--bucket",
+    "buckets",
+    multiple=True,
+    metavar="NAME",
+    help="a bucket that holds repositories (repeatable; the first is the deployment's own, its "
+    "output Bucket; default: GRAVELER_BUCKETS)",
+)
+@LISTEN
+@INSECURE_HTTP
+@proxy
+@s3
+@rate("GRAVELER_USER_REQUESTS_PER_SECOND, or no limit")
+@click.option(
+    "--memory-mib",
+    type=click.IntRange(min=1),
+    default=1024,
+    metavar="N",
+    help="the memory of the process, of which caches take three eighths (default: 1024)",
+)
+def gateway(**given: Any) -> int:
+    """Serve S3 clients of a deployment on AWS until SIGINT or SIGTERM.
 
-
-def _run(arguments: argparse.Namespace) -> int:
+    Table and buckets are those of the deployment.  The HTTP API is not served.  Credentials and
+    region come from the AWS configuration; they need the rights of docs/how-to/gateway-on-aws.md.
+    What no option names is read from the variables that template.yaml sets for the functions.
+    """
     from graveler.cli.s3_service import serve
 
-    return serve(options_of(arguments, environment()))
+    return serve(options_of(given, environment()))
 
 
-def options_of(arguments: argparse.Namespace, variables: Mapping[str, str]) -> GatewayOptions:
-    """The options in arguments and environment variables.  Raises `Invalid`, which names what is
-    missing."""
-    if arguments.memory_mib < 1:
-        raise Invalid(f"--memory-mib must be 1 or more: {arguments.memory_mib}")
-    buckets: Sequence[str] = arguments.bucket
+def options_of(given: Mapping[str, Any], variables: Mapping[str, str]) -> GatewayOptions:
+    """The options in the parameters of the command and in environment variables.  Raises `Invalid`,
+    which names what is missing."""
     settings = dict(variables)
-    if arguments.stack:
-        settings |= {"GRAVELER_TABLE": arguments.stack, "GRAVELER_SECRET": arguments.stack}
-    if buckets:
-        settings["GRAVELER_BUCKETS"] = ",".join(buckets)
+    if given["stack"]:
+        settings |= {"GRAVELER_TABLE": given["stack"], "GRAVELER_SECRET": given["stack"]}
+    if given["buckets"]:
+        settings["GRAVELER_BUCKETS"] = ",".join(given["buckets"])
     try:
         chosen = deployment(settings)
     except Invalid as error:
         raise Invalid(f"{error}; name the deployment by --stack and --bucket") from error
-    rate = arguments.user_requests_per_second or chosen.user_requests_per_second
-    memory = arguments.memory_mib * _MIB
+    rate_max = given["user_requests_per_second"] or chosen.user_requests_per_second
     return GatewayOptions(
-        replace(chosen, memory_bytes=memory, user_requests_per_second=rate),
-        arguments.listen,
-        Front(
-            arguments.public_url or "",
-            tuple(arguments.trusted_proxy),
-            tls_only=not arguments.insecure_http,
+        replace(
+            chosen,
+            memory_bytes=given["memory_mib"] * _MIB,
+            user_requests_per_second=rate_max,
         ),
-        S3Options(tuple(arguments.s3_domain), arguments.s3_v2_writes),
+        given["listen"],
+        Front(given["public_url"], given["trusted_proxies"], tls_only=not given["insecure_http"]),
+        S3Options(given["s3_domains"], given["s3_v2_writes"]),
         owns_cache=not settings.get(_CACHE_FOLDER),
-        insecure_http=arguments.insecure_http,
+        insecure_http=given["insecure_http"],
     )

@@ -4,18 +4,20 @@
 and the command waits and prints the result; an interruption ends only the waiting.  Without
 `--delete` nothing changes: stdout lists the files that would be deleted or condemned.
 
-main.py imports this module for its arguments, so slow modules are imported where they are used.
+`--help` imports this module, so slow modules are imported where they are used.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from graveler import limits
-from graveler.cli.options import Commands, add_store
+from graveler.cli.command import operator
+from graveler.cli.options import FOLDER
 from graveler.errors import Conflict, Internal, Invalid, NotFound, Refused, Unavailable
 from graveler.ids import parse_branch_id
 
@@ -64,98 +66,70 @@ class RetentionOptions:
     branches: tuple[str, ...] = field(default_factory=tuple)
 
 
-def add(commands: Commands) -> None:
-    """Add both commands."""
-    _add_gc(commands)
-    _add_retention(commands)
+# ---- arguments -----------------------------------------------------------------------------------
 
 
-def _add_gc(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "gc",
-        help="find unused files, and delete them one run later",
-        description="List unused files in a store that no service has open.  --delete condemns "
-        "these files, and deletes the files that a run condemned at least a day ago; --undo undoes "
-        "a run before that.  --server runs the collection of one repository on a server and waits "
-        "for it; credentials as for `graveler events rules`.",
-    )
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
-    where.add_argument(
-        "--server",
-        nargs="?",
-        const="",
-        metavar="URL",
-        help="a server (without URL: LAKECTL_SERVER_ENDPOINT_URL)",
-    )
-    parser.add_argument("--access-key-id", default="", metavar="ID", help="with --server")
-    parser.add_argument("--repository", default="", metavar="NAME", help="only this repository")
-    actions = parser.add_mutually_exclusive_group()
-    actions.add_argument(
-        "--delete",
-        action="store_true",
-        help="condemn and delete (default: only list the files)",
-    )
-    actions.add_argument(
-        "--undo", default="", metavar="RUN", help="release the files that a run condemned"
-    )
-    parser.set_defaults(run=_run_gc)
+@operator("gc")
+@click.option("--store", type=FOLDER, metavar="DIR", help="the folder of the store")
+@click.option(
+    "--server",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[URL]",
+    help="a server (without URL: LAKECTL_SERVER_ENDPOINT_URL)",
+)
+@click.option("--access-key-id", default="", metavar="ID", help="with --server")
+@click.option("--repository", default="", metavar="NAME", help="only this repository")
+@click.option("--delete", is_flag=True, help="condemn and delete (default: only list the files)")
+@click.option("--undo", default="", metavar="RUN", help="release the files that a run condemned")
+def gc_command(
+    store: Path | None, server: str | None, access_key_id: str, repository: str, **how: Any
+) -> int:
+    """List unused files in a store that no service has open.
 
-
-def _add_retention(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "retention",
-        help="show or set how long commits are kept",
-        description="Show the retention rule of `graveler gc`; options change it.  0 days means "
-        "forever.  Heads of branches and tags are always kept.",
-    )
-    add_store(parser)
-    parser.add_argument("--repository", required=True, metavar="NAME")
-    parser.add_argument(
-        "--days",
-        type=int,
-        default=UNCHANGED,
-        metavar="N",
-        help="for branches without their own days",
-    )
-    parser.add_argument(
-        "--branch",
-        action="append",
-        default=[],
-        metavar="NAME=DAYS",
-        help="for this branch (repeatable; NAME= removes the days of this branch)",
-    )
-    parser.add_argument(
-        "--unreachable-days",
-        type=int,
-        default=UNCHANGED,
-        metavar="N",
-        help="for commits that no branch or tag reaches",
-    )
-    parser.set_defaults(run=_run_retention)
-
-
-def _run_gc(arguments: argparse.Namespace) -> int:
-    if arguments.store is not None:
-        return gc(
-            GcOptions(arguments.store, arguments.repository, arguments.delete, arguments.undo)
-        )
-    if not arguments.repository:
+    --delete condemns these files, and deletes the files that a run condemned at least a day ago;
+    --undo undoes a run before that.  --server runs the collection of one repository on a server and
+    waits for it; credentials as for `graveler events rules`.
+    """
+    delete, undo = bool(how["delete"]), str(how["undo"])
+    if (store is None) == (server is None):
+        raise click.UsageError("one of --store and --server is needed")
+    if delete and undo:
+        raise click.UsageError("--delete and --undo exclude each other")
+    if store is not None:
+        return gc(GcOptions(store, repository, delete, undo))
+    if not repository:
         raise Invalid("gc --server needs --repository NAME")
-    where = arguments.server, arguments.repository
-    return order(OrderOptions(*where, arguments.delete, arguments.undo, arguments.access_key_id))
+    return order(OrderOptions(server or "", repository, delete, undo, access_key_id))
 
 
-def _run_retention(arguments: argparse.Namespace) -> int:
-    return retention(
-        RetentionOptions(
-            arguments.store,
-            arguments.repository,
-            arguments.days,
-            arguments.unreachable_days,
-            tuple(arguments.branch),
-        )
-    )
+@operator("retention")
+@click.option("--store", type=FOLDER, required=True, metavar="DIR", help="the folder of the store")
+@click.option("--repository", required=True, metavar="NAME")
+@click.option(
+    "--days", type=int, default=UNCHANGED, metavar="N", help="for branches without their own days"
+)
+@click.option(
+    "--branch",
+    "branches",
+    multiple=True,
+    metavar="NAME=DAYS",
+    help="for this branch (repeatable; NAME= removes the days of this branch)",
+)
+@click.option(
+    "--unreachable-days",
+    type=int,
+    default=UNCHANGED,
+    metavar="N",
+    help="for commits that no branch or tag reaches",
+)
+def retention_command(**options: Any) -> int:
+    """Show the retention rule of `graveler gc`; options change it.
+
+    0 days means forever.  Heads of branches and tags are always kept.
+    """
+    return retention(RetentionOptions(**options))
 
 
 # ---- a store that no service has open ------------------------------------------------------------

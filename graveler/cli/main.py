@@ -1,327 +1,154 @@
-"""The console script `graveler`: parses arguments, runs one command, prints a failure in one line.
+"""The console script `graveler`: finds the command, runs it, and reports a failure in one line.
 
-Exit codes: 0 done, 1 failed (stderr has the reason and the remedy), 2 wrong usage, 130 interrupted
-before the end.  Slow modules are imported only when a command is called, so `--help` is instant.
+`COMMANDS` names every command with its module, so that `graveler --help` imports none of them.
+Exit codes are in failures.py; operator commands end with 1 for every failure.
 """
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from graveler import __version__, limits
-from graveler.api import front
-from graveler.cli import events, gateway, gc
-from graveler.cli.options import (
-    Commands,
-    CredentialsOptions,
-    DemoOptions,
-    S3Options,
-    ServeOptions,
-    VerifyOptions,
-    add_insecure_http,
-    add_listen,
-    add_proxy,
-    add_rate,
-    add_s3,
-    add_store,
-    checked,
-    parse_audit_mib,
-)
-from graveler.errors import GravelerError, Invalid
-from graveler.settings import environment, hook_settings, identity_settings
+import click
+from click.exceptions import Abort, ClickException
 
-INTERRUPTED = 130
-# The extras of the package that bring what some commands import.
-_EXTRAS = {
-    **dict.fromkeys(("boto3", "botocore", "pynamodb"), "aws"),
-    **dict.fromkeys(("cryptography", "fastapi", "jwt", "msgspec", "uvicorn", "yaml"), "server"),
-    **dict.fromkeys(("airportsdata", "lakefs"), "demo"),
+from graveler import __version__
+from graveler.cli import failures
+from graveler.cli.command import Entry, Tables, shared_options
+from graveler.cli.invocation import Declined, Invocation
+from graveler.errors import GravelerError
+
+_REFS: Final = "Repositories, branches and tags"
+_HISTORY: Final = "Changes and history"
+_SETUP: Final = "This client"
+_OPERATE: Final = "Run and tend a store"
+
+_ACCOUNT: Final = "graveler.cli.account"
+_BRANCH: Final = "graveler.cli.branch"
+_CHANGE: Final = "graveler.cli.change"
+_LOG: Final = "graveler.cli.history"
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "repo": Entry("graveler.cli.repo", "repo", "create, list and delete repositories", _REFS),
+    "branch": Entry(_BRANCH, "branch", "create, list and delete branches", _REFS),
+    "tag": Entry("graveler.cli.tag", "tag", "create, list and delete tags", _REFS),
+    "status": Entry(_LOG, "status", "the uncommitted changes of a branch", _HISTORY),
+    "diff": Entry(_LOG, "diff", "what is uncommitted, or differs between refs", _HISTORY),
+    "commit": Entry(_CHANGE, "commit", "commit the changes of a branch", _HISTORY),
+    "log": Entry(_LOG, "log", "the commits that a ref leads to", _HISTORY),
+    "show": Entry(_LOG, "show", "a commit, and what it changed", _HISTORY),
+    "merge": Entry(_CHANGE, "merge", "merge one branch into another", _HISTORY),
+    "merge-base": Entry(_CHANGE, "merge_base", "the common ancestor of two refs", _HISTORY),
+    "revert": Entry(_CHANGE, "revert", "undo a commit with a new one", _HISTORY),
+    "cherry-pick": Entry(_CHANGE, "cherry_pick", "repeat a commit on a branch", _HISTORY),
+    "reset": Entry(_BRANCH, "reset", "discard uncommitted changes, or move a branch", _HISTORY),
+    "login": Entry(_ACCOUNT, "login", "try credentials, and keep them in a profile", _SETUP),
+    "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),
+    "whoami": Entry(_ACCOUNT, "whoami", "show the user and the server", _SETUP),
+    "config": Entry(_ACCOUNT, "config", "list, show and change profiles", _SETUP),
+    "serve": Entry(
+        "graveler.cli.serve_command", "serve", "serve an embedded store over HTTP", _OPERATE
+    ),
+    "gateway": Entry(
+        "graveler.cli.gateway", "gateway", "serve S3 clients of a deployment on AWS", _OPERATE
+    ),
+    "demo": Entry("graveler.cli.serve_command", "demo", "serve a sample lake", _OPERATE),
+    "verify": Entry(
+        "graveler.cli.store_commands", "verify", "check everything in a store", _OPERATE
+    ),
+    "gc": Entry("graveler.cli.gc", "gc_command", "find unused files, and delete them", _OPERATE),
+    "retention": Entry(
+        "graveler.cli.gc", "retention_command", "how long commits are kept", _OPERATE
+    ),
+    "credentials": Entry(
+        "graveler.cli.store_commands",
+        "credentials",
+        "new credentials for the administrator, new keys",
+        _OPERATE,
+    ),
+    "events": Entry(
+        "graveler.cli.events", "events", "commit objects that arrive in a bucket", _OPERATE
+    ),
 }
+# The extras of the package that bring what some commands import.
+_EXTRAS: Final = {
+    **dict.fromkeys(("boto3", "botocore", "pynamodb"), "aws"),
+    **dict.fromkeys(("cryptography", "fastapi", "jwt", "msgspec", "uvicorn"), "server"),
+    **dict.fromkeys(("airportsdata", "lakefs"), "demo"),
+    **dict.fromkeys(("rich", "yaml"), "cli"),
+}
+
+
+def root() -> Tables:
+    """The root of all commands."""
+    return Tables(
+        "graveler",
+        table=COMMANDS,
+        help="Git for data lakes: branches, commits and merges over an object store.\n\n"
+        "Addresses are REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH, for example "
+        "lake/main/sales/2026.csv; lakefs:// may stand before them.",
+        epilog="`graveler COMMAND --help` shows options and examples.",
+        params=[
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_version,
+                help="print the version",
+            ),
+            *shared_options(),
+        ],
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
+    invocation = Invocation()
     try:
-        code = _called(parser().parse_args(argv))
+        code = _run(list(sys.argv[1:] if argv is None else argv), invocation)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of the output has closed it; no message can reach it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return failures.FAILED
 
 
-def _called(arguments: argparse.Namespace) -> int:
-    run: Callable[[argparse.Namespace], int] = arguments.run
+def _run(argv: list[str], invocation: Invocation) -> int:
+    command = root()
     try:
-        return run(arguments)
+        with command.make_context("graveler", argv, obj=invocation) as context:
+            return int(command.invoke(context) or 0)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except ClickException as error:
+        return failures.report_usage(error, invocation)
     except GravelerError as error:
-        sys.stdout.flush()
-        print(f"graveler {arguments.command}: {error}", file=sys.stderr)
-        return 1
+        return failures.report(error, invocation)
+    except Declined:
+        print("graveler: nothing was changed", file=sys.stderr)
+        return failures.FAILED
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
-            raise
-        sys.stdout.flush()
-        print(
-            f"graveler {arguments.command}: package {package} is not installed: it comes with "
-            f"pip install 'graveler[{_EXTRAS[package]}]'",
-            file=sys.stderr,
-        )
-        return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        return _missing(error)
+    except (KeyboardInterrupt, Abort, EOFError):
+        return failures.INTERRUPTED
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their arguments."""
-    root = argparse.ArgumentParser(
-        prog="graveler", description="Git for data lakes, with the HTTP API of lakeFS."
+def _missing(error: ModuleNotFoundError) -> int:
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        raise error
+    sys.stdout.flush()
+    print(
+        f"graveler: package {package} is not installed: it comes with "
+        f"pip install 'graveler[{_EXTRAS[package]}]'",
+        file=sys.stderr,
     )
-    root.add_argument("--version", action="version", version=f"graveler {__version__}")
-    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_serve(commands)
-    gateway.add(commands)
-    _add_demo(commands)
-    _add_verify(commands)
-    _add_credentials(commands)
-    gc.add(commands)
-    events.add(commands)
-    return root
+    return failures.FAILED
 
 
-def _add_serve(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "serve",
-        help="serve an embedded store over HTTP until interrupted",
-        description="Serve the store in a folder over HTTP until SIGINT or SIGTERM.  If "
-        "GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the "
-        "administrator's credentials.  Otherwise the API's setup call creates credentials.",
-    )
-    add_store(parser)
-    add_listen(parser)
-    add_insecure_http(parser)
-    _add_import_roots(parser, "a folder that imports may read")
-    parser.add_argument(
-        "--collect-hours",
-        type=int,
-        default=0,
-        metavar="N",
-        help="collect garbage every N hours, like `graveler gc --delete` (default: never)",
-    )
-    parser.add_argument(
-        "--commit-rows-max",
-        type=int,
-        default=0,
-        metavar="N",
-        help="commit more than N uncommitted rows only with Spark (default: no limit)",
-    )
-    add_rate(parser, "no limit")
-    parser.add_argument(
-        "--audit-mib-max",
-        type=checked(parse_audit_mib),
-        default=limits.audit_bytes_max,
-        metavar="N",
-        help="keep at most N MiB of the audit trail; the oldest files go first (default: "
-        f"{limits.audit_bytes_max >> 20})",
-    )
-    _add_front(parser)
-    add_s3(parser)
-    _add_hooks(parser)
-    parser.set_defaults(run=_serve)
-
-
-def _add_front(parser: argparse.ArgumentParser) -> None:
-    add_proxy(parser)
-    parser.add_argument(
-        "--allowed-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="another host name at which clients may log in or set up (repeatable; IP addresses, "
-        "localhost and the host of the public URL are always allowed)",
-    )
-
-
-def _add_hooks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--hooks-allow",
-        action="append",
-        default=[],
-        metavar="HOST[:PORT]",
-        help="a host that the hooks of repositories may reach by https (repeatable; needs "
-        "GRAVELER_HOOKS_SECRET; default: none, and action files have no effect)",
-    )
-    parser.add_argument(
-        "--hooks-allow-loopback",
-        action="store_true",
-        help="for local tests: allowed hosts may be addresses of this machine, also by http",
-    )
-
-
-def _add_demo(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="serve a store with a sample lake, and show how it was versioned",
-        description="Serve a store.  The first run also versions a real data set in it (28,000 "
-        "airports) with the lakefs package, and prints each step.",
-    )
-    add_store(parser)
-    add_listen(parser)
-    add_insecure_http(parser)
-    parser.add_argument("--once", action="store_true", help="stop after the story")
-    parser.set_defaults(run=_demo)
-
-
-def _add_verify(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "verify",
-        help="check everything reachable in a store that is not being served",
-        description="Check every reachable commit, metarange and range of a store.  The exit code "
-        "is 1 if anything is damaged.",
-    )
-    add_store(parser)
-    parser.add_argument(
-        "--objects",
-        action="store_true",
-        help="also check that every object exists and has its size",
-    )
-    _add_import_roots(parser, "a folder with imported objects")
-    parser.set_defaults(run=_verify)
-
-
-def _add_import_roots(parser: argparse.ArgumentParser, purpose: str) -> None:
-    parser.add_argument(
-        "--import-root",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help=f"{purpose} (repeatable; without it: no imports)",
-    )
-
-
-def _add_credentials(commands: Commands) -> None:
-    parser = commands.add_parser("credentials", help="manage the administrator's credentials")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    reset = actions.add_parser(
-        "reset",
-        help="create new credentials; the old ones and all sessions end",
-        description="Create new credentials for the administrator of a store that is not being "
-        "served, or of a stack on AWS, and print them once.  The old ones and all sessions end.",
-    )
-    _add_whose(reset)
-    reset.add_argument(
-        "--save",
-        action="store_true",
-        help="also write them to the file `credentials` in the store (mode 0600)",
-    )
-    reset.set_defaults(run=_credentials_reset)
-    rotate = actions.add_parser(
-        "rotate",
-        help="replace the keys that sign sessions and encrypt secrets",
-        description="Replace the keys that sign sessions and encrypt the secrets of access keys, "
-        "and encrypt all secrets anew.  Sessions and access keys go on.",
-    )
-    _add_whose(rotate)
-    rotate.add_argument(
-        "--kms-key",
-        default="",
-        metavar="ARN",
-        help="the parameter KeysKmsKeyArn of the stack, if it is set",
-    )
-    rotate.add_argument(
-        "--end-sessions",
-        action="store_true",
-        help="end all sessions: their old keys verify no more",
-    )
-    rotate.set_defaults(run=_credentials_rotate)
-
-
-def _add_whose(parser: argparse.ArgumentParser) -> None:
-    whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--store", type=Path, metavar="DIR", help="the folder of the store")
-    whose.add_argument(
-        "--stack",
-        default="",
-        metavar="NAME",
-        help="a deployment on AWS; credentials and region come from the AWS configuration",
-    )
-
-
-def _serve(arguments: argparse.Namespace) -> int:
-    from graveler.cli.serve import serve
-
-    roots = tuple(arguments.import_root)
-    hours, rows = arguments.collect_hours, arguments.commit_rows_max
-    before = front.Front(
-        arguments.public_url or "", tuple(arguments.trusted_proxy), tuple(arguments.allowed_host)
-    )
-    hooks = hook_settings(
-        environment(), tuple(arguments.hooks_allow), loopback=arguments.hooks_allow_loopback
-    )
-    identities = identity_settings(
-        environment(), front.host_of(before.public_url.partition("://")[2])
-    )
-    s3 = S3Options(tuple(arguments.s3_domain), arguments.s3_v2_writes)
-    s3.check(arguments.listen, before)
-    return serve(
-        ServeOptions(
-            arguments.store,
-            arguments.listen,
-            roots,
-            hours,
-            rows,
-            before,
-            hooks=hooks,
-            identities=identities,
-            audit_bytes_max=arguments.audit_mib_max,
-            s3=s3,
-            insecure_http=arguments.insecure_http,
-            user_requests_per_second=arguments.user_requests_per_second,
-        )
-    )
-
-
-def _demo(arguments: argparse.Namespace) -> int:
-    from graveler.cli.demo import demo
-
-    return demo(
-        DemoOptions(arguments.store, arguments.listen, arguments.once, arguments.insecure_http)
-    )
-
-
-def _verify(arguments: argparse.Namespace) -> int:
-    from graveler.cli.verify import verify
-
-    roots = tuple(arguments.import_root)
-    return verify(VerifyOptions(arguments.store, arguments.objects, roots))
-
-
-def _credentials_reset(arguments: argparse.Namespace) -> int:
-    from graveler.cli.credentials import reset, reset_stack
-
-    if arguments.stack:
-        if arguments.save:
-            raise Invalid(
-                "--save needs the folder of a store, and a stack has none: leave --save out"
-            )
-        return reset_stack(arguments.stack)
-    return reset(CredentialsOptions(arguments.store, arguments.save))
-
-
-def _credentials_rotate(arguments: argparse.Namespace) -> int:
-    from graveler.cli.credentials import rotate, rotate_stack
-
-    ends: bool = arguments.end_sessions
-    if arguments.stack:
-        return rotate_stack(arguments.stack, arguments.kms_key, ends_sessions=ends)
-    if arguments.kms_key:
-        raise Invalid("--kms-key needs a stack: leave it out")
-    return rotate(arguments.store, ends_sessions=ends)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _print_version(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value:
+        print(f"graveler {__version__}")
+        ctx.exit()

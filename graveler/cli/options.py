@@ -1,16 +1,18 @@
-"""The options of the commands, as records, and arguments that commands share.
+"""The options of the commands, as records, and types of their arguments.
 
 Imports no slow modules.  For this folder.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple
+
+import click
 
 from graveler import limits
 from graveler.api.front import DIRECT, Front, domain, host_of, network, public_url
+from graveler.cli.command import Checked
 from graveler.errors import Invalid
 from graveler.settings import (
     NO_HOOK_SETTINGS,
@@ -19,9 +21,8 @@ from graveler.settings import (
     IdentitySettings,
 )
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # has no public name
-T = TypeVar("T")
-LISTEN_DEFAULT = "127.0.0.1:8000"
+FOLDER: Final = click.Path(path_type=Path)
+LISTEN_DEFAULT: Final = "127.0.0.1:8000"
 PORT_MAX = 65_535
 RATE_MAX = 1_000_000
 AUDIT_MIB_MIN, AUDIT_MIB_MAX = 16, 100 << 10  # some files of the trail; 100 GiB
@@ -152,92 +153,72 @@ def parse_rate(text: str) -> int:
     return int(text)
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add the argument `--store`."""
-    parser.add_argument(
-        "--store", type=Path, required=True, metavar="DIR", help="the folder of the store"
-    )
+# ---- options that the commands of services share -------------------------------------------------
+
+LISTEN: Final = click.option(
+    "--listen",
+    type=Checked("HOST:PORT", parse_listen),
+    default=LISTEN_DEFAULT,
+    metavar="HOST:PORT",
+    help=f"where to listen (default: {LISTEN_DEFAULT}; port 0: any free port)",
+)
+INSECURE_HTTP: Final = click.option(
+    "--insecure-http",
+    is_flag=True,
+    help="serve other machines by plain HTTP, which shows credentials to the network (default: "
+    "only this machine, and trusted proxies whose clients use TLS)",
+)
+_PUBLIC_URL: Final = click.option(
+    "--public-url",
+    type=Checked("URL", public_url),
+    default="",
+    metavar="URL",
+    help="the URL at which clients reach the service: http[s]://HOST[:PORT].  Signed URLs and "
+    "cookies use it, and clients use signed URLs (default: the host that each request names)",
+)
+_TRUSTED_PROXY: Final = click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    type=Checked("CIDR", network),
+    multiple=True,
+    metavar="CIDR",
+    help="trust the X-Forwarded-* headers of proxies in this network (repeatable; default: trust "
+    "none)",
+)
+_S3_DOMAIN: Final = click.option(
+    "--s3-domain",
+    "s3_domains",
+    type=Checked("NAME", domain),
+    multiple=True,
+    metavar="NAME",
+    help="a host name at which S3 clients reach the service; the names one label below it are "
+    "buckets (repeatable; signed requests of S3 clients are recognised at any host)",
+)
+_S3_V2_WRITES: Final = click.option(
+    "--s3-v2-writes",
+    is_flag=True,
+    help="presigned URLs of Signature Version 2 may write objects (default: only read)",
+)
 
 
-def add_listen(parser: argparse.ArgumentParser) -> None:
-    """Add the argument `--listen`."""
-    parser.add_argument(
-        "--listen",
-        type=checked(parse_listen),
-        default=LISTEN_DEFAULT,
-        metavar="HOST:PORT",
-        help=f"where to listen (default: {LISTEN_DEFAULT}; port 0: any free port)",
-    )
+def proxy(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say how clients reach a service."""
+    return _PUBLIC_URL(_TRUSTED_PROXY(function))
 
 
-def add_insecure_http(parser: argparse.ArgumentParser) -> None:
-    """Add the argument `--insecure-http`."""
-    parser.add_argument(
-        "--insecure-http",
-        action="store_true",
-        help="serve other machines by plain HTTP, which shows credentials to the network (default: "
-        "only this machine, and trusted proxies whose clients use TLS)",
-    )
+def s3(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of `S3Options`."""
+    return _S3_DOMAIN(_S3_V2_WRITES(function))
 
 
-def add_s3(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `S3Options`."""
-    parser.add_argument(
-        "--s3-domain",
-        type=checked(domain),
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a host name at which S3 clients reach the service; the names one label below it are "
-        "buckets (repeatable; signed requests of S3 clients are recognised at any host)",
-    )
-    parser.add_argument(
-        "--s3-v2-writes",
-        action="store_true",
-        help="presigned URLs of Signature Version 2 may write objects (default: only read them)",
-    )
-
-
-def add_rate(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add the argument `--user-requests-per-second`: 0 if it is not given, for which `default` says
-    what holds."""
-    parser.add_argument(
+def rate(default: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add `--user-requests-per-second`: 0 if it is not given, for which `default` says what
+    holds."""
+    return click.option(
         "--user-requests-per-second",
-        type=checked(parse_rate),
+        type=Checked("N", parse_rate),
         default=0,
         metavar="N",
         help="answer 429 (SlowDown to S3 clients) to a user who sends more than N requests a "
         f"second for long, whatever keys it uses (default: {default})",
     )
-
-
-def add_proxy(parser: argparse.ArgumentParser) -> None:
-    """Add what says how clients reach the service."""
-    parser.add_argument(
-        "--public-url",
-        type=checked(public_url),
-        metavar="URL",
-        help="the URL at which clients reach the service: http[s]://HOST[:PORT].  Signed URLs and "
-        "cookies use it, and clients use signed URLs (default: the host that each request names)",
-    )
-    parser.add_argument(
-        "--trusted-proxy",
-        type=checked(network),
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="trust the X-Forwarded-* headers of proxies in this network (repeatable; default: "
-        "trust none)",
-    )
-
-
-def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A wrapper of `parse` that makes argparse report `Invalid` as wrong usage."""
-
-    def parsed(text: str) -> T:
-        try:
-            return parse(text)
-        except Invalid as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parsed

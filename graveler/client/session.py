@@ -5,23 +5,23 @@
              └───────────────────────────────────────────────────────────────────────┘
                       any other status: an error of the kind that it means
 
-A session is a value: it holds no connection, and threads may share it.  It follows no redirects,
-because the credentials would go to the other address.  The secret appears in no printed text.  Only
-the standard library is needed.  Part of the public Python client; the commands use it too.
+Threads may share a session.  Its connections stay open between calls (connections.py).  It follows
+no redirects, because the credentials would go to the other address.  The secret appears in no
+printed text.  Only the standard library is needed.  Part of the public Python client; the commands
+use it too.
 """
 
 import json
 import re
-import urllib.error
-import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse, IncompleteRead
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from graveler import errors
+from graveler.client.connections import REPEATABLE, Body, Connections, Request, Response
 from graveler.clock import Clock, SystemClock
 from graveler.errors import (
     OUTCOME_UNKNOWN,
@@ -36,14 +36,11 @@ URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
 KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
 SECRET_VARIABLE: Final = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
 _BASE: Final = "/api/v1"
-_SECONDS: Final = 60  # to connect, and for each read of an answer; the server has 30 to answer
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
-_READ: Final = ("GET", "HEAD")
-_REPEATABLE: Final = (*_READ, "PUT", "DELETE")
-_NOT_FOUND, _BUSY = 404, 503
+_NOT_FOUND, _TOO_MANY, _BUSY = 404, 429, 503
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     400: errors.Invalid,
@@ -65,6 +62,9 @@ _KINDS: Final[Mapping[int, type[GravelerError]]] = {
 }
 
 
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """The URL of the API and the credentials; made by `connect`."""
@@ -73,44 +73,60 @@ class Session:
     access_key_id: str
     secret_access_key: str = field(repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
+    connections: Connections = field(default_factory=Connections, repr=False, compare=False)
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Any:
         """Send a call and return the decoded answer, `{}` if it is empty.  `below` makes `path`.
+        An answer that is plain text is returned as a text.
 
         Errors: the kind that the status means, with the server's message; `Unavailable` if nothing
         was sent; `OutcomeUnknown` if a write was sent and its outcome is unknown.
 
-        After a 503 the call is repeated, up to five attempts in all, unless it is a POST.  If a
-        repeated DELETE answers 404, an earlier attempt has deleted the object: the result is `{}`.
+        After a 503 the call is repeated, up to five attempts in all, unless it is a POST or PATCH;
+        after a 429, which examined nothing, any call is.  If a repeated DELETE answers 404, an
+        earlier attempt has deleted the object: the result is `{}`.
         """
+        sent = b"" if body is None else json.dumps(body).encode()
+        kind = {"Content-Type": "application/json", **headers}
         for attempt in range(1, _ATTEMPTS + 1):
-            answer = self._send(method, path, body)
+            with self.open(method, path, sent, kind) as response:
+                answer = _answer(response)
             if answer.status < 300:
                 return self._decoded(answer)
             if attempt > 1 and method == "DELETE" and answer.status == _NOT_FOUND:
                 return {}
-            again = answer.status == _BUSY and method in _REPEATABLE and attempt < _ATTEMPTS
+            busy = answer.status == _BUSY and method in REPEATABLE
+            again = (busy or answer.status == _TOO_MANY) and attempt < _ATTEMPTS
             if not again or answer.pause_seconds > _PAUSE_SECONDS_MAX:
                 break
             self.clock.sleep(answer.pause_seconds)
         raise _error(answer)
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Body = b"",
+        headers: Mapping[str, str] = _NO_HEADERS,
+        *,
+        length: int = -1,
+    ) -> Response:
+        """Send a call once, and return its answer as it is, whatever its status; close it.
+        `length`: the size of a body that is sent in pieces.  Raises the errors of
+        `Connections.send`."""
         token = b64encode(f"{self.access_key_id}:{self.secret_access_key}".encode()).decode()
-        headers = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
-        sent = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, sent, headers, method=method)
-        opener = urllib.request.build_opener(_AsItIs)
-        try:
-            with opener.open(request, timeout=_SECONDS) as response:
-                return _answer(response)
-        except urllib.error.URLError as error:  # the request was not sent completely
-            raise Unavailable(f"the server does not answer: {error} url={self.url}") from error
-        except (OSError, HTTPException) as error:
-            kind = Unavailable if method in _READ else OutcomeUnknown
-            raise kind(f"the server's answer was lost: {error!r} url={self.url}") from error
+        headers = {"Authorization": f"Basic {token}", **headers}
+        return self.connections.send(Request(method, self.url + path, headers, body, length))
 
     def _decoded(self, answer: "_Answer") -> Any:
+        if answer.is_text:  # the id of a new branch
+            return answer.body.decode("utf-8", "replace")
         try:
             return json.loads(answer.body) if answer.body else {}
         except ValueError as error:
@@ -119,9 +135,15 @@ class Session:
             ) from error
 
 
-def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
-    """A session with the server at `url`, with or without `/api/v1`.  Raises `Invalid`.  Sends
-    nothing."""
+def connect(
+    url: str,
+    access_key_id: str,
+    secret_access_key: str,
+    *,
+    connections: Connections | None = None,
+) -> Session:
+    """A session with the server at `url`, with or without `/api/v1`.  `connections`: a pool to
+    use.  Raises `Invalid`.  Sends nothing."""
     try:
         parts = urlsplit(url)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -134,7 +156,10 @@ def connect(url: str, access_key_id: str, secret_access_key: str) -> Session:
     if not access_key_id or not secret_access_key:
         raise Invalid("no credentials: give an access key id and its secret")
     url = url.rstrip("/")
-    return Session(url if url.endswith(_BASE) else url + _BASE, access_key_id, secret_access_key)
+    return Session(
+        *(url if url.endswith(_BASE) else url + _BASE, access_key_id, secret_access_key),
+        connections=connections or Connections(),
+    )
 
 
 def connect_as_lakectl(
@@ -159,15 +184,15 @@ NOT_GRAVELER: Final = (
 )
 
 
-def paged(session: Session, path: str, amount: int) -> Iterator[dict[str, Any]]:
-    """All results of a list that comes in pages.  Cost: one request for each `amount`.
+def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator[dict[str, Any]]:
+    """All results after `after` of a list that comes in pages.  Cost: one request for each
+    `amount`.
 
     Raises `Internal` if a page does not lead to the next one.
     """
-    after, more = "", True
+    more = True
     while more:
-        query = urlencode({"amount": amount, "after": after})
-        answer = session.ask("GET", f"{path}?{query}")
+        answer = session.ask("GET", with_query(path, amount=amount, after=after))
         yield from results_of(answer)
         page = answer["pagination"]
         more = page["has_more"]
@@ -195,42 +220,56 @@ def below(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-class _AsItIs(urllib.request.HTTPErrorProcessor):
-    """Returns every response as it is: no redirect is followed and no status raises."""
-
-    def http_response(self, request: urllib.request.Request, response: Any) -> Any:
-        return response
-
-    https_response = http_response
+def with_query(path: str, **values: object) -> str:
+    """A path of the API with more query parameters.  Empty texts and false are left out; a list
+    becomes several parameters."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in values.items():
+        several = value if isinstance(value, list | tuple) else [value]
+        set_ones = [each for each in several if each is not False and each != ""]
+        pairs += [(name, "true" if each is True else str(each)) for each in set_ones]
+    separator = "&" if "?" in path else "?"
+    return f"{path}{separator}{urlencode(pairs)}" if pairs else path
 
 
 class _Answer(NamedTuple):
     status: int
     body: bytes
     pause_seconds: int
+    is_text: bool
+    request_id: str
 
 
-def _answer(response: HTTPResponse) -> _Answer:
-    body = response.read(_ANSWER_BYTES_MAX + 1)
-    if len(body) > _ANSWER_BYTES_MAX:
-        raise Internal(f"the answer is longer than {_ANSWER_BYTES_MAX} bytes")
-    if response.length:
-        raise IncompleteRead(body, response.length)
+def _answer(response: Response) -> _Answer:
+    body = response.read_all(_ANSWER_BYTES_MAX)
     seconds = response.headers.get("Retry-After", "")
     # Retry-After may also be a date.
     pause = int(seconds) if _WHOLE.fullmatch(seconds) else _PAUSE_SECONDS
-    return _Answer(response.status, body, pause)
+    is_text = response.headers.get("Content-Type", "").startswith("text/plain")
+    request_id = response.headers.get("X-Request-Id", "")
+    return _Answer(response.status, body, pause, is_text, request_id)
+
+
+def error_of(response: Response) -> GravelerError:
+    """The error that an answer from `Session.open` with a status of 300 or more means.  Its fields
+    have the `reason`, the `status` and the `request_id`."""
+    return _error(_answer(response))
 
 
 def _error(answer: _Answer) -> GravelerError:
-    status = answer.status
     try:
         reason = str(json.loads(answer.body)["message"])
     except (ValueError, KeyError, TypeError):
         reason = "no reason given"
+    return failure(answer.status, reason, answer.request_id)
+
+
+def failure(status: int, reason: str, request_id: str = "") -> GravelerError:
+    """The error that a status means, of an answer or of a task that failed."""
     kind = _KINDS.get(status, errors.Invalid if status < 500 else errors.Internal)
     if kind is Unavailable and OUTCOME_UNKNOWN in reason:
         kind = OutcomeUnknown
     if status in range(300, 400):
         reason = "the server redirects: give the URL that it redirects to"
-    return kind(f"{reason}: {status=}")
+    names = {"reason": reason, "status": str(status), "request_id": request_id}
+    return kind(f"{reason}: {status=}", "", **names)

@@ -8,15 +8,14 @@ from fnmatch import fnmatch
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from graveler.cli.gateway import GatewayOptions, options_of
-from graveler.cli.main import parser
+from graveler.cli.gateway import GatewayOptions, gateway, options_of
 from graveler.gateway.app import HEALTH_PATH
 from tests.aws.engines import ROOT
 from tests.aws.locked_packages import pins
 
 DOCKERFILE = ROOT / "infra" / "gateway" / "Dockerfile"
 LOCK = ROOT / "requirements" / "gateway.txt"
-MODULE = "graveler.cli.main"
+MODULE = "graveler"
 
 
 class Step(NamedTuple):
@@ -94,7 +93,9 @@ def started() -> GatewayOptions:
     """The options with which a container of a stack runs."""
     words = only("ENTRYPOINT").command
     assert words[1:3] == ["-m", MODULE]
-    return options_of(parser().parse_args([*words[3:], "--stack", "lake", "--bucket", "data"]), {})
+    assert words[3] == "gateway"
+    more = ["--stack", "lake", "--bucket", "data"]
+    return options_of(gateway.make_context("gateway", [*words[4:], *more]).params, {})
 
 
 def test_it_runs_the_command_on_the_port_that_it_exposes() -> None:

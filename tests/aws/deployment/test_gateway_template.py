@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from graveler.api.server import make_server
-from graveler.cli.gateway import GatewayOptions, options_of
-from graveler.cli.main import parser
+from graveler.cli.gateway import GatewayOptions, gateway, options_of
 from graveler.gateway.app import HEALTH_PATH
 from scripts.deploy import ROOT, tool
 from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
@@ -117,7 +116,7 @@ def started(container: dict[str, Any]) -> GatewayOptions:
     """The options with which the container runs."""
     words = only("ENTRYPOINT").command[3:] + [valued(word) for word in container["Command"]]
     variables = {each["Name"]: valued(each["Value"]) for each in container["Environment"]}
-    return options_of(parser().parse_args(words), variables)
+    return options_of(gateway.make_context("gateway", words[1:]).params, variables)
 
 
 def test_the_container_names_the_deployment_by_its_variables(container: dict[str, Any]) -> None:

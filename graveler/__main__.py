@@ -1,0 +1,8 @@
+"""`python -m graveler`: the console script."""
+
+import sys
+
+from graveler.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

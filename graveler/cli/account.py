@@ -1,0 +1,224 @@
+"""`graveler login`, `logout`, `whoami` and `config`: profiles, and who the caller is."""
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from graveler.cli import profiles
+from graveler.cli.address import UsageMistake
+from graveler.cli.command import client, group
+from graveler.cli.invocation import Invocation
+from graveler.cli.options import FOLDER
+from graveler.cli.output import Column, field
+from graveler.cli.profiles import DEFAULT, Profile, Profiles
+from graveler.errors import NotFound
+from graveler.settings import environment
+
+_SETTINGS: Final = ("server", "repository")
+
+
+@client(
+    "login",
+    examples=(
+        "graveler login https://lake.example.com",
+        "graveler login http://127.0.0.1:8000 --profile local",
+        "graveler login --store .graveler              # the store of `graveler demo`",
+        "graveler login https://lake.example.com --access-key-id AKIA… --secret-stdin <secret.txt",
+    ),
+)
+@click.argument("url", required=False)
+@click.option(
+    "--store",
+    type=FOLDER,
+    metavar="DIR",
+    help="take URL and credentials from the file `credentials` in the folder of a store",
+)
+def login(invocation: Invocation, url: str | None, store: Path | None) -> int:
+    """Try credentials on a server, and keep them in a profile.
+
+    Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
+    the credentials.  The profile is --profile, else `default`; the last login makes the default.
+    """
+    from graveler.client import identity
+    from graveler.client.session import connect
+
+    name = profiles.check_name(str(invocation.flags.get("profile", DEFAULT)))
+    profile = _from_store(store) if store is not None else _asked(invocation, url)
+    session = connect(profile.server, profile.access_key_id, profile.secret_access_key)
+    user = identity.current_user(session)
+    known = profiles.read(environment())
+    before = known.by_name.get(name, Profile())
+    profile = replace(profile, name=name, repository=before.repository)
+    place = profiles.write(Profiles(name, {**known.by_name, name: profile}), environment())
+    invocation.output.record(
+        {**user, "graveler": {"profile": name, "server": profile.server}},
+        [f"signed in to {profile.server} as {user['id']}: profile {name}"],
+    )
+    invocation.output.note(f"kept in {place}")
+    return 0
+
+
+def _asked(invocation: Invocation, url: str | None) -> Profile:
+    """URL, key and secret from the arguments, else from whoever can answer."""
+    flags = invocation.flags
+    if flags.get("secret_stdin"):
+        key, secret = str(flags.get("access_key_id", "")), sys.stdin.readline().rstrip("\r\n")
+        if not key:
+            raise UsageMistake("--secret-stdin needs --access-key-id")
+    else:
+        key, secret = str(flags.get("access_key_id", "")), ""
+    url = url or str(flags.get("server", ""))
+    if not (url and key and secret) and not invocation.may_ask():
+        raise UsageMistake(
+            "login needs a URL, --access-key-id and --secret-stdin if nobody can be asked"
+        )
+    url = url or click.prompt("Server URL", err=True)
+    key = key or click.prompt("Access key id", err=True)
+    secret = secret or click.prompt("Secret access key", hide_input=True, err=True)
+    return Profile("", url, key, secret)
+
+
+def _from_store(store: Path) -> Profile:
+    path = store / "credentials"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = f"{path}: {error.strerror}"
+        raise NotFound(f"credentials of the store cannot be read: {reason}") from error
+    pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
+    names = (profiles.URL_VARIABLE, profiles.KEY_VARIABLE, profiles.SECRET_VARIABLE)
+    url, key, secret = (pairs.get(name, "") for name in names)
+    profile = Profile("", url, key, secret)
+    profile.check_whole()
+    return profile
+
+
+@client("logout", examples=("graveler logout", "graveler logout --profile local"))
+def logout(invocation: Invocation) -> int:
+    """Forget a profile and its credentials.
+
+    The access key stays valid on the server.
+    """
+    known = profiles.read(environment())
+    name = str(invocation.flags.get("profile", known.default))
+    if name not in known.by_name:
+        raise NotFound(f"profile not found: {name or 'there is no default'}")
+    rest = {each: profile for each, profile in known.by_name.items() if each != name}
+    default = known.default if known.default != name else ""
+    profiles.write(Profiles(default, rest), environment())
+    invocation.output.note(f"profile {name} is forgotten")
+    return 0
+
+
+@client("whoami", examples=("graveler whoami", "graveler whoami --json"))
+def whoami(invocation: Invocation) -> int:
+    """Show the user, and the server that says so."""
+    from graveler.client import identity
+
+    profile = invocation.profile
+    user = identity.current_user(invocation.session)
+    source = {
+        "server": profile.server,
+        "access_key_id": profile.access_key_id,
+        "source": profile.source,
+    }
+    columns = [field("id", title="USER"), field("email")]
+    columns += [Column(name.upper(), _ours(name)) for name in source]
+    invocation.output.pairs({**user, "graveler": source}, columns)
+    return 0
+
+
+def _ours(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda record: record["graveler"][name]
+
+
+# ---- configuration -------------------------------------------------------------------------------
+
+
+@group("config")
+def config() -> None:
+    """Profiles: servers and current repositories."""
+
+
+@client("list", group=config, examples=("graveler config list",))
+def list_profiles(invocation: Invocation) -> int:
+    """List the profiles."""
+    known = profiles.read(environment())
+    rows = [
+        {
+            "name": name,
+            "server": profile.server,
+            "repository": profile.repository,
+            "access_key_id": profile.access_key_id,
+            "default": name == known.default,
+        }
+        for name, profile in sorted(known.by_name.items())
+    ]
+    columns = [field(name) for name in ("name", "server", "repository", "access_key_id", "default")]
+    if not invocation.output.items(columns, rows):
+        invocation.output.note("no profiles: `graveler login` makes one")
+    return 0
+
+
+@client("show", group=config, examples=("graveler config show", "graveler config show --json"))
+def show_profile(invocation: Invocation) -> int:
+    """Show which server and key a command would use, and why.
+
+    Sends nothing.  The secret is not shown.
+    """
+    profile = invocation.profile
+    record = {
+        "server": profile.server,
+        "access_key_id": profile.access_key_id,
+        "has_secret": bool(profile.secret_access_key),
+        "repository": profile.repository,
+        "source": profile.source,
+        "folder": str(profiles.folder(environment())),
+    }
+    invocation.output.pairs(record, [field(name) for name in record])
+    return 0
+
+
+@client("use", group=config, examples=("graveler config use local",))
+@click.argument("name")
+def use_profile(invocation: Invocation, name: str) -> int:
+    """Make a profile the default."""
+    known = profiles.read(environment())
+    if name not in known.by_name:
+        raise NotFound(f"profile not found: {name}: `graveler config list` shows all")
+    profiles.write(replace(known, default=name), environment())
+    return 0
+
+
+@client(
+    "set",
+    group=config,
+    examples=(
+        "graveler config set repository lake         # now :main means lake/main",
+        "graveler config set server https://lake.example.com --profile prod",
+    ),
+)
+@click.argument("setting", type=click.Choice(_SETTINGS))
+@click.argument("value")
+def set_setting(invocation: Invocation, setting: str, value: str) -> int:
+    """Change a setting of a profile; an empty value removes it.
+
+    A profile whose server moves to another address loses its credentials.
+    """
+    known = profiles.read(environment())
+    name = profiles.check_name(str(invocation.flags.get("profile", known.default or DEFAULT)))
+    before = known.by_name.get(name, Profile(name))
+    if setting == "server":
+        same = profiles.same_origin(value, before.server)
+        stripped = replace(before, access_key_id="", secret_access_key="")
+        after = replace(before if same else stripped, server=value)
+    else:
+        after = replace(before, repository=value)
+    changed = Profiles(known.default or name, {**known.by_name, name: after})
+    profiles.write(changed, environment())
+    return 0

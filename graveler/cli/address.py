@@ -1,0 +1,73 @@
+"""Addresses on the command line: which repository, ref and path a word names.
+
+    [lakefs://]REPOSITORY[/REF[/PATH]]     graveler:// is read too
+    :REF[/PATH]                            in the current repository: that of an earlier address of
+                                           the command, else that of the profile
+
+Names of repositories and refs contain no slash, so the first two slashes separate; all that follows
+is the path, as it is.  Without a scheme, the base URI (`--base-uri`, `LAKECTL_BASE_URI`) is put
+before the text.  Pure.  For this folder.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.errors import Invalid
+
+SCHEME: Final = "lakefs://"
+_SCHEMES: Final = (SCHEME, "graveler://")
+
+
+class UsageMistake(Invalid):
+    """The command line is wrong, though it could be parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A repository, a ref in it, or a path at a ref.  Absent parts are empty."""
+
+    repository: str
+    ref: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.repository, self.ref, self.path) if part)
+
+    @property
+    def uri(self) -> str:
+        """With the scheme."""
+        if not self.ref:
+            return f"{SCHEME}{self.repository}"
+        return f"{SCHEME}{self.repository}/{self.ref}/{self.path}"
+
+    def at(self, path: str) -> "Address":
+        """Another path at the same ref."""
+        return Address(self.repository, self.ref, path)
+
+
+def is_remote(text: str) -> bool:
+    """Whether a word that could also be a file names something on the server."""
+    return text.startswith(_SCHEMES)
+
+
+def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
+    """The address in `text`.  `current`: the repository of `:REF`.  Raises `UsageMistake`."""
+    if text.startswith(":"):
+        if not current:
+            raise UsageMistake(
+                f"no current repository for {text!r}: write REPOSITORY{text.replace(':', '/', 1)}, "
+                "or set one: graveler config set repository NAME"
+            )
+        text = f"{current}/{text[1:]}"
+    elif base_uri and not is_remote(text):
+        text = base_uri + text
+    for scheme in _SCHEMES:
+        text = text.removeprefix(scheme)
+    repository, _, rest = text.partition("/")
+    ref, _, path = rest.partition("/")
+    if not repository or "://" in text or (path and not ref):
+        raise UsageMistake(
+            f"address invalid: {text!r}: it must look like REPOSITORY, REPOSITORY/REF or "
+            "REPOSITORY/REF/PATH"
+        )
+    return Address(repository, ref, path)

@@ -1,0 +1,205 @@
+"""`graveler branch`: branches, and `graveler reset`."""
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.command import client, group, paging, yes
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import field, plural
+from graveler.client import commits, refs
+
+COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))
+_COUNT_MAX: Final = 10_000  # of uncommitted changes that a question counts
+
+
+@group("branch")
+def branch() -> None:
+    """Create, list and delete branches."""
+
+
+@client(
+    "list",
+    group=branch,
+    examples=("graveler branch list lake", "graveler branch list lake --prefix dev- --json"),
+)
+@click.argument("repository")
+@paging
+@click.option("--hidden", is_flag=True, help="hidden branches too")
+def list_branches(
+    invocation: Invocation,
+    repository: str,
+    prefix: str,
+    after: str,
+    amount: int | None,
+    hidden: bool,
+) -> int:
+    """List the branches of a repository."""
+    name = invocation.repository(repository).repository
+    session = invocation.session
+    found = refs.list_branches(
+        session, name, prefix=prefix, after=after, amount=amount, hidden=hidden
+    )
+    if not invocation.output.items(COLUMNS, found):
+        invocation.output.note("no branches")
+    return 0
+
+
+@client("show", group=branch, examples=("graveler branch show lake/main",))
+@click.argument("branch")
+def show(invocation: Invocation, branch: str) -> int:
+    """Show the commit of a branch."""
+    address = invocation.ref(branch)
+    found = refs.get_branch(invocation.session, address.repository, address.ref)
+    invocation.output.pairs(found, COLUMNS)
+    return 0
+
+
+@client(
+    "create",
+    group=branch,
+    examples=(
+        "graveler branch create lake/dev               # from the default branch",
+        "graveler branch create lake/dev main",
+        "graveler branch create lake/fix lake/v1.2",
+    ),
+)
+@click.argument("new")
+@click.argument("source", metavar="FROM", required=False)
+@click.option("-s", "--source", "lakectl_source", metavar="FROM", hidden=True)
+@click.option("--hidden", is_flag=True, help="leave it out of lists")
+def create(
+    invocation: Invocation,
+    new: str,
+    source: str | None,
+    lakectl_source: str | None,
+    hidden: bool,
+) -> int:
+    """Create the branch NEW on the commit of FROM.
+
+    FROM is a branch, a tag or a commit; without it, the default branch of the repository.  Nothing
+    is copied.
+    """
+    address, session = invocation.ref(new), invocation.session
+    begin = _source(invocation, address, source or lakectl_source)
+    created = refs.create_branch(session, address.repository, address.ref, begin, hidden=hidden)
+    commit = invocation.output.id(created["commit_id"])
+    lines = [f"created branch {address} from {begin} at {commit}"]
+    invocation.output.record(created, lines)
+    return 0
+
+
+def _source(invocation: Invocation, new: Address, text: str | None) -> str:
+    if text is None:
+        return refs.get_repository(invocation.session, new.repository)["default_branch"]
+    source = invocation.ref(text)
+    if source.repository != new.repository:
+        raise UsageMistake(
+            f"a branch begins in its own repository: {source} is not in {new.repository}"
+        )
+    return source.ref
+
+
+@client(
+    "delete",
+    group=branch,
+    examples=("graveler branch delete lake/dev", "graveler branch delete lake/dev --yes"),
+)
+@click.argument("branch")
+@yes
+def delete(invocation: Invocation, branch: str, yes: bool) -> int:
+    """Delete a branch.
+
+    Its uncommitted changes are lost; its commits stay for as long as something leads to them.
+    """
+    address, session = invocation.ref(branch), invocation.session
+    found = refs.get_branch(session, address.repository, address.ref)
+    if not yes:
+        changes = _uncommitted(invocation, address, "")
+        lost = f" with {changes}" if changes else ""
+        invocation.confirm(f"Delete the branch {address}{lost}?", yes=yes)
+    refs.delete_branch(session, address.repository, address.ref)
+    commit = found["commit_id"]
+    invocation.output.note(
+        f"deleted branch {address}, it was at {commit}\n"
+        f"to make it again: graveler branch create {address} {commit}"
+    )
+    return 0
+
+
+@client(
+    "reset",
+    examples=(
+        "graveler reset lake/dev                        # all uncommitted changes",
+        "graveler reset lake/dev/sales/                 # those below a prefix",
+        "graveler reset lake/dev/sales/2026.csv",
+        "graveler reset --hard lake/dev main            # the head too",
+    ),
+)
+@click.argument("address", metavar="BRANCH[/PATH]")
+@click.argument("ref", required=False)
+@click.option("--hard", is_flag=True, help="move the head of the branch to REF")
+@click.option("--confirm", "typed", metavar="NAME", help="with --hard: the branch again")
+@yes
+def reset(
+    invocation: Invocation,
+    address: str,
+    ref: str | None,
+    hard: bool,
+    typed: str | None,
+    yes: bool,
+) -> int:
+    """Discard uncommitted changes, or with --hard move a branch to another commit.
+
+    A PATH that ends with a slash is a prefix.
+    """
+    if hard != (ref is not None):
+        raise UsageMistake("--hard needs a REF, and only --hard takes one")
+    if ref is not None:
+        return _hard_reset(invocation, address, ref, typed)
+    place = invocation.path(address, optional=True)
+    if not yes:
+        changes = _uncommitted(invocation, place, place.path)
+        if not changes:
+            invocation.output.note("no uncommitted changes")
+            return 0
+        invocation.confirm(f"Discard {changes} of {place}?", yes=yes)
+    refs.reset_branch(invocation.session, place.repository, place.ref, place.path)
+    invocation.output.note(f"discarded the uncommitted changes of {place}")
+    return 0
+
+
+def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None) -> int:
+    place, session = invocation.ref(branch), invocation.session
+    source = invocation.ref(ref)
+    before = refs.get_branch(session, place.repository, place.ref)["commit_id"]
+    goal = commits.get(session, place.repository, source.ref)
+    question = (
+        f"Move {place} from {before[:12]} to {goal['id'][:12]} ({goal['message'].splitlines()[0]})?"
+        "  Later commits leave its history."
+    )
+    invocation.confirm_name(question, place.ref, typed)
+    refs.hard_reset_branch(session, place.repository, place.ref, goal["id"])
+    after = {"id": place.ref, "commit_id": goal["id"], "graveler": {"before": before}}
+    lines = [
+        f"{place} is at {invocation.output.id(goal['id'])}",
+        f"to go back: graveler reset --hard {place} {before}",
+    ]
+    invocation.output.record(after, lines)
+    return 0
+
+
+def _uncommitted(invocation: Invocation, place: Address, path: str) -> str:
+    """How many changes a branch has, in words; empty if it has none."""
+    changes = commits.uncommitted(
+        invocation.session, place.repository, place.ref, prefix=path, amount=_COUNT_MAX + 1
+    )
+    count = sum(
+        not path or path.endswith("/") or change["path"] == path
+        for change in islice(changes, _COUNT_MAX + 1)
+    )
+    if count > _COUNT_MAX:
+        return f"more than {_COUNT_MAX:,} uncommitted changes"
+    return plural(count, "uncommitted change") if count else ""

@@ -1,0 +1,211 @@
+"""`graveler commit`, `merge`, `merge-base`, `revert` and `cherry-pick`: new commits."""
+
+from typing import Final
+
+import click
+
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.command import client, yes
+from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.output import field
+from graveler.client import commits
+from graveler.client.commits import Commit, Message
+from graveler.errors import Conflict, MergeConflict
+
+_CONFLICTS_SHOWN: Final = 20
+_META: Final = click.option(
+    "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
+)
+
+
+@client(
+    "commit",
+    examples=(
+        "graveler commit lake/main -m 'Add sales of 2026'",
+        "graveler commit lake/main -m 'Load' --meta job=42 --meta source=crm",
+        "graveler commit lake/main                     # writes the message in $EDITOR",
+    ),
+)
+@click.argument("branch")
+@click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
+@_META
+@click.option("--allow-empty", is_flag=True, help="even if nothing changed")
+def commit(
+    invocation: Invocation, branch: str, message: str, pairs: tuple[str, ...], allow_empty: bool
+) -> int:
+    """Commit the uncommitted changes of a branch.
+
+    Ends with 1 if there is nothing to commit.  If the command is interrupted, the server goes on.
+    """
+    address, metadata = invocation.ref(branch), metadata_pairs(pairs)
+    text = message or _edited(invocation, address)
+    made = commits.commit(
+        *(invocation.session, address.repository, address.ref),
+        Message(text, metadata, allow_empty),
+    )
+    _print_commit(invocation, address.ref, made)
+    return 0
+
+
+def _edited(invocation: Invocation, address: Address) -> str:
+    if not invocation.may_ask():
+        raise UsageMistake("no message: give -m TEXT")
+    help = f"\n# The message of the commit on {address}.  Lines that begin with # are left out.\n"
+    text = click.edit(help) or ""
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith("#")]
+    message = "\n".join(lines).strip()
+    if not message:
+        raise UsageMistake("the message is empty: nothing was committed")
+    return message
+
+
+def _print_commit(invocation: Invocation, branch: str, made: Commit) -> None:
+    output = invocation.output
+    subject = (made["message"].splitlines() or [""])[0]
+    output.record(made, [f"[{branch} {output.id(made['id'])}] {output.cell(subject)}"])
+
+
+@client(
+    "merge",
+    examples=(
+        "graveler merge lake/dev main",
+        "graveler merge lake/dev main -m 'Release 7' --squash",
+        "graveler merge lake/dev main --strategy source-wins   # dev decides conflicts",
+    ),
+)
+@click.argument("source", metavar="SOURCE")
+@click.argument("destination", metavar="BRANCH")
+@click.option("-m", "--message", default="", metavar="TEXT", help="instead of the usual one")
+@_META
+@click.option(
+    "--strategy",
+    type=click.Choice(["source-wins", "dest-wins"]),
+    help="which side decides conflicts",
+)
+@click.option("--squash", is_flag=True, help="do not record SOURCE as a parent")
+@click.option("--allow-empty", is_flag=True, help="even if nothing changes")
+def merge(
+    invocation: Invocation,
+    source: str,
+    destination: str,
+    message: str,
+    pairs: tuple[str, ...],
+    strategy: str | None,
+    squash: bool,
+    allow_empty: bool,
+) -> int:
+    """Merge the commits of SOURCE into BRANCH.
+
+    A conflict changes nothing: the command names the paths and ends with 5.
+    """
+    come, into = _both(invocation, source, destination)
+    name, session = come.repository, invocation.session
+    try:
+        reference = commits.merge(
+            *(session, name, come.ref, into.ref),
+            Message(message, metadata_pairs(pairs), allow_empty),
+            strategy=strategy or "",
+            squash=squash,
+        )
+    except Conflict as error:
+        amount = _CONFLICTS_SHOWN + 1
+        paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
+        if not paths:
+            raise
+        raise _conflict(come, into, paths) from error
+    line = f"merged {come} into {into}: {invocation.output.id(reference)}"
+    invocation.output.record({"reference": reference}, [line])
+    return 0
+
+
+def _conflict(source: Address, destination: Address, paths: list[str]) -> MergeConflict:
+    shown = "\n  ".join(paths[:_CONFLICTS_SHOWN])
+    more = "\n  and more" if len(paths) > _CONFLICTS_SHOWN else ""
+    return MergeConflict(
+        f"{source} and {destination} changed the same paths; nothing was merged:\n  {shown}{more}",
+        tuple(paths),
+    )
+
+
+def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Address]:
+    """Two refs of one repository."""
+    left, right = invocation.ref(first), invocation.ref(second)
+    if left.repository != right.repository:
+        raise UsageMistake(f"both must be in one repository: {left} and {right}")
+    return left, right
+
+
+@client("merge-base", examples=("graveler merge-base lake/dev main",))
+@click.argument("left", metavar="A")
+@click.argument("right", metavar="B")
+def merge_base(invocation: Invocation, left: str, right: str) -> int:
+    """Show the best common ancestor of two refs."""
+    source, destination = _both(invocation, left, right)
+    base = commits.merge_base(invocation.session, source.repository, source.ref, destination.ref)
+    invocation.output.record(base, [base["base_commit_id"]])
+    return 0
+
+
+@client(
+    "revert",
+    examples=(
+        "graveler revert lake/main main~1",
+        "graveler revert lake/main 1a2b3c4d --yes",
+        "graveler revert lake/main main --parent 1      # of a merge: keep what parent 1 has",
+    ),
+)
+@click.argument("branch")
+@click.argument("refs", nargs=-1, required=True, metavar="COMMIT...")
+@click.option(
+    "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the parent to return to"
+)
+@click.option("--allow-empty", is_flag=True, help="even if nothing changes")
+@yes
+def revert(
+    invocation: Invocation,
+    branch: str,
+    refs: tuple[str, ...],
+    parent: int | None,
+    allow_empty: bool,
+    yes: bool,
+) -> int:
+    """Undo what commits changed, each with a new commit on BRANCH."""
+    into, session = invocation.ref(branch), invocation.session
+    name = into.repository
+    # Refs such as main~1 move with each new commit, so all are resolved first.
+    found = [commits.get(session, name, _both(invocation, branch, ref)[1].ref) for ref in refs]
+    for commit in found:
+        subject = (commit["message"].splitlines() or [""])[0]
+        question = f"Revert {commit['id'][:12]} ({subject}) on {into}?"
+        invocation.confirm(question, yes=yes)
+    made = []
+    for commit in found:
+        commits.revert(
+            *(session, name, into.ref, commit["id"]), parent=parent or 0, allow_empty=allow_empty
+        )
+        made.append(commits.get(session, name, into.ref))
+    columns = (field("id", "id", "COMMIT"), field("message"))
+    invocation.output.items(columns, made)
+    return 0
+
+
+@client(
+    "cherry-pick",
+    examples=("graveler cherry-pick lake/dev~2 main", "graveler cherry-pick lake/1a2b3c4d main"),
+)
+@click.argument("ref", metavar="COMMIT")
+@click.argument("branch")
+@click.option(
+    "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the side to leave out"
+)
+def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | None) -> int:
+    """Repeat what COMMIT changed as a new commit on BRANCH.
+
+    A conflict changes nothing and ends with 5.
+    """
+    source, into = _both(invocation, ref, branch)
+    made = commits.cherry_pick(
+        invocation.session, into.repository, into.ref, source.ref, parent=parent or 0
+    )
+    _print_commit(invocation, into.ref, made)
+    return 0

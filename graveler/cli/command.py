@@ -1,0 +1,249 @@
+"""The classes of commands: their help, and the options that all of them share.
+
+    Tables     a group whose commands are named in a literal table, so that its help imports none
+    client     a command against a server; its function takes an `Invocation` first
+    operator   a command that runs or tends a store; every failure ends with 1
+
+The options of all client commands (`--json`, `--profile` …) may stand before or after the command.
+For this folder.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+from click.exceptions import NoSuchCommand
+
+from graveler.cli.invocation import Invocation
+from graveler.errors import GravelerError, Invalid
+
+T = TypeVar("T")
+F = Callable[..., int | None]
+_SHARED: Final = "shared"
+_COLORS: Final = click.Choice(["auto", "always", "never"])
+
+
+class Entry(NamedTuple):
+    """A line of a table of commands: where the command is, and its help line."""
+
+    module: str
+    name: str
+    help: str
+    section: str = ""  # empty: hidden from help
+
+
+class Tables(click.Group):
+    """A group that imports a command when it is called, or when its own help is asked for."""
+
+    def __init__(self, *args: Any, table: Mapping[str, Entry], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.table and not ctx.resilient_parsing:
+            visible = [name for name, entry in self.table.items() if entry.section]
+            raise NoSuchCommand(args[0], possibilities=visible, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self.table.items():
+            if entry.section:
+                sections.setdefault(entry.section, []).append((name, entry.help))
+        width = max(len(name) for rows in sections.values() for name, _ in rows)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), help) for name, help in rows])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        rows = [param.get_help_record(ctx) for param in self.get_params(ctx)]
+        with formatter.section("Options, before or after a client command"):
+            formatter.write_dl([row for row in rows if row is not None])
+
+
+class Group(click.Group):
+    """A group of one module."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order of the module
+
+
+class ClientCommand(click.Command):
+    """A command against a server."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.examples = tuple(examples)
+        self.params += shared_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shared = [param for param in self.get_params(ctx) if is_shared(param)]
+        rows = [
+            row
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option)
+            and not is_shared(param)
+            and (row := param.get_help_record(ctx)) is not None
+        ]
+        if rows:
+            with formatter.section("Options"):
+                formatter.write_dl(rows)
+        with formatter.section("Options of all client commands (see graveler --help)"):
+            formatter.write_text(" ".join(param.opts[0] for param in shared))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class OperatorCommand(click.Command):
+    """A command that runs or tends a store.  Any failure prints one line and ends with 1."""
+
+    examples: Sequence[str] = ()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except GravelerError as error:
+            sys.stdout.flush()
+            path = ctx.command_path.split()[1]
+            print(f"graveler {path}: {error}", file=sys.stderr)
+            return 1
+
+
+def client(
+    name: str, *, group: click.Group | None = None, examples: Sequence[str] = (), **more: Any
+) -> Callable[[F], ClientCommand]:
+    """Make a client command of a function; its docstring is the help."""
+
+    def made(function: F) -> ClientCommand:
+        command = click.command(name, cls=ClientCommand, examples=examples, **more)(
+            click.pass_obj(function)
+        )
+        if group is not None:
+            group.add_command(command)
+        return command
+
+    return made
+
+
+def operator(
+    name: str, *, group: click.Group | None = None, **more: Any
+) -> Callable[[Callable[..., int]], OperatorCommand]:
+    """Make an operator command of a function; its docstring is the help."""
+
+    def made(function: Callable[..., int]) -> OperatorCommand:
+        command = click.command(name, cls=OperatorCommand, **more)(function)
+        if group is not None:
+            group.add_command(command)
+        return command
+
+    return made
+
+
+def group(name: str) -> Callable[[Callable[[], None]], Group]:
+    """Make an empty group of a function; its docstring is the help."""
+    return click.group(name, cls=Group)
+
+
+class Checked(click.ParamType):
+    """A value that a parser of the product checks: `Invalid` is reported as wrong usage."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except Invalid as error:
+            self.fail(str(error), param, ctx)
+
+
+# ---- options that several commands take ----------------------------------------------------------
+
+
+def shared_options() -> list[click.Parameter]:
+    """The options of all client commands."""
+    return [
+        _shared("--json", is_flag=True, help="print the objects of the API as JSON"),
+        _shared("--jsonl", is_flag=True, help="print a JSON object a line, as they come"),
+        _shared("--profile", metavar="NAME", help="the profile to use (GRAVELER_PROFILE)"),
+        _shared("--server", metavar="URL", help="the server, instead of the profile's"),
+        _shared("--access-key-id", metavar="ID", help="the access key; needs --secret-stdin"),
+        _shared("--secret-stdin", is_flag=True, help="read the secret from the standard input"),
+        _shared("--config", metavar="FILE", help="lakectl's file (~/.lakectl.yaml)"),
+        _shared("--base-uri", metavar="TEXT", help="put this before addresses"),
+        _shared("--color", type=_COLORS, help="colours: auto, always or never"),
+        _shared("--utc", is_flag=True, help="print times in UTC"),
+        _shared("--no-input", is_flag=True, help="never ask; fail instead"),
+        _shared("--quiet", "-q", is_flag=True, help="print results only"),
+        _shared("--verbose", "-v", is_flag=True, help="print every request on stderr"),
+    ]
+
+
+def is_shared(parameter: click.Parameter) -> bool:
+    """Whether it is an option of all client commands."""
+    return isinstance(parameter, SharedOption)
+
+
+class SharedOption(click.Option):
+    """An option that is stored in the `Invocation` instead of being an argument."""
+
+
+def _shared(*names: str, **more: Any) -> click.Option:
+    return SharedOption(names, expose_value=False, callback=_store, **more)
+
+
+def _store(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    if param.name and value is not None and value is not False:
+        ctx.ensure_object(Invocation).flags[param.name] = value
+    return value
+
+
+def paging(function: F) -> F:
+    """Add `--prefix`, `--after` and `-n`."""
+    function = click.option("--prefix", default="", metavar="TEXT", help="only names with it")(
+        function
+    )
+    function = click.option("--after", default="", metavar="NAME", help="only names after it")(
+        function
+    )
+    return count(function)
+
+
+def count(function: F) -> F:
+    """Add `-n`."""
+    return click.option(
+        "-n",
+        "--amount",
+        "amount",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="at most N (default: all)",
+    )(function)
+
+
+def yes(function: F) -> F:
+    """Add `--yes`."""
+    return click.option("-y", "--yes", is_flag=True, help="do not ask")(function)

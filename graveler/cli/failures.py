@@ -1,0 +1,117 @@
+"""How a command fails: exit code, message and remedy.
+
+    0    done
+    1    failed, or the answer is no (`diff --exit-code`, damage found)
+    2    the command line is wrong
+    3    a repository, ref, object or other thing does not exist
+    4    not signed in, or not allowed
+    5    conflict: with another change, a name that is taken, a rule or a hook
+    6    not possible now; nothing was done, so the same command may be repeated
+    7    the outcome of a write is unknown
+    8    some items of several failed
+    130  interrupted
+
+For this folder.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from graveler import errors
+from graveler.cli.address import UsageMistake
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import plain
+from graveler.errors import GravelerError
+
+DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
+INTERRUPTED: Final = 130
+
+
+class PartlyDone(GravelerError):
+    """Some items of several failed; each has been reported."""
+
+
+# The first kind that fits decides.
+_CODES: Final[tuple[tuple[type[GravelerError], int], ...]] = (
+    (UsageMistake, USAGE),
+    (PartlyDone, PARTLY),
+    (errors.NotFound, NOT_FOUND),
+    (errors.Unauthenticated, NOT_ALLOWED),
+    (errors.Refused, NOT_ALLOWED),
+    (errors.Contended, NOT_NOW),
+    (errors.Conflict, CONFLICT),
+    (errors.HookFailed, CONFLICT),
+    (errors.OutcomeUnknown, UNKNOWN),
+    (errors.Unavailable, NOT_NOW),
+    (errors.Throttled, NOT_NOW),
+)
+
+
+def exit_code(error: GravelerError) -> int:
+    """The exit code of an error."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def report(error: GravelerError, invocation: Invocation) -> int:
+    """Print an error on stderr, and return its exit code."""
+    sys.stdout.flush()
+    message, hint = _message(error, invocation), _hint(error, invocation)
+    fields = {
+        "status": int(error.fields.get("status", 0)),
+        "request_id": error.fields.get("request_id", ""),
+    }
+    _print(invocation, str(error.code), message, hint, fields)
+    return exit_code(error)
+
+
+def report_usage(error: click.ClickException, invocation: Invocation) -> int:
+    """As `report`, for arguments that cannot be parsed."""
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()
+        return USAGE
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "graveler"
+    message = error.format_message()
+    message = message[:1].lower() + message[1:].rstrip(".")
+    _print(invocation, "usage", message, f"{command} --help", {"status": 0, "request_id": ""})
+    return USAGE if isinstance(error, click.UsageError) else FAILED
+
+
+def _print(
+    invocation: Invocation, code: str, message: str, hint: str, fields: Mapping[str, Any]
+) -> None:
+    if invocation.flags.get("json") or invocation.flags.get("jsonl"):
+        shown = {"code": code, "message": message, "hint": hint, **fields}
+        print(json.dumps({"error": shown}, ensure_ascii=False), file=sys.stderr)
+        return
+    print(f"graveler: {plain(message)}", file=sys.stderr)
+    if hint:
+        print(f"try: {hint}", file=sys.stderr)
+
+
+def _message(error: GravelerError, invocation: Invocation) -> str:
+    reason = error.fields.get("reason", "") or str(error)
+    if isinstance(error, errors.NotFound) and invocation.subject is not None:
+        return f"{reason}: {invocation.subject}"
+    if isinstance(error, errors.Unauthenticated):
+        return f"{reason}: {invocation.profile.server}"
+    return reason
+
+
+def _hint(error: GravelerError, invocation: Invocation) -> str:
+    """A command that leads on, or nothing."""
+    subject = invocation.subject
+    if isinstance(error, errors.NotFound) and subject is not None:
+        return f"graveler branch list {subject.repository}" if subject.ref else "graveler repo list"
+    if isinstance(error, errors.Unauthenticated):
+        return "graveler login, or graveler whoami"
+    if isinstance(error, errors.OutcomeUnknown):
+        return "look whether it happened before you repeat it: graveler log, graveler status"
+    if isinstance(error, errors.Unavailable) and "status" not in error.fields:
+        return "graveler config show says which server is used"
+    return ""

@@ -1,0 +1,365 @@
+"""`graveler log`, `show`, `diff` and `status`: what changed, and when."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import click
+
+from graveler.cli import graph, moments
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.command import client, count
+from graveler.cli.failures import DONE, FAILED
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import Column, Output, field, paged, plain, plural, size
+from graveler.client import commits, refs
+from graveler.client.commits import Commit, Difference, LogFilter
+from graveler.clock import SystemClock
+
+_MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
+_COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
+_UNMARKED: Final = "~"  # of a prefix in which something changed
+_FOLDERS_MAX: Final = 10_000
+_LOG_COLUMNS: Final = (
+    field("id", "id", "COMMIT"),
+    field("creation_date", "time", "DATE"),
+    field("committer", title="AUTHOR"),
+    Column("MESSAGE", lambda commit: (commit["message"].splitlines() or [""])[0]),
+)
+_DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size", "SIZE"))
+
+# ---- log -----------------------------------------------------------------------------------------
+
+
+@client(
+    "log",
+    examples=(
+        "graveler log lake                             # the default branch",
+        "graveler log lake/main -n 10 --oneline",
+        "graveler log lake/main --graph --oneline",
+        "graveler log lake/main --since '2 days ago' --author ann",
+        "graveler log lake/main -- sales/ prices.csv   # commits that changed these paths",
+    ),
+)
+@click.argument("ref")
+@click.argument("paths", nargs=-1)
+@count
+@click.option("--oneline", is_flag=True, help="a line a commit")
+@click.option("--graph", "is_graph", is_flag=True, help="draw the graph of commits")
+@click.option("--first-parent", is_flag=True, help="of merges, follow the first parent only")
+@click.option("--no-merges", is_flag=True, help="leave merges out")
+@click.option("--since", default="", metavar="TIME", help="only commits since then")
+@click.option("--until", default="", metavar="TIME", help="only commits until then")
+@click.option("--author", default="", metavar="TEXT", help="only committers with this text")
+@click.option("--after", default="", metavar="COMMIT", help="begin after this commit")
+def log(
+    invocation: Invocation, ref: str, paths: tuple[str, ...], amount: int | None, **how: Any
+) -> int:
+    """List the commits that REF leads to, newest first.
+
+    With PATHS, only commits that changed one of them; a path that ends with a slash is a prefix.
+    TIME is for example '2 days ago', 2026-11-23 or 2026-11-23T10:00:00Z.
+    """
+    address = _ref_or_default(invocation, ref)
+    now_ns = SystemClock().now_ns()
+    since = moments.rfc3339(moments.parse(how["since"], now_ns)) if how["since"] else ""
+    which = LogFilter(
+        [path for path in paths if not path.endswith("/")],
+        [path for path in paths if path.endswith("/")],
+        since,
+        how["first_parent"],
+    )
+    until = moments.parse(how["until"], now_ns).timestamp() if how["until"] else None
+    wanted = _wanted(until, how["author"], no_merges=how["no_merges"])
+    found = commits.log(
+        *(invocation.session, address.repository, address.ref, which), after=how["after"]
+    )
+    chosen = islice((commit for commit in found if wanted(commit)), amount)
+    with paged(invocation.output):
+        _print_log(invocation.output, chosen, is_graph=how["is_graph"], oneline=how["oneline"])
+    return DONE
+
+
+def _wanted(until: float | None, author: str, *, no_merges: bool) -> Callable[[Commit], bool]:
+    """What the client itself filters, because lakeFS does not."""
+
+    def wanted(commit: Commit) -> bool:
+        if until is not None and commit["creation_date"] > until:
+            return False
+        if no_merges and len(commit["parents"]) > 1:
+            return False
+        return author.casefold() in commit["committer"].casefold()
+
+    return wanted
+
+
+def _print_log(output: Output, chosen: Iterable[Commit], *, is_graph: bool, oneline: bool) -> None:
+    if output.form != "human" or not (is_graph or output.terminal or oneline):
+        output.items(_LOG_COLUMNS, chosen)
+        return
+    rows: Iterable[graph.Row] = (graph.Row("", commit) for commit in chosen)
+    if is_graph:
+        rows = graph.draw(graph.ordered(chosen))
+    for drawing, commit in rows:
+        margin = f"{drawing}  " if is_graph else ""
+        if not commit:
+            print(drawing)
+            continue
+        lines = [_oneline(output, commit)] if oneline else [*_described(output, commit), ""]
+        print(margin + lines[0])
+        rest = drawing.replace("*", "|" if commit["parents"] else " ")
+        for line in lines[1:]:
+            print(f"{rest}  {line}".rstrip() if is_graph else line)
+
+
+def _oneline(output: Output, commit: Mapping[str, Any]) -> str:
+    subject = (commit["message"].splitlines() or [""])[0]
+    return f"{output.style(output.id(commit['id']), fg='yellow')} {plain(subject)}"
+
+
+def _described(output: Output, commit: Mapping[str, Any]) -> Iterator[str]:
+    """A commit as several lines."""
+    yield output.style(f"commit {output.id(commit['id'])}", fg="yellow")
+    if len(commit["parents"]) > 1:
+        yield f"merge:  {' '.join(output.id(parent) for parent in commit['parents'])}"
+    yield f"author: {plain(commit['committer']) or '-'}"
+    yield f"date:   {output.time(commit['creation_date'])}"
+    yield ""
+    for line in commit["message"].splitlines() or [""]:
+        yield f"    {plain(line)}".rstrip()
+    pairs = commit["metadata"]
+    if pairs:
+        yield ""
+        for key, value in sorted(pairs.items()):
+            yield f"    {plain(key)} = {plain(value)}"
+
+
+def _ref_or_default(invocation: Invocation, text: str) -> Address:
+    """A ref; of a repository alone, its default branch."""
+    if "/" in text.removeprefix("lakefs://") or text.startswith(":"):
+        return invocation.ref(text)
+    address = invocation.repository(text)
+    branch = refs.get_repository(invocation.session, address.repository)["default_branch"]
+    return Address(address.repository, branch)
+
+
+# ---- show ----------------------------------------------------------------------------------------
+
+
+@client(
+    "show",
+    examples=("graveler show lake/main", "graveler show lake/1a2b3c4d --json"),
+)
+@click.argument("ref")
+@click.option("--stat", is_flag=True, help="count the changes of each folder instead")
+def show(invocation: Invocation, ref: str, stat: bool) -> int:
+    """Show a commit, and what it changed against its first parent."""
+    address, session, output = (
+        _ref_or_default(invocation, ref),
+        invocation.session,
+        invocation.output,
+    )
+    commit = commits.get(session, address.repository, address.ref)
+    parent = commit["parents"][0] if commit["parents"] else ""
+    changes: Iterable[Difference] = ()
+    if parent:
+        changes = commits.diff(session, address.repository, parent, commit["id"], two_dot=True)
+    if output.form != "human":
+        lines = [dict(change) for change in changes]
+        output.record({**commit, "graveler": {"changes": lines}}, ())
+        return DONE
+    with paged(output):
+        for line in _described(output, commit):
+            print(line)
+        print()
+        if stat:
+            _print_stat(output, _Counts.of(changes, ""))
+        else:
+            _print_changes(output, changes)
+    return DONE
+
+
+# ---- diff ----------------------------------------------------------------------------------------
+
+
+@client(
+    "diff",
+    examples=(
+        "graveler diff lake/dev                        # what is uncommitted on dev",
+        "graveler diff lake/main dev                   # what dev changed since it left main",
+        "graveler diff lake/main..dev --stat           # the two contents as they are",
+        "graveler diff lake/main dev --prefix sales/ --name-only",
+        "graveler diff lake/main v1.2 --exit-code",
+    ),
+)
+@click.argument("left", metavar="A")
+@click.argument("right", metavar="B", required=False)
+@click.option(
+    "--two-dot", "--two-way", "two_dot", is_flag=True, help="compare the contents of A and B"
+)
+@click.option("--prefix", default="", metavar="TEXT", help="only paths that begin with it")
+@click.option("--stat", is_flag=True, help="count the changes of each folder")
+@click.option("--name-only", is_flag=True, help="print paths alone")
+@click.option("--exit-code", is_flag=True, help="end with 1 if there are differences")
+@count
+def diff(
+    invocation: Invocation,
+    left: str,
+    right: str | None,
+    two_dot: bool,
+    prefix: str,
+    stat: bool,
+    name_only: bool,
+    exit_code: bool,
+    amount: int | None,
+) -> int:
+    """Show the uncommitted changes of a branch, or what differs between two refs.
+
+    A B shows what B changed since its merge base with A (three-dot); A..B compares the contents.
+    Marks: + added, - removed, ~ changed, * in conflict.
+    """
+    changes = _changes(invocation, left, right, two_dot=two_dot, prefix=prefix, amount=amount)
+    output = invocation.output
+    first = next(changes, None)
+    differs = first is not None
+    whole = (change for several in ([first] if first else [], changes) for change in several)
+    with paged(output):
+        if stat:
+            _print_stat(output, _Counts.of(whole, prefix))
+        elif name_only and output.form == "human":
+            for change in whole:
+                print(plain(change["path"]) if output.terminal else change["path"])
+        else:
+            _print_changes(output, whole)
+    return FAILED if exit_code and differs else DONE
+
+
+def _changes(
+    invocation: Invocation,
+    left: str,
+    right: str | None,
+    *,
+    two_dot: bool,
+    prefix: str,
+    amount: int | None,
+) -> Iterator[Difference]:
+    before, dots, after = left.partition("...") if "..." in left else left.partition("..")
+    if dots:
+        if right is not None or not after:
+            raise UsageMistake(f"two refs expected: {left!r}")
+        left, right, two_dot = before, after, two_dot or dots == ".."
+    address, session = invocation.ref(left), invocation.session
+    name = address.repository
+    if right is None:
+        return commits.uncommitted(session, name, address.ref, prefix=prefix, amount=amount)
+    other = invocation.ref(right)
+    if other.repository != name:
+        raise UsageMistake(f"both refs must be in one repository: {address} and {other}")
+    return commits.diff(
+        session, name, address.ref, other.ref, prefix=prefix, two_dot=two_dot, amount=amount
+    )
+
+
+def _print_changes(output: Output, changes: Iterable[Difference]) -> None:
+    if output.form != "human" or not output.terminal:
+        output.items(_DIFF_COLUMNS, changes)
+        return
+    counts = _Counts()
+    for change in changes:
+        counts.add(change, "")
+        mark = _MARKS.get(change["type"], _UNMARKED)
+        bytes_ = change.get("size_bytes")
+        shown = f"  {size(bytes_)}" if bytes_ is not None else ""
+        color = _COLORS.get(change["type"])
+        print(output.style(f"{mark} {plain(change['path'])}", fg=color) + shown)
+    print(counts.sentence())
+
+
+# ---- counts --------------------------------------------------------------------------------------
+
+
+class _Counts:
+    """How many paths were added, removed, changed or are in conflict, in all and by folder."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, dict[str, int]] = {}
+        self.total = dict.fromkeys(_MARKS, 0)
+
+    @staticmethod
+    def of(changes: Iterable[Difference], prefix: str) -> "_Counts":
+        counts = _Counts()
+        for change in changes:
+            counts.add(change, prefix)
+        return counts
+
+    def add(self, change: Difference, prefix: str) -> None:
+        """Count a change.  Folders are the children of `prefix`."""
+        kind = change["type"] if change["type"] in self.total else "changed"
+        self.total[kind] += 1
+        rest = change["path"].removeprefix(prefix)
+        folder = prefix + (rest.partition("/")[0] + "/" if "/" in rest else "")
+        if folder not in self.folders and len(self.folders) >= _FOLDERS_MAX:
+            folder = prefix
+        counts = self.folders.setdefault(folder, dict.fromkeys(_MARKS, 0))
+        counts[kind] += 1
+
+    def sentence(self) -> str:
+        """All counts in words."""
+        if not any(self.total.values()):
+            return "no changes"
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.total.items() if count)
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        folders = [{"path": path, **counts} for path, counts in sorted(self.folders.items())]
+        return {**self.total, "folders": folders}
+
+
+def _print_stat(output: Output, counts: _Counts) -> None:
+    if output.form != "human":
+        output.record(counts.record(), ())
+        return
+    for path, kinds in sorted(counts.folders.items()):
+        if output.terminal:
+            marks = [
+                output.style(f"{_MARKS[kind]}{count:,}".rjust(7), fg=_COLORS[kind])
+                for kind, count in kinds.items()
+                if count or kind != "conflict"
+            ]
+            print(f"{''.join(marks)}  {plain(path) or '(top)'}")
+        else:
+            print("\t".join([path, *map(str, kinds.values())]))
+    if output.terminal:
+        print(counts.sentence())
+
+
+# ---- status --------------------------------------------------------------------------------------
+
+
+@client("status", examples=("graveler status lake/main", "graveler status lake --json"))
+@click.argument("branch")
+def status(invocation: Invocation, branch: str) -> int:
+    """Show the head of a branch, and its uncommitted changes by folder."""
+    address, session, output = (
+        _ref_or_default(invocation, branch),
+        invocation.session,
+        invocation.output,
+    )
+    head = refs.get_branch(session, address.repository, address.ref)
+    counts = _Counts.of(commits.uncommitted(session, address.repository, address.ref), "")
+    if output.form != "human" or not output.terminal:
+        output.record({**head, "graveler": counts.record()}, _status_rows(head, counts))
+        return DONE
+    print(f"branch {address} at {output.id(head['commit_id'])}")
+    if not counts.folders:
+        print("nothing is uncommitted")
+        return DONE
+    print(f"{plural(sum(counts.total.values()), 'uncommitted change')}:")
+    _print_stat(output, counts)
+    return DONE
+
+
+def _status_rows(head: refs.Ref, counts: _Counts) -> Iterator[str]:
+    yield f"{head['id']}\t{head['commit_id']}"
+    for path, kinds in sorted(counts.folders.items()):
+        yield "\t".join([path, *map(str, kinds.values())])

@@ -1,0 +1,161 @@
+"""One call of a client command: the shared options, and what follows from them.
+
+The profile is read, and the server contacted, only when a command asks for them.  For this folder.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from graveler.cli.address import Address, UsageMistake, parse
+from graveler.cli.output import Output, wants_color
+from graveler.settings import environment
+
+if TYPE_CHECKING:
+    from graveler.cli.profiles import Profile
+    from graveler.client import Session
+    from graveler.client.connections import Exchange
+
+
+@dataclass
+class Invocation:
+    """The shared options, by name, as far as they were given."""
+
+    flags: dict[str, Any] = field(default_factory=dict)
+    subject: Address | None = None  # the first address of the command
+
+    @cached_property
+    def output(self) -> Output:
+        """How to print."""
+        flags = self.flags
+        color = wants_color(flags.get("color", "auto"), sys.stdout)
+        form = "json" if flags.get("json") else "jsonl" if flags.get("jsonl") else "human"
+        return Output(
+            form,  # type: ignore[arg-type]
+            terminal=sys.stdout.isatty(),
+            color=color and form == "human",
+            quiet=bool(flags.get("quiet")),
+            utc=bool(flags.get("utc")),
+        )
+
+    @cached_property
+    def profile(self) -> "Profile":
+        """The server and the credentials.  Raises `Invalid`."""
+        from graveler.cli import profiles
+
+        return profiles.resolve(self.flags, environment(), sys.stdin)
+
+    @cached_property
+    def session(self) -> "Session":
+        """A session with the server of the profile.  Raises `Invalid`, `Unauthenticated`."""
+        from graveler.client.connections import Connections
+        from graveler.client.session import connect
+
+        profile = self.profile
+        profile.check_whole()
+        observer = self._show_exchange if self.flags.get("verbose") else None
+        return connect(
+            *(profile.server, profile.access_key_id, profile.secret_access_key),
+            connections=Connections(observer=observer),
+        )
+
+    # ---- addresses -------------------------------------------------------------------------------
+
+    def repository(self, text: str) -> Address:
+        """The address of a repository alone.  Raises `UsageMistake`."""
+        address = self._address(text)
+        if address.ref:
+            raise UsageMistake(f"repository expected, without a ref: {text!r}")
+        return address
+
+    def ref(self, text: str, *, default: str = "") -> Address:
+        """The address of a ref.  A second address of a command may be the ref alone: it is in the
+        repository of the first.  `default`: the ref if there is none.  Raises `UsageMistake`."""
+        if self.subject is not None and "/" not in text and not text.startswith(":"):
+            return Address(self.subject.repository, text)
+        address = self._address(text)
+        if address.path:
+            raise UsageMistake(f"ref expected, without a path: {text!r}")
+        if not address.ref:
+            if not default:
+                raise UsageMistake(f"ref missing: write {address.repository}/REF")
+            address = Address(address.repository, default)
+        return address
+
+    def path(self, text: str, *, optional: bool = False) -> Address:
+        """The address of an object, or with `optional` also of a ref.  Raises `UsageMistake`."""
+        address = self._address(text)
+        if not address.ref:
+            raise UsageMistake(f"ref missing: write {address.repository}/REF/PATH")
+        if not address.path and not optional:
+            raise UsageMistake(f"path missing: write {address}/PATH")
+        return address
+
+    def _address(self, text: str) -> Address:
+        if self.subject is not None:
+            current = self.subject.repository
+        else:
+            current = self.profile.repository if text.startswith(":") else ""
+        base_uri = self.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", "")
+        address = parse(text, base_uri=base_uri, current=current)
+        self.subject = self.subject or address
+        return address
+
+    # ---- questions -------------------------------------------------------------------------------
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something is lost.  Raises `UsageMistake` if nobody can answer, and `Declined`
+        if the answer is no."""
+        if not yes:
+            self._check_input("--yes")
+            import click
+
+            if not click.confirm(question, err=True):
+                raise Declined
+
+    def confirm_name(self, question: str, name: str, typed: str | None) -> None:
+        """As `confirm`, for what cannot be undone: the name must be typed, or given."""
+        if typed is None:
+            self._check_input(f"--confirm {name}")
+            import click
+
+            typed = click.prompt(f"{question}\nType {name} to go on", err=True)
+        if typed != name:
+            raise UsageMistake(f"not confirmed: {typed!r} is not {name!r}; nothing was changed")
+
+    def may_ask(self) -> bool:
+        """Whether somebody can answer."""
+        return not self.flags.get("no_input") and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def _check_input(self, flag: str) -> None:
+        if not self.may_ask():
+            raise UsageMistake(f"this needs a confirmation, and nobody can be asked: give {flag}")
+
+    # ---- what -v shows ---------------------------------------------------------------------------
+
+    def _show_exchange(self, exchange: "Exchange") -> None:
+        url = exchange.url
+        if not url.startswith(self.session.url + "/"):
+            url = url.partition("?")[0]  # the query of a signed URL is a secret
+        id = f" {exchange.request_id}" if exchange.request_id else ""
+        print(
+            f"> {exchange.method} {url} {exchange.status} {exchange.seconds * 1000:.0f} ms{id}",
+            file=sys.stderr,
+        )
+
+
+class Declined(Exception):
+    """The answer to a question was no."""
+
+
+def metadata_pairs(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    """The pairs of `--meta KEY=VALUE`.  Raises `UsageMistake`."""
+    metadata = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise UsageMistake(f"metadata invalid: it must be KEY=VALUE: {pair!r}")
+        metadata[key] = value
+    return metadata

@@ -1,0 +1,251 @@
+"""What commands print: results on stdout, everything else on stderr.
+
+    a list     a table on a terminal · TSV in a pipe · `--json` one array · `--jsonl` a line an item
+    a record   text · `--json` the object of the API
+
+On a terminal, ids have 12 characters, times are local and sizes are rounded.  TSV and JSON have
+whole ids, UTC times and bytes.  For this folder.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, islice
+from typing import Any, Final, Literal, NamedTuple, TextIO
+
+import click
+
+from graveler.settings import environment
+
+Kind = Literal["text", "id", "time", "size", "count"]
+Color = Literal["auto", "always", "never"]
+_ID_LENGTH: Final = 12
+_FIRST_ROWS: Final = 1_000  # of a table: they decide the widths of its columns
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_UNPRINTABLE: Final = {number: f"\\x{number:02x}" for number in (*range(32), 127, *range(128, 160))}
+# In TSV, these three separate; others stay as they are.
+_TSV: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+class Column(NamedTuple):
+    """A column of a list: its title, how to find its value in an item, and the kind of value."""
+
+    title: str
+    value: Callable[[Mapping[str, Any]], Any]
+    kind: Kind = "text"
+
+
+def field(name: str, kind: Kind = "text", title: str = "") -> Column:
+    """A column with a field of the item; empty if the item lacks it."""
+    return Column(title or name.upper().replace("_", " "), lambda item: item.get(name, ""), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How to print.  `terminal`: stdout is one."""
+
+    form: Literal["human", "json", "jsonl"] = "human"
+    terminal: bool = False
+    color: bool = False
+    quiet: bool = False
+    utc: bool = False
+
+    # ---- results ---------------------------------------------------------------------------------
+
+    def items(
+        self,
+        columns: Sequence[Column],
+        items: Iterable[Mapping[str, Any]],
+        style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    ) -> int:
+        """Print a list, and return its length.  `style`: the style of an item's row in colour."""
+        if self.form != "human":
+            return self._json_items(items)
+        if not self.terminal:
+            return self._tsv(columns, items)
+        return self._table(columns, items, style)
+
+    def record(self, record: Any, lines: Iterable[str]) -> None:
+        """Print a record: as JSON, else as `lines`."""
+        if self.form != "human":
+            print(_dumped(record, indent=2 if self.form == "json" else None))
+            return
+        for line in lines:
+            click.echo(line, color=self.color)
+
+    def pairs(self, record: Mapping[str, Any], columns: Sequence[Column]) -> None:
+        """Print a record: as JSON, else as lines of a title and a value."""
+        width = max(len(column.title) for column in columns) + 2
+        cells = [(column, self.cell(column.value(record), column.kind)) for column in columns]
+        self.record(
+            record,
+            [f"{column.title.lower() + ':':<{width}} {cell}" for column, cell in cells if cell],
+        )
+
+    # ---- everything else -------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Say something on stderr, unless it is quiet."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def style(self, text: str, **style: Any) -> str:
+        """The text in colour, if there is colour."""
+        return click.style(text, **style) if self.color else text
+
+    # ---- values ----------------------------------------------------------------------------------
+
+    def cell(self, value: Any, kind: Kind = "text") -> str:
+        """One value as text."""
+        if value is None or value == "":
+            return ""
+        if kind == "time":
+            return self.time(int(value))
+        if kind == "size":
+            return size(int(value)) if self.terminal else str(value)
+        if kind == "count":
+            return f"{value:,}" if self.terminal else str(value)
+        if kind == "id" and self.terminal:
+            return str(value)[:_ID_LENGTH]
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return plain(str(value)) if self.terminal else str(value)
+
+    def id(self, id: str) -> str:
+        """An id of a commit."""
+        return id[:_ID_LENGTH] if self.terminal else id
+
+    def time(self, seconds: int) -> str:
+        """A time: local with its offset on a terminal, else RFC 3339 in UTC."""
+        moment = datetime.fromtimestamp(seconds, UTC)
+        if not self.terminal:
+            return moment.isoformat().replace("+00:00", "Z")
+        shown = moment if self.utc else moment.astimezone()
+        return shown.strftime("%Y-%m-%d %H:%M:%S %z")
+
+    # ---- forms of a list -------------------------------------------------------------------------
+
+    def _json_items(self, items: Iterable[Mapping[str, Any]]) -> int:
+        count = 0
+        for item in items:
+            if self.form == "jsonl":
+                print(_dumped(item), flush=True)
+            else:
+                print("[" if not count else ",")
+                print("  " + _dumped(item), end="")
+            count += 1
+        if self.form == "json":
+            print("\n]" if count else "[]")
+        return count
+
+    def _tsv(self, columns: Sequence[Column], items: Iterable[Mapping[str, Any]]) -> int:
+        count = 0
+        for item in items:
+            cells = (self.cell(column.value(item), column.kind) for column in columns)
+            print("\t".join(cell.translate(_TSV) for cell in cells))
+            count += 1
+        return count
+
+    def _table(
+        self,
+        columns: Sequence[Column],
+        items: Iterable[Mapping[str, Any]],
+        style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None,
+    ) -> int:
+        rest = iter(items)
+        rows = [(item, self._cells(columns, item)) for item in islice(rest, _FIRST_ROWS)]
+        if not rows:
+            return 0
+        titles = [column.title for column in columns]
+        columns_of_cells = zip(titles, *(cells for _, cells in rows), strict=True)
+        widths = [max(map(len, cells)) for cells in columns_of_cells]
+        print(self.style(_aligned(titles, widths, columns), bold=True))
+        count = 0
+        for item, cells in chain(rows, ((each, self._cells(columns, each)) for each in rest)):
+            line = _aligned(cells, widths, columns)
+            print(self.style(line, **style(item)) if style and self.color else line)
+            count += 1
+        return count
+
+    def _cells(self, columns: Sequence[Column], item: Mapping[str, Any]) -> list[str]:
+        return [self.cell(column.value(item), column.kind) for column in columns]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+    together = zip(cells, widths, columns, strict=True)
+    padded = [
+        cell.rjust(width) if column.kind in ("size", "count") else cell.ljust(width)
+        for cell, width, column in together
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _dumped(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def size(count: int) -> str:
+    """Bytes with a unit: `512 B`, `1.5 MiB`."""
+    if count < 1024:
+        return f"{count} B"
+    number = float(count)
+    for unit in _UNITS:
+        number /= 1024
+        if number < 1023.95 or unit == _UNITS[-1]:
+            break
+    return f"{number:.1f} {unit}"
+
+
+def plain(text: str) -> str:
+    """A text of somebody else for a terminal: without characters that would control it."""
+    return text.translate(_UNPRINTABLE)
+
+
+def plural(count: int, noun: str, several: str = "") -> str:
+    """`1 object`, `2 objects`."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def wants_color(choice: Color, stream: TextIO) -> bool:
+    """Whether to print in colour: as `choice` says, else by NO_COLOR, FORCE_COLOR and TERM."""
+    variables = environment()
+    if choice != "auto":
+        return choice == "always"
+    if variables.get("NO_COLOR"):
+        return False
+    if variables.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and variables.get("TERM") != "dumb"
+
+
+@contextmanager
+def paged(output: Output) -> Iterator[None]:
+    """Send what is printed through a pager: `PAGER`, else `less -FRX`.  Only on a terminal."""
+    words = shlex.split(environment().get("PAGER", "less"))
+    if not output.terminal or output.form != "human" or not words or words == ["cat"]:
+        yield
+        return
+    import subprocess
+
+    variables = {"LESS": "FRX", **environment()}
+    try:
+        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=variables, text=True)
+    except OSError:  # no such program
+        yield
+        return
+    before = sys.stdout
+    assert pager.stdin is not None
+    sys.stdout = pager.stdin
+    try:
+        yield
+    except BrokenPipeError:  # the reader has seen enough
+        pass
+    finally:
+        sys.stdout = before
+        with suppress(BrokenPipeError):
+            pager.stdin.close()
+        pager.wait()

@@ -1,0 +1,276 @@
+"""Which server a command talks to, and with which credentials.
+
+The first source that applies decides, and URL, key and secret come from it together:
+
+    1. `--profile`, else GRAVELER_PROFILE     a profile by name
+    2. variables of lakectl, if one is set    LAKECTL_SERVER_ENDPOINT_URL, LAKECTL_CREDENTIALS_…
+                                              over lakectl's file, field by field
+    3. the default profile                    config.toml
+    4. lakectl's file                         `--config`, LAKECTL_CONFIG_FILE, ~/.lakectl.yaml
+
+`--server` and `--access-key-id` with `--secret-stdin` override it.  A `--server` of another origin
+than the source's gets none of its secrets.
+
+    $XDG_CONFIG_HOME/graveler/
+        config.toml         default = "NAME", [profile.NAME] server, repository
+        credentials.toml    [profile.NAME] access_key_id, secret_access_key
+
+The second file has mode 0600 in a folder of mode 0700.  lakectl's file is read, never written.
+For this folder.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TextIO
+from urllib.parse import urlsplit
+
+from graveler.cli.address import UsageMistake
+from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
+
+URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
+KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
+SECRET_VARIABLE: Final = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
+PROFILE_VARIABLE: Final = "GRAVELER_PROFILE"
+FILE_VARIABLE: Final = "LAKECTL_CONFIG_FILE"
+DEFAULT: Final = "default"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FILE_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A server and credentials.  `source`: where they come from."""
+
+    name: str = ""
+    server: str = ""
+    access_key_id: str = ""
+    secret_access_key: str = field(default="", repr=False)
+    repository: str = ""  # the current one
+    source: str = "nothing is configured"
+
+    def check_whole(self) -> None:
+        """Raises `UsageMistake` without a server, `Unauthenticated` without credentials."""
+        if not self.server:
+            raise UsageMistake(
+                f"no server: run `graveler login URL`, or give --server, or set {URL_VARIABLE}"
+            )
+        if not self.access_key_id or not self.secret_access_key:
+            raise Unauthenticated(
+                f"no credentials for {self.server}: run `graveler login {self.server}`, or set "
+                f"{KEY_VARIABLE} and {SECRET_VARIABLE}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """All profiles, and the name of the default one."""
+
+    default: str = ""
+    by_name: Mapping[str, Profile] = field(default_factory=dict)
+
+
+# ---- which one -----------------------------------------------------------------------------------
+
+
+def resolve(flags: Mapping[str, Any], variables: Mapping[str, str], stdin: TextIO) -> Profile:
+    """The profile of one call.  Raises `NotFound` for a profile that does not exist, `Invalid` for
+    a file that cannot be read as what it is, `UsageMistake`."""
+    profile = _source(flags, variables)
+    server = str(flags.get("server", ""))
+    if server and profile.server and not same_origin(server, profile.server):
+        profile = Profile(repository=profile.repository, source="--server")
+    if server:
+        profile = replace(profile, server=server)
+    key = str(flags.get("access_key_id", ""))
+    if flags.get("secret_stdin"):
+        if not key:
+            raise UsageMistake("--secret-stdin needs --access-key-id")
+        secret = stdin.readline().rstrip("\r\n")
+        return replace(profile, access_key_id=key, secret_access_key=secret)
+    if key and key != profile.access_key_id:
+        raise UsageMistake("--access-key-id needs the secret of this key: give --secret-stdin")
+    return profile
+
+
+def _source(flags: Mapping[str, Any], variables: Mapping[str, str]) -> Profile:
+    name = str(flags.get("profile", "")) or variables.get(PROFILE_VARIABLE, "")
+    if name:
+        known = read(variables)
+        if name not in known.by_name:
+            raise NotFound(f"profile not found: {name}: `graveler config list` shows all")
+        return known.by_name[name]
+    is_set = any(variables.get(each) for each in (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE))
+    if not is_set and not flags.get("config"):
+        known = read(variables)
+        if known.default in known.by_name:
+            return known.by_name[known.default]
+    return _lakectl(str(flags.get("config", "")), variables)
+
+
+def _lakectl(file: str, variables: Mapping[str, str]) -> Profile:
+    """What lakectl would use: its variables over its file."""
+    keys = (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE)
+    url, key, secret = (variables.get(name, "") for name in keys)
+    source = "variables of lakectl"
+    if not (url and key and secret) or file:
+        path = lakectl_file(file, variables)
+        if path is not None:
+            known = _lakectl_values(path)
+            url, key, secret = url or known[0], key or known[1], secret or known[2]
+            source = str(path)
+        elif not (url or key or secret):
+            return Profile()
+    return Profile("", url, key, secret, source=source)
+
+
+def lakectl_file(file: str, variables: Mapping[str, str]) -> Path | None:
+    """lakectl's file; none if it does not exist.  Raises `NotFound` if it was named."""
+    named = file or variables.get(FILE_VARIABLE, "")
+    path = Path(named).expanduser() if named else _home(variables) / ".lakectl.yaml"
+    if path.is_file():
+        return path
+    if named:
+        raise NotFound(f"configuration file not found: {path}")
+    return None
+
+
+def _lakectl_values(path: Path) -> tuple[str, str, str]:
+    from graveler.hooks import yaml_text  # the owner of the YAML library
+
+    try:
+        document = yaml_text.parse(_bytes(path))
+    except Invalid as error:
+        raise Invalid(f"{path}: {error}") from error
+    server, keys = _section(document, "server"), _section(document, "credentials")
+    values = server.get("endpoint_url"), keys.get("access_key_id"), keys.get("secret_access_key")
+    return tuple("" if each is None else str(each) for each in values)  # type: ignore[return-value]
+
+
+def _section(document: Any, name: str) -> Mapping[str, Any]:
+    section = document.get(name) if isinstance(document, dict) else None
+    return section if isinstance(section, dict) else {}
+
+
+def same_origin(url: str, other: str) -> bool:
+    """Whether two URLs lead to the same scheme, host and port."""
+    return _origin(url) == _origin(other)
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    try:
+        parts = urlsplit(url)
+        standard = 443 if parts.scheme == "https" else 80
+        return parts.scheme, parts.hostname or "", parts.port or standard
+    except ValueError:
+        return "", url, 0
+
+
+# ---- our own files -------------------------------------------------------------------------------
+
+
+def folder(variables: Mapping[str, str]) -> Path:
+    """Where our files are."""
+    known = variables.get("XDG_CONFIG_HOME", "")
+    return (Path(known) if known.startswith("/") else _home(variables) / ".config") / "graveler"
+
+
+def read(variables: Mapping[str, str]) -> Profiles:
+    """All profiles; none without a file.  Raises `Invalid`."""
+    place = folder(variables)
+    config, secrets = _toml(place / "config.toml"), _toml(place / "credentials.toml")
+    known, keys = _section(config, "profile"), _section(secrets, "profile")
+    profiles = {}
+    for name in known:
+        fields, pair = _section(known, name), _section(keys, name)
+        profiles[name] = Profile(
+            name,
+            str(fields.get("server", "")),
+            str(pair.get("access_key_id", "")),
+            str(pair.get("secret_access_key", "")),
+            str(fields.get("repository", "")),
+            f"profile {name}",
+        )
+    return Profiles(str(config.get("default", "")), profiles)
+
+
+def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
+    """Write both files, each atomically, and return the folder.  Raises `Unavailable`."""
+    place = folder(variables)
+    config = [f"default = {json.dumps(profiles.default)}\n"] if profiles.default else []
+    secrets = []
+    for name, profile in sorted(profiles.by_name.items()):
+        fields = {"server": profile.server, "repository": profile.repository}
+        pair = {
+            "access_key_id": profile.access_key_id,
+            "secret_access_key": profile.secret_access_key,
+        }
+        config.append(_table(name, fields))
+        if profile.access_key_id:
+            secrets.append(_table(name, pair))
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.chmod(0o700)
+        _replace(place / "credentials.toml", "\n".join(secrets))
+        _replace(place / "config.toml", "\n".join(config))
+    except OSError as error:
+        raise Unavailable(f"configuration cannot be written: {place}: {error.strerror}") from error
+    return place
+
+
+def check_name(name: str) -> str:
+    """A name for a profile.  Raises `UsageMistake`."""
+    if not _NAME.fullmatch(name):
+        raise UsageMistake(
+            f"name of a profile invalid: 1 to 64 letters, digits, '-' and '_': {name!r}"
+        )
+    return name
+
+
+def _table(name: str, fields: Mapping[str, str]) -> str:
+    # A JSON string without escapes of slashes is a TOML string.
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in fields.items() if value]
+    return "".join([f"[profile.{name}]\n", *lines])
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _toml(path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    if not path.exists():
+        return {}
+    try:
+        return tomllib.loads(_bytes(path).decode("utf-8"))
+    except ValueError as error:
+        raise Invalid(f"configuration file is not TOML: {path}: {error}") from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise Unavailable(f"file cannot be read: {path}: {error.strerror}") from error
+    if len(content) > _FILE_BYTES_MAX:
+        raise Invalid(f"file is too large for a configuration: {path}")
+    return content
+
+
+def _home(variables: Mapping[str, str]) -> Path:
+    return Path(variables.get("HOME") or Path.home())

@@ -1,0 +1,154 @@
+"""`graveler repo`: repositories."""
+
+import click
+
+from graveler.cli.command import client, group, paging
+from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.output import Column, field, plural
+from graveler.client import refs
+
+COLUMNS = (
+    field("id", title="REPOSITORY"),
+    field("creation_date", "time", "CREATED"),
+    field("default_branch"),
+    field("storage_namespace"),
+)
+
+
+@group("repo")
+def repo() -> None:
+    """Create, list and delete repositories."""
+
+
+@client(
+    "list",
+    group=repo,
+    examples=("graveler repo list", "graveler repo list --prefix sales -n 10 --json"),
+)
+@paging
+def list_repositories(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
+    """List the repositories."""
+    found = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
+    if not invocation.output.items(COLUMNS, found):
+        invocation.output.note("no repositories: graveler repo create NAME NAMESPACE")
+    return 0
+
+
+@client("show", group=repo, examples=("graveler repo show lake",))
+@click.argument("repository")
+def show(invocation: Invocation, repository: str) -> int:
+    """Show one repository."""
+    name = invocation.repository(repository).repository
+    invocation.output.pairs(refs.get_repository(invocation.session, name), COLUMNS)
+    return 0
+
+
+@client(
+    "create",
+    group=repo,
+    examples=(
+        "graveler repo create lake s3://bucket/lake",
+        "graveler repo create lake local://lake --default-branch trunk",
+        "graveler repo create copy s3://bucket/copy --bare        # for a restore",
+    ),
+)
+@click.argument("repository")
+@click.argument("namespace")
+@click.option("-d", "--default-branch", default="", metavar="NAME", help="instead of main")
+@click.option("--sample-data", is_flag=True, help="with some sample objects")
+@click.option("--read-only", is_flag=True, help="refuse changes")
+@click.option("--bare", is_flag=True, help="without a branch, to restore into")
+def create(
+    invocation: Invocation,
+    repository: str,
+    namespace: str,
+    default_branch: str,
+    sample_data: bool,
+    read_only: bool,
+    bare: bool,
+) -> int:
+    """Create a repository whose objects are stored below NAMESPACE.
+
+    NAMESPACE is a place in the storage that no other repository uses, for example s3://bucket/lake.
+    """
+    name = invocation.repository(repository).repository
+    created = refs.create_repository(
+        *(invocation.session, name, namespace),
+        default_branch=default_branch,
+        sample_data=sample_data,
+        read_only=read_only,
+        bare=bare,
+    )
+    lines = [f"created repository {created['id']} with the branch {created['default_branch']}"]
+    invocation.output.record(created, lines)
+    return 0
+
+
+@client(
+    "delete",
+    group=repo,
+    examples=("graveler repo delete lake", "graveler repo delete lake --confirm lake"),
+)
+@click.argument("repository")
+@click.option("--confirm", "typed", metavar="NAME", help="the name again, instead of a question")
+@click.option("--force", is_flag=True, help="even if it is read-only")
+def delete(invocation: Invocation, repository: str, typed: str | None, force: bool) -> int:
+    """Delete a repository with its branches, tags and history.
+
+    Its objects stay in the storage.
+    """
+    name = invocation.repository(repository).repository
+    found = refs.get_repository(invocation.session, name)
+    question = f"Delete {name} ({found['storage_namespace']}) with its whole history?"
+    invocation.confirm_name(question, name, typed)
+    refs.delete_repository(invocation.session, name, force=force)
+    invocation.output.note(f"deleted repository {name}")
+    return 0
+
+
+@group("meta")
+def meta() -> None:
+    """Metadata of a repository."""
+
+
+repo.add_command(meta)
+
+
+@client("show", group=meta, examples=("graveler repo meta show lake",))
+@click.argument("repository")
+def show_metadata(invocation: Invocation, repository: str) -> int:
+    """Show the metadata of a repository."""
+    name = invocation.repository(repository).repository
+    pairs = refs.repository_metadata(invocation.session, name)
+    if invocation.output.form != "human":
+        invocation.output.record(pairs, ())
+        return 0
+    columns = (
+        Column("KEY", lambda pair: pair["key"]),
+        Column("VALUE", lambda pair: pair["value"]),
+    )
+    invocation.output.items(columns, [{"key": k, "value": v} for k, v in sorted(pairs.items())])
+    return 0
+
+
+@client("set", group=meta, examples=("graveler repo meta set lake owner=sales tier=gold",))
+@click.argument("repository")
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
+def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]) -> int:
+    """Set keys of a repository's metadata; others stay."""
+    name = invocation.repository(repository).repository
+    metadata = metadata_pairs(pairs)
+    refs.set_repository_metadata(invocation.session, name, metadata)
+    invocation.output.note(f"set {plural(len(metadata), 'key')} of {name}")
+    return 0
+
+
+@client("delete", group=meta, examples=("graveler repo meta delete lake tier",))
+@click.argument("repository")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+def delete_metadata(invocation: Invocation, repository: str, keys: tuple[str, ...]) -> int:
+    """Delete keys of a repository's metadata."""
+    name = invocation.repository(repository).repository
+    refs.delete_repository_metadata(invocation.session, name, list(keys))
+    invocation.output.note(f"deleted {plural(len(keys), 'key')} of {name}")
+    return 0

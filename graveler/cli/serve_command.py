@@ -1,0 +1,139 @@
+"""The arguments of `graveler serve` and `graveler demo`.
+
+`--help` imports this module, so slow modules are imported where they are used.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from graveler import limits
+from graveler.api import front
+from graveler.cli.command import Checked, operator
+from graveler.cli.options import (
+    FOLDER,
+    INSECURE_HTTP,
+    LISTEN,
+    DemoOptions,
+    Listen,
+    S3Options,
+    ServeOptions,
+    parse_audit_mib,
+    proxy,
+    rate,
+    s3,
+)
+from graveler.settings import environment, hook_settings, identity_settings
+
+_STORE: Final = click.option(
+    "--store", type=FOLDER, required=True, metavar="DIR", help="the folder of the store"
+)
+_ALLOWED_HOST: Final = click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="another host name at which clients may log in or set up (repeatable; IP addresses, "
+    "localhost and the host of the public URL are always allowed)",
+)
+_HOOKS_ALLOW: Final = click.option(
+    "--hooks-allow",
+    multiple=True,
+    metavar="HOST[:PORT]",
+    help="a host that the hooks of repositories may reach by https (repeatable; needs "
+    "GRAVELER_HOOKS_SECRET; default: none, and action files have no effect)",
+)
+_HOOKS_ALLOW_LOOPBACK: Final = click.option(
+    "--hooks-allow-loopback",
+    is_flag=True,
+    help="for local tests: allowed hosts may be addresses of this machine, also by http",
+)
+
+
+@operator("serve")
+@_STORE
+@LISTEN
+@INSECURE_HTTP
+@click.option(
+    "--import-root",
+    "import_roots",
+    type=FOLDER,
+    multiple=True,
+    metavar="DIR",
+    help="a folder that imports may read (repeatable; without it: no imports)",
+)
+@click.option(
+    "--collect-hours",
+    type=int,
+    default=0,
+    metavar="N",
+    help="collect garbage every N hours, like `graveler gc --delete` (default: never)",
+)
+@click.option(
+    "--commit-rows-max",
+    type=int,
+    default=0,
+    metavar="N",
+    help="commit more than N uncommitted rows only with Spark (default: no limit)",
+)
+@rate("no limit")
+@click.option(
+    "--audit-mib-max",
+    "audit_bytes_max",
+    type=Checked("N", parse_audit_mib),
+    default=str(limits.audit_bytes_max >> 20),
+    metavar="N",
+    help="keep at most N MiB of the audit trail; the oldest files go first (default: "
+    f"{limits.audit_bytes_max >> 20})",
+)
+@proxy
+@_ALLOWED_HOST
+@s3
+@_HOOKS_ALLOW
+@_HOOKS_ALLOW_LOOPBACK
+def serve(store: Path, listen: Listen, **more: Any) -> int:
+    """Serve the store in a folder over HTTP until SIGINT or SIGTERM.
+
+    If GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the administrator's
+    credentials.  Otherwise the API's setup call creates credentials.
+    """
+    from graveler.cli import serve as service
+
+    before = front.Front(more["public_url"], more["trusted_proxies"], more["allowed_hosts"])
+    host = front.host_of(before.public_url.partition("://")[2])
+    hooks = hook_settings(environment(), more["hooks_allow"], loopback=more["hooks_allow_loopback"])
+    s3_options = S3Options(more["s3_domains"], more["s3_v2_writes"])
+    s3_options.check(listen, before)
+    return service.serve(
+        ServeOptions(
+            store,
+            listen,
+            more["import_roots"],
+            more["collect_hours"],
+            more["commit_rows_max"],
+            before,
+            hooks=hooks,
+            identities=identity_settings(environment(), host),
+            audit_bytes_max=more["audit_bytes_max"],
+            s3=s3_options,
+            insecure_http=more["insecure_http"],
+            user_requests_per_second=more["user_requests_per_second"],
+        )
+    )
+
+
+@operator("demo")
+@_STORE
+@LISTEN
+@INSECURE_HTTP
+@click.option("--once", is_flag=True, help="stop after the story")
+def demo(store: Path, listen: Listen, insecure_http: bool, once: bool) -> int:
+    """Serve a store with a sample lake, and show how it was versioned.
+
+    The first run also versions a real data set in it (28,000 airports) with the lakefs package, and
+    prints each step.
+    """
+    from graveler.cli import demo as story
+
+    return story.demo(DemoOptions(store, listen, once, insecure_http))

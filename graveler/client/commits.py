@@ -1,0 +1,249 @@
+"""Commits, differences and merges, over the API.
+
+Answers are the JSON objects of the API, as typed dictionaries.  A list is read page by page while
+it is iterated.  Every other call is one request.  All calls raise the errors of `Session.ask`.
+Part of the public Python client.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, Literal, TypedDict, cast
+
+from graveler.client.refs import checked, listed
+from graveler.client.session import Session, below, failure, with_query
+from graveler.errors import NotFound, Unsupported
+
+_CONFLICT_ROWS_MAX: Final = 10_000
+_PAUSE_SECONDS: Final = 0.05
+_PAUSE_SECONDS_MAX: Final = 2.0
+COMMIT_FIELDS: Final = ("id", "parents", "committer", "message", "creation_date", "metadata")
+
+
+class Commit(TypedDict):
+    """A commit.  `creation_date` is in seconds since 1970."""
+
+    id: str
+    parents: list[str]
+    committer: str
+    message: str
+    creation_date: int
+    meta_range_id: str
+    metadata: dict[str, str]
+    generation: int
+    version: int
+
+
+class _Difference(TypedDict):
+    type: Literal["added", "removed", "changed", "conflict", "prefix_changed"]
+    path: str
+    path_type: Literal["object", "common_prefix"]
+
+
+class Difference(_Difference, total=False):
+    """A path that differs.  `size_bytes` is absent for a common prefix."""
+
+    size_bytes: int
+
+
+class MergeBase(TypedDict):
+    """The commits that a merge would compare."""
+
+    source_commit_id: str
+    destination_commit_id: str
+    base_commit_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which commits of a log to show.  `since`: an RFC 3339 time.  `objects`, `prefixes`: only
+    commits that changed one of these paths."""
+
+    objects: Sequence[str] = ()
+    prefixes: Sequence[str] = ()
+    since: str = ""
+    first_parent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The message and metadata of a new commit."""
+
+    text: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    allow_empty: bool = False
+
+    def body(self) -> dict[str, Any]:
+        """As a request has it."""
+        body: dict[str, Any] = {"message": self.text}
+        if self.metadata:
+            body["metadata"] = dict(self.metadata)
+        if self.allow_empty:
+            body["allow_empty"] = True
+        return body
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def get(session: Session, repository: str, ref: str) -> Commit:
+    """The commit that a ref means.  Raises `NotFound`."""
+    answer = session.ask("GET", below("repositories", repository, "commits", ref))
+    return cast(Commit, checked(answer, *COMMIT_FIELDS))
+
+
+def log(
+    session: Session,
+    repository: str,
+    ref: str,
+    which: LogFilter = LogFilter(),
+    *,
+    after: str = "",
+    amount: int | None = None,
+) -> Iterator[Commit]:
+    """The commits that a ref leads to, newest first.  Raises `NotFound`."""
+    path = with_query(
+        below("repositories", repository, "refs", ref, "commits"),
+        objects=list(which.objects),
+        prefixes=list(which.prefixes),
+        since=which.since,
+        first_parent=which.first_parent,
+    )
+    for item in listed(session, path, after=after, amount=amount):
+        yield cast(Commit, checked(item, *COMMIT_FIELDS))
+
+
+def diff(
+    session: Session,
+    repository: str,
+    left: str,
+    right: str,
+    *,
+    prefix: str = "",
+    two_dot: bool = False,
+    amount: int | None = None,
+) -> Iterator[Difference]:
+    """What `right` changes: since its merge base with `left`, or with `two_dot` against `left`
+    itself.  Sorted by path."""
+    path = with_query(
+        below("repositories", repository, "refs", left, "diff", right),
+        type="two_dot" if two_dot else "three_dot",
+    )
+    for item in listed(session, path, prefix, amount=amount):
+        yield cast(Difference, item)
+
+
+def uncommitted(
+    session: Session, repository: str, branch: str, *, prefix: str = "", amount: int | None = None
+) -> Iterator[Difference]:
+    """The uncommitted changes of a branch, sorted by path."""
+    path = below("repositories", repository, "branches", branch, "diff")
+    for item in listed(session, path, prefix, amount=amount):
+        yield cast(Difference, item)
+
+
+def merge_base(session: Session, repository: str, source: str, destination: str) -> MergeBase:
+    """The best common ancestor of two refs."""
+    answer = session.ask("GET", _merge(repository, source, destination))
+    return cast(MergeBase, checked(answer, "base_commit_id"))
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def commit(session: Session, repository: str, branch: str, message: Message) -> Commit:
+    """Commit what is uncommitted, and wait for it.  Raises `Invalid` if there is nothing to commit.
+    After `OutcomeUnknown`, read the log.
+
+    A commit continues on the server if the caller goes away.  Cost: a request to begin, one to
+    learn the result, and one for each 2 seconds of a long commit."""
+    path = below("repositories", repository, "branches", branch, "commits")
+    return cast(Commit, checked(_task(session, path, message.body()), *COMMIT_FIELDS))
+
+
+def merge(
+    session: Session,
+    repository: str,
+    source: str,
+    destination: str,
+    message: Message = Message(),
+    *,
+    strategy: str = "",
+    squash: bool = False,
+) -> str:
+    """Merge `source` into the branch `destination`, and return the id of the commit.  Waits as
+    `commit` does.
+
+    `strategy`: `dest-wins` or `source-wins` decides conflicts.  Raises `Conflict` if paths conflict
+    without one; nothing was changed.  `Invalid`: the destination has uncommitted changes, or there
+    is nothing to merge."""
+    body = {name: value for name, value in message.body().items() if value}
+    body |= {"strategy": strategy} if strategy else {}
+    body |= {"squash_merge": True} if squash else {}
+    answer = _task(session, _merge(repository, source, destination), body)
+    return str(checked(answer, "reference")["reference"])
+
+
+def conflicts(
+    session: Session, repository: str, source: str, destination: str, *, amount: int
+) -> list[str]:
+    """The first paths at which a merge would conflict, at most `amount`.
+
+    A server without a preview of merges compares the refs instead; at most 10,000 differences are
+    looked at."""
+    try:
+        path = _merge(repository, source, destination) + "/preview"
+        return [str(item["path"]) for item in listed(session, path, amount=amount)]
+    except NotFound:
+        differences = diff(session, repository, destination, source, amount=_CONFLICT_ROWS_MAX)
+        paths = (item["path"] for item in differences if item["type"] == "conflict")
+        return list(islice(paths, amount))
+
+
+def revert(
+    session: Session,
+    repository: str,
+    branch: str,
+    ref: str,
+    *,
+    parent: int = 0,
+    allow_empty: bool = False,
+) -> None:
+    """Undo a commit with a new commit.  `parent`: which parent of a merge to return to, from 1."""
+    body: dict[str, Any] = {"ref": ref, "parent_number": parent}
+    if allow_empty:
+        body["allow_empty"] = True
+    session.ask("POST", below("repositories", repository, "branches", branch, "revert"), body)
+
+
+def cherry_pick(
+    session: Session, repository: str, branch: str, ref: str, *, parent: int = 0
+) -> Commit:
+    """Repeat what a commit changed on a branch.  Raises `Conflict`; nothing was changed."""
+    body: dict[str, Any] = {"ref": ref, **({"parent_number": parent} if parent else {})}
+    path = below("repositories", repository, "branches", branch, "cherry-pick")
+    return cast(Commit, checked(session.ask("POST", path, body), *COMMIT_FIELDS))
+
+
+def _merge(repository: str, source: str, destination: str) -> str:
+    return below("repositories", repository, "refs", source, "merge", destination)
+
+
+def _task(session: Session, path: str, body: dict[str, Any]) -> Any:
+    """The result of a call that the server may execute in the background.  A server that cannot is
+    asked to answer with the result itself."""
+    try:
+        id = str(checked(session.ask("POST", f"{path}/async", body), "id")["id"])
+    except (NotFound, Unsupported):
+        return session.ask("POST", path, body)
+    pause = _PAUSE_SECONDS
+    while True:
+        status = checked(session.ask("GET", f"{path}/async{below(id)}/status"), "completed")
+        if status["completed"]:
+            break
+        session.clock.sleep(pause)
+        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+    if "error" in status:
+        message = str(checked(status["error"], "message")["message"])
+        raise failure(int(status.get("status_code", 500)), message)
+    return checked(status, "result")["result"]

@@ -1,0 +1,381 @@
+"""A pool of HTTP connections: sends one request, and streams the answer.
+
+    send ──► an idle connection to the same origin, else a new one
+                │
+                ├─► request not sent          Unavailable, nothing happened
+                ├─► no answer                 Unavailable for a read; OutcomeUnknown for a write
+                └─► Response: status, headers, body in pieces ──► fully read: idle again
+                                                                  closed early: closed
+
+Redirects are returned, never followed, because credentials must not go to another address.  The TLS
+context is made once.  `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` apply.  Threads may share a pool;
+a forked process opens connections of its own.  Only the standard library is needed.  For the
+modules of this package, and for commands that transfer objects.
+"""
+
+import os
+import select
+import socket
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from graveler.clock import Clock, SystemClock
+from graveler.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.settings import environment
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+READ: Final = ("GET", "HEAD")
+REPEATABLE: Final = (*READ, "PUT", "DELETE")
+_SECONDS: Final = 60  # to connect, and for each read or write; the server has 30 to answer
+_IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
+_IDLE_MAX: Final = 64
+_PIECE_BYTES: Final = 1 << 18
+
+Body = bytes | Iterable[bytes]
+
+
+class Origin(NamedTuple):
+    """Where a connection leads."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        standard = self.port == (443 if self.scheme == "https" else 80)
+        return f"{self.scheme}://{host}" + ("" if standard else f":{self.port}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.  `url` is absolute and escaped.  A `body` that is no bytes is sent in pieces and
+    cannot be sent twice; `length` is its size in bytes."""
+
+    method: str
+    url: str = field(repr=False)  # may be signed
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Body = b""
+    length: int = -1
+
+
+class Exchange(NamedTuple):
+    """What an observer is shown: a request and the beginning of its answer."""
+
+    method: str
+    url: str
+    status: int
+    seconds: float
+    request_id: str
+
+
+Observer = Callable[[Exchange], None]
+
+
+class Response:
+    """An answer whose body is read in pieces.  Close it, or use it in a `with` block."""
+
+    def __init__(
+        self, answer: HTTPResponse, release: Callable[[bool], None], lost: "_Lost"
+    ) -> None:
+        self.status: Final = answer.status
+        self.headers: Final[Mapping[str, str]] = _Headers(answer)
+        self._answer = answer
+        self._release: Callable[[bool], None] | None = release
+        self._lost = lost
+
+    def read(self, amount: int = _PIECE_BYTES) -> bytes:
+        """The next bytes of the body, at most `amount`; empty at its end.  If the connection breaks
+        or the body is shorter than announced, raises the error of an answer that was lost."""
+        try:
+            piece = self._answer.read(amount)
+        except (OSError, HTTPException) as error:
+            raise self._broken(error) from error
+        if not piece and amount:
+            self._check_end()
+        return piece
+
+    def read_into(self, buffer: memoryview) -> int:
+        """As `read`, into `buffer`; returns the number of bytes, 0 at the end."""
+        try:
+            count = self._answer.readinto(buffer)
+        except (OSError, HTTPException) as error:
+            raise self._broken(error) from error
+        if not count and len(buffer):
+            self._check_end()
+        return count
+
+    def read_all(self, length_max: int) -> bytes:
+        """The whole body.  Raises `Internal` if it is longer than `length_max`."""
+        pieces, length = [], 0
+        while piece := self.read():
+            length += len(piece)
+            if length > length_max:
+                raise Internal(f"the answer is longer than {length_max} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """End the exchange.  Its connection is used again only if the body was read to its end."""
+        if self._release is not None:
+            release, self._release = self._release, None
+            release(self._answer.isclosed() and not self._answer.will_close)
+            self._answer.close()
+
+    def __enter__(self) -> "Response":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_end(self) -> None:
+        if self._answer.length:
+            raise self._broken(f"{self._answer.length} bytes are missing")
+
+    def _broken(self, reason: object) -> GravelerError:
+        self._answer.close()
+        if self._release is not None:
+            release, self._release = self._release, None
+            release(False)
+        return self._lost.error(reason)
+
+
+class _Lost(NamedTuple):
+    """What the loss of an answer means."""
+
+    method: str
+    origin: Origin
+
+    def error(self, reason: object) -> GravelerError:
+        kind = Unavailable if self.method in READ else OutcomeUnknown
+        return kind(f"the server's answer was lost: {reason!r} url={self.origin}")
+
+
+class _Headers(Mapping[str, str]):
+    """The headers of an answer; names in any case."""
+
+    def __init__(self, answer: HTTPResponse) -> None:
+        self._values = {name.lower(): value for name, value in answer.getheaders()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class _Idle(NamedTuple):
+    connection: HTTPConnection
+    since: float
+
+
+class Connections:
+    """The pool (see the module).  `observer` is called after each answer has begun."""
+
+    def __init__(self, clock: Clock | None = None, observer: Observer | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._idle: dict[Origin, list[_Idle]] = {}
+        self._process = os.getpid()
+        self._context: SSLContext | None = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type["Connections"], tuple[()]]:
+        return Connections, ()  # a copy in another process has no connections
+
+    def send(self, request: Request) -> Response:
+        """Send a request and return its answer.  A read that meets a connection which the server
+        has closed meanwhile is sent once more.
+
+        Errors: `Unavailable` if the request was not sent, or a read has no answer.
+        `OutcomeUnknown` if a write has no answer.
+        """
+        origin = _origin(request.url)
+        idle = self._take(origin)
+        if idle is not None:
+            try:
+                return self._exchange(idle, origin, request)
+            except Unavailable as error:
+                whole = isinstance(request.body, bytes)
+                stale = isinstance(error.__cause__, ConnectionError)
+                if not (stale and whole and request.method in REPEATABLE):
+                    raise
+        return self._exchange(self._connect(origin), origin, request)
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        with self._lock:
+            taken, self._idle = self._idle, {}
+        for idle in (each for several in taken.values() for each in several):
+            idle.connection.close()
+
+    def _exchange(self, connection: HTTPConnection, origin: Origin, request: Request) -> Response:
+        start = self._clock.steady_seconds()
+        lost = _Lost(request.method, origin)
+        headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
+        if not isinstance(request.body, bytes) and request.length >= 0:
+            headers["Content-Length"] = str(request.length)
+        try:
+            _write(connection, origin, request, headers)
+            answer = connection.getresponse()
+        except GravelerError:
+            connection.close()
+            raise
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise lost.error(error) from error
+        except BaseException:
+            connection.close()
+            raise
+
+        def release(reusable: bool) -> None:
+            self._give_back(origin, connection, reusable)
+
+        if self._observer is not None:
+            seconds = self._clock.steady_seconds() - start
+            id = answer.headers.get("X-Request-Id", "")
+            self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
+        return Response(answer, release, lost)
+
+    def _connect(self, origin: Origin) -> HTTPConnection:
+        connection = self._new(origin)
+        try:
+            connection.connect()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            reason = error.strerror if isinstance(error, OSError) else ""
+            raise Unavailable(
+                f"the server does not answer: {reason or error} url={origin}"
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _new(self, origin: Origin) -> HTTPConnection:
+        proxy = _proxy(origin)
+        at = origin if proxy is None else _origin(proxy)
+        if origin.scheme == "http":
+            return HTTPConnection(at.host, at.port, timeout=_SECONDS, blocksize=_PIECE_BYTES)
+        connection = HTTPSConnection(
+            *(at.host, at.port),
+            timeout=_SECONDS,
+            blocksize=_PIECE_BYTES,
+            context=self._tls(),
+        )
+        if proxy is not None:
+            connection.set_tunnel(origin.host, origin.port, _proxy_headers(proxy))
+        return connection
+
+    def _tls(self) -> "SSLContext":
+        with self._lock:
+            if self._context is None:
+                import ssl
+
+                self._context = ssl.create_default_context()
+            return self._context
+
+    def _take(self, origin: Origin) -> HTTPConnection | None:
+        dropped: list[_Idle] = []
+        try:
+            with self._lock:
+                if self._process != os.getpid():
+                    self._process, self._idle = os.getpid(), {}
+                several = self._idle.get(origin, [])
+                oldest = self._clock.steady_seconds() - _IDLE_SECONDS
+                while several:
+                    idle = several.pop()
+                    if idle.since >= oldest and _is_quiet(idle.connection):
+                        return idle.connection
+                    dropped.append(idle)
+                return None
+        finally:
+            for idle in dropped:
+                idle.connection.close()
+
+    def _give_back(self, origin: Origin, connection: HTTPConnection, reusable: bool) -> None:
+        if reusable:
+            with self._lock:
+                several = self._idle.setdefault(origin, [])
+                if self._process == os.getpid() and len(several) < _IDLE_MAX:
+                    several.append(_Idle(connection, self._clock.steady_seconds()))
+                    return
+        connection.close()
+
+
+def _write(
+    connection: HTTPConnection, origin: Origin, request: Request, headers: dict[str, str]
+) -> None:
+    """Send the request.  A server may answer before it has read a body; then its answer counts, so
+    a broken pipe is no failure here."""
+    parts = urlsplit(request.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    proxy = _proxy(origin) if origin.scheme == "http" else None
+    if proxy is not None:
+        target = str(origin) + target
+        headers |= _proxy_headers(proxy)
+    # "Host" names the origin, also if the connection leads to a proxy.
+    headers.setdefault("Host", str(origin).partition("://")[2])
+    body: Body | None = request.body
+    if not body and request.method in READ:
+        body = None
+    try:
+        connection.request(request.method, target, body, headers)
+    except BrokenPipeError:
+        if not body:
+            raise
+    except ConnectionResetError:
+        if isinstance(body, bytes) and len(body) < _PIECE_BYTES:
+            raise
+
+
+def _origin(url: str) -> Origin:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Origin(parts.scheme, parts.hostname or "", port)
+
+
+def _is_quiet(connection: HTTPConnection) -> bool:
+    """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
+    nobody asked for, is of no use."""
+    sock: socket.socket | None = connection.sock
+    if sock is None:
+        return False
+    watch = select.poll()
+    watch.register(sock, select.POLLIN | select.POLLPRI)
+    return not watch.poll(0)
+
+
+def _proxy(origin: Origin) -> str | None:
+    """The URL of the proxy for an origin, by the environment."""
+    if not any(name.lower().endswith("_proxy") for name in environment()):
+        return None
+    import urllib.request as proxies
+
+    if proxies.proxy_bypass_environment(f"{origin.host}:{origin.port}"):  # type: ignore[attr-defined]
+        return None
+    url = proxies.getproxies_environment().get(origin.scheme)
+    if not url:
+        return None
+    return url if "://" in url else f"http://{url}"
+
+
+def _proxy_headers(proxy: str) -> dict[str, str]:
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Proxy-Authorization": "Basic " + b64encode(pair.encode()).decode()}

@@ -1,0 +1,34 @@
+"""Who the caller is, and what the server is, over the API.
+
+Each call is one request and raises the errors of `Session.ask`.  Part of the public Python client.
+"""
+
+from typing import Any, TypedDict, cast
+
+from graveler.client.refs import checked
+from graveler.client.session import Session
+
+
+class _User(TypedDict):
+    id: str
+    creation_date: int
+
+
+class User(_User, total=False):
+    """A user.  `creation_date` is in seconds since 1970."""
+
+    friendly_name: str
+    email: str
+
+
+def current_user(session: Session) -> User:
+    """The caller.  Raises `Unauthenticated`."""
+    answer = checked(session.ask("GET", "/user"), "user")
+    return cast(User, checked(answer["user"], "id"))
+
+
+def server_version(session: Session) -> str:
+    """The version that the server says it has; empty if it says none."""
+    answer: dict[str, Any] = checked(session.ask("GET", "/config"))
+    version = answer.get("version_config")
+    return str(version.get("version", "")) if isinstance(version, dict) else ""
