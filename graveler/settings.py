@@ -56,7 +56,6 @@ For the commands and handlers; no module below them reads the environment.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,6 +67,7 @@ from urllib.parse import urlsplit
 from graveler import limits
 from graveler.errors import Invalid
 from graveler.records import ABSENT, Absent
+from graveler.variables import environment as environment
 
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"
@@ -94,11 +94,6 @@ class AdministratorKeys:
     @property
     def given(self) -> bool:
         return bool(self.access_key_id)
-
-
-def environment() -> Mapping[str, str]:
-    """The environment variables of the process."""
-    return os.environ
 
 
 def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:

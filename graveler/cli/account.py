@@ -17,7 +17,7 @@ from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field
 from graveler.cli.profiles import DEFAULT, Profile, Profiles
 from graveler.errors import NotFound
-from graveler.settings import environment
+from graveler.variables import environment
 
 _SETTINGS: Final = ("server", "repository")
 

@@ -33,13 +33,6 @@ class Address:
     def __str__(self) -> str:
         return "/".join(part for part in (self.repository, self.ref, self.path) if part)
 
-    @property
-    def uri(self) -> str:
-        """With the scheme."""
-        if not self.ref:
-            return f"{SCHEME}{self.repository}"
-        return f"{SCHEME}{self.repository}/{self.ref}/{self.path}"
-
     def at(self, path: str) -> "Address":
         """Another path at the same ref."""
         return Address(self.repository, self.ref, path)

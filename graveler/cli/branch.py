@@ -39,10 +39,10 @@ def list_branches(
     """List the branches of a repository."""
     name = invocation.repository(repository).repository
     session = invocation.session
-    found = refs.list_branches(
+    rows = refs.list_branches(
         session, name, prefix=prefix, after=after, amount=amount, hidden=hidden
     )
-    if not invocation.output.items(COLUMNS, found):
+    if not invocation.output.items(COLUMNS, rows):
         invocation.output.note("no branches")
     return 0
 
@@ -52,8 +52,8 @@ def list_branches(
 def show(invocation: Invocation, branch: str) -> int:
     """Show the commit of a branch."""
     address = invocation.ref(branch)
-    found = refs.get_branch(invocation.session, address.repository, address.ref)
-    invocation.output.pairs(found, COLUMNS)
+    head = refs.get_branch(invocation.session, address.repository, address.ref)
+    invocation.output.pairs(head, COLUMNS)
     return 0
 
 
@@ -67,7 +67,7 @@ def show(invocation: Invocation, branch: str) -> int:
     ),
 )
 @click.argument("new")
-@click.argument("source", metavar="FROM", required=False)
+@click.argument("source", metavar="[FROM]", required=False)
 @click.option("-s", "--source", "lakectl_source", metavar="FROM", hidden=True)
 @click.option("--hidden", is_flag=True, help="leave it out of lists")
 def create(
@@ -115,13 +115,13 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
     Its uncommitted changes are lost; its commits stay for as long as something leads to them.
     """
     address, session = invocation.ref(branch), invocation.session
-    found = refs.get_branch(session, address.repository, address.ref)
+    head = refs.get_branch(session, address.repository, address.ref)
     if not yes:
         changes = _uncommitted(invocation, address, "")
         lost = f" with {changes}" if changes else ""
         invocation.confirm(f"Delete the branch {address}{lost}?", yes=yes)
     refs.delete_branch(session, address.repository, address.ref)
-    commit = found["commit_id"]
+    commit = head["commit_id"]
     invocation.output.note(
         f"deleted branch {address}, it was at {commit}\n"
         f"to make it again: graveler branch create {address} {commit}"

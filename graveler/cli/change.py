@@ -39,11 +39,11 @@ def commit(
     """
     address, metadata = invocation.ref(branch), metadata_pairs(pairs)
     text = message or _edited(invocation, address)
-    made = commits.commit(
+    created = commits.commit(
         *(invocation.session, address.repository, address.ref),
         Message(text, metadata, allow_empty),
     )
-    _print_commit(invocation, address.ref, made)
+    _print_commit(invocation, address.ref, created)
     return 0
 
 
@@ -59,10 +59,10 @@ def _edited(invocation: Invocation, address: Address) -> str:
     return message
 
 
-def _print_commit(invocation: Invocation, branch: str, made: Commit) -> None:
+def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
     output = invocation.output
-    subject = (made["message"].splitlines() or [""])[0]
-    output.record(made, [f"[{branch} {output.id(made['id'])}] {output.cell(subject)}"])
+    subject = (created["message"].splitlines() or [""])[0]
+    output.record(created, [f"[{branch} {output.id(created['id'])}] {output.cell(subject)}"])
 
 
 @client(
@@ -173,19 +173,25 @@ def revert(
     into, session = invocation.ref(branch), invocation.session
     name = into.repository
     # Refs such as main~1 move with each new commit, so all are resolved first.
-    found = [commits.get(session, name, _both(invocation, branch, ref)[1].ref) for ref in refs]
-    for commit in found:
+    reverted = [commits.get(session, name, _both(invocation, branch, ref)[1].ref) for ref in refs]
+    for commit in reverted:
+        if len(commit["parents"]) > 1 and parent is None:
+            raise UsageMistake(
+                f"{commit['id'][:12]} is a merge: give --parent 1 to undo what came from its other "
+                "parents"
+            )
+    for commit in reverted:
         subject = (commit["message"].splitlines() or [""])[0]
         question = f"Revert {commit['id'][:12]} ({subject}) on {into}?"
         invocation.confirm(question, yes=yes)
-    made = []
-    for commit in found:
+    reverts = []
+    for commit in reverted:
         commits.revert(
             *(session, name, into.ref, commit["id"]), parent=parent or 0, allow_empty=allow_empty
         )
-        made.append(commits.get(session, name, into.ref))
+        reverts.append(commits.get(session, name, into.ref))
     columns = (field("id", "id", "COMMIT"), field("message"))
-    invocation.output.items(columns, made)
+    invocation.output.items(columns, reverts)
     return 0
 
 
@@ -204,8 +210,8 @@ def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | Non
     A conflict changes nothing and ends with 5.
     """
     source, into = _both(invocation, ref, branch)
-    made = commits.cherry_pick(
+    created = commits.cherry_pick(
         invocation.session, into.repository, into.ref, source.ref, parent=parent or 0
     )
-    _print_commit(invocation, into.ref, made)
+    _print_commit(invocation, into.ref, created)
     return 0

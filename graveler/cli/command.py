@@ -11,7 +11,7 @@ For this folder.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from click.exceptions import NoSuchCommand
@@ -19,7 +19,10 @@ from click.exceptions import NoSuchCommand
 from graveler.cli.invocation import Invocation
 from graveler.errors import GravelerError, Invalid
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # generic only in the stubs of some releases
+    _ParamType = click.ParamType
 F = Callable[..., int | None]
 _SHARED: Final = "shared"
 _COLORS: Final = click.Choice(["auto", "always", "never"])
@@ -134,7 +137,7 @@ def client(
 ) -> Callable[[F], ClientCommand]:
     """Make a client command of a function; its docstring is the help."""
 
-    def made(function: F) -> ClientCommand:
+    def create(function: F) -> ClientCommand:
         command = click.command(name, cls=ClientCommand, examples=examples, **more)(
             click.pass_obj(function)
         )
@@ -142,7 +145,7 @@ def client(
             group.add_command(command)
         return command
 
-    return made
+    return create
 
 
 def operator(
@@ -150,21 +153,28 @@ def operator(
 ) -> Callable[[Callable[..., int]], OperatorCommand]:
     """Make an operator command of a function; its docstring is the help."""
 
-    def made(function: Callable[..., int]) -> OperatorCommand:
+    def create(function: Callable[..., int]) -> OperatorCommand:
         command = click.command(name, cls=OperatorCommand, **more)(function)
         if group is not None:
             group.add_command(command)
         return command
 
-    return made
+    return create
 
 
-def group(name: str) -> Callable[[Callable[[], None]], Group]:
+def group(name: str, *, parent: click.Group | None = None) -> Callable[[Callable[[], None]], Group]:
     """Make an empty group of a function; its docstring is the help."""
-    return click.group(name, cls=Group)
+
+    def create(function: Callable[[], None]) -> Group:
+        commands = click.group(name, cls=Group)(function)
+        if parent is not None:
+            parent.add_command(commands)
+        return commands
+
+    return create
 
 
-class Checked(click.ParamType):
+class Checked(_ParamType):
     """A value that a parser of the product checks: `Invalid` is reported as wrong usage."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:

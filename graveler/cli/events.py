@@ -60,7 +60,7 @@ def connect_command(**options: Any) -> int:
     return connect(ConnectOptions(**options))
 
 
-@group("rules")
+@group("rules", parent=events)
 def rules_group() -> None:
     """List, add and remove the event rules of a repository.
 
@@ -68,9 +68,6 @@ def rules_group() -> None:
     LAKECTL_CREDENTIALS_ACCESS_KEY_ID and LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY.  Options override
     them.
     """
-
-
-events.add_command(rules_group)
 
 
 def _server(function: Callable[..., int]) -> Callable[..., int]:

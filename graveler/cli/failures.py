@@ -89,7 +89,8 @@ def _print(
         shown = {"code": code, "message": message, "hint": hint, **fields}
         print(json.dumps({"error": shown}, ensure_ascii=False), file=sys.stderr)
         return
-    print(f"graveler: {plain(message)}", file=sys.stderr)
+    lines = "\n".join(plain(line) for line in message.split("\n"))
+    print(f"graveler: {lines}", file=sys.stderr)
     if hint:
         print(f"try: {hint}", file=sys.stderr)
 
@@ -107,6 +108,8 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
     """A command that leads on, or nothing."""
     subject = invocation.subject
     if isinstance(error, errors.NotFound) and subject is not None:
+        if subject.path:
+            return f"graveler ls {subject.at(subject.path.rpartition('/')[0])}"
         return f"graveler branch list {subject.repository}" if subject.ref else "graveler repo list"
     if isinstance(error, errors.Unauthenticated):
         return "graveler login, or graveler whoami"

@@ -1,12 +1,13 @@
 """The graph of `graveler log --graph`: every commit in a lane, every edge drawn once.
 
-    * │ 3c merge          a row a commit: its lane has `*`, the others `|`
+    * | 3c merge          a row a commit: its lane has `*`, the others `|`
     |\\                     rows between: edges move to their lane, one column a row
     | * 2b
     |/
     * 1a
 
-Commits come children before parents (`ordered`).  Lanes hold the commits that are expected next.
+Commits come children before parents (`ordered`).  A lane expects one commit and keeps its column
+until that commit comes, so only edges of the commit above cross other lanes.
 Pure.  For this folder.
 """
 
@@ -23,16 +24,21 @@ class Row(NamedTuple):
 
 
 def ordered(commits: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The commits, each before its parents, else newest first."""
+    """The commits, each before its parents, else newest first, else as they came."""
     known = {commit["id"]: commit for commit in commits}
+    places = {id: place for place, id in enumerate(known)}
     children = dict.fromkeys(known, 0)
     for commit in known.values():
         for parent in set(commit["parents"]) & known.keys():
             children[parent] += 1
     ready: list[tuple[int, int, str]] = []
+
+    def push(id: str) -> None:
+        heappush(ready, (-int(known[id]["creation_date"]), places[id], id))
+
     for id, count in children.items():
         if not count:
-            _push(ready, known[id])
+            push(id)
     rows = []
     while ready:
         commit = known[heappop(ready)[2]]
@@ -40,46 +46,57 @@ def ordered(commits: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         for parent in set(commit["parents"]) & known.keys():
             children[parent] -= 1
             if not children[parent]:
-                _push(ready, known[parent])
+                push(parent)
     return rows
 
 
 def draw(commits: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """The lines of the graph of `ordered` commits."""
-    lanes: list[str] = []
+    lanes: list[str] = []  # the commit that each column expects; empty: the column is free
     for commit in commits:
         id, parents = commit["id"], list(dict.fromkeys(commit["parents"]))
-        if id not in lanes:
-            lanes.append(id)
-        place = lanes.index(id)
-        yield Row(" ".join("*" if each == id else "|" for each in lanes), commit)
-        after: list[str] = []
-        for lane in lanes:
-            after += [each for each in (parents if lane == id else [lane]) if each not in after]
-        edges = [(index, after.index(lane)) for index, lane in enumerate(lanes) if index != place]
-        edges += [(place, after.index(parent)) for parent in parents]
-        yield from (Row(line, {}) for line in _moves(edges))
-        lanes = after
+        place = _column(lanes, id)
+        marks = ["*" if each == id else "|" if each else " " for each in lanes]
+        yield Row(" ".join(marks).rstrip(), commit)
+        fresh = [parent for parent in parents if parent not in lanes]
+        lanes[place] = fresh[0] if fresh else ""
+        old = {column for column, lane in enumerate(lanes) if lane}
+        goals = [_column(lanes, parent) for parent in parents]
+        moves = [goal for goal in goals if goal != place]
+        yield from (Row(line, {}) for line in _moves(old, place, moves))
+        while lanes and not lanes[-1]:
+            lanes.pop()
 
 
-def _moves(edges: list[tuple[int, int]]) -> Iterator[str]:
-    """The lines in which edges reach their lanes; none if all stay."""
-    while any(column != goal for column, goal in edges):
-        width = 2 * max(max(edge) for edge in edges) + 1
-        line, moved = [" "] * width, []
-        for column, goal in edges:
-            if column == goal:
-                line[2 * column] = "|"
-                moved.append((column, goal))
-                continue
-            step = 1 if goal > column else -1
-            between, mark = 2 * column + step, "\\" if step > 0 else "/"
-            line[between] = mark if line[between] in (" ", mark) else "X"
-            moved.append((column + step, goal))
+def _column(lanes: list[str], id: str) -> int:
+    """The column that expects a commit, else the first free one, which now does."""
+    if id not in lanes:
+        if "" not in lanes:
+            lanes.append("")
+        lanes[lanes.index("")] = id
+    return lanes.index(id)
+
+
+def _moves(columns: set[int], place: int, goals: Sequence[int]) -> Iterator[str]:
+    """Lines in which edges leave the column `place`, one to each side a line.
+
+    `columns`: those that are there before; the goals are there after their line.
+
+        |_|/      from the third column to the first        |\\_|      and back
+    """
+    left, right = [goal for goal in goals if goal < place], [goal for goal in goals if goal > place]
+    shown = set(columns)
+    for row in range(max(len(left), len(right))):
+        is_last = row + 1 == max(len(left), len(right))
+        line = [" "] * (2 * max({*columns, *goals, place}) + 1)
+        for column in shown if is_last else {*shown, place}:
+            line[2 * column] = "|"
+        for goal in left[row : row + 1]:
+            line[2 * place - 1] = "/"
+            line[2 * goal + 1 : 2 * place - 1 : 2] = "_" * (place - goal - 1)
+            shown.add(goal)
+        for goal in right[row : row + 1]:
+            line[2 * place + 1] = "\\"
+            line[2 * place + 3 : 2 * goal : 2] = "_" * (goal - place - 1)
+            shown.add(goal)
         yield "".join(line).rstrip()
-        edges = list(dict.fromkeys(moved))
-
-
-def _push(ready: list[tuple[int, int, str]], commit: Mapping[str, Any]) -> None:
-    generation = int(commit.get("generation", 0))
-    heappush(ready, (-int(commit["creation_date"]), -generation, commit["id"]))

@@ -20,6 +20,7 @@ _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
 _UNMARKED: Final = "~"  # of a prefix in which something changed
 _FOLDERS_MAX: Final = 10_000
+_JOB_KEY: Final = "graveler.job"  # metadata of a commit that was made in the background
 _LOG_COLUMNS: Final = (
     field("id", "id", "COMMIT"),
     field("creation_date", "time", "DATE"),
@@ -70,11 +71,11 @@ def log(
         how["first_parent"],
     )
     until = moments.parse(how["until"], now_ns).timestamp() if how["until"] else None
-    wanted = _wanted(until, how["author"], no_merges=how["no_merges"])
-    found = commits.log(
+    is_shown = _wanted(until, how["author"], no_merges=how["no_merges"])
+    listed = commits.log(
         *(invocation.session, address.repository, address.ref, which), after=how["after"]
     )
-    chosen = islice((commit for commit in found if wanted(commit)), amount)
+    chosen = islice((commit for commit in listed if is_shown(commit)), amount)
     with paged(invocation.output):
         _print_log(invocation.output, chosen, is_graph=how["is_graph"], oneline=how["oneline"])
     return DONE
@@ -127,10 +128,10 @@ def _described(output: Output, commit: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     for line in commit["message"].splitlines() or [""]:
         yield f"    {plain(line)}".rstrip()
-    pairs = commit["metadata"]
+    pairs = sorted((key, value) for key, value in commit["metadata"].items() if key != _JOB_KEY)
     if pairs:
         yield ""
-        for key, value in sorted(pairs.items()):
+        for key, value in pairs:
             yield f"    {plain(key)} = {plain(value)}"
 
 
@@ -193,7 +194,7 @@ def show(invocation: Invocation, ref: str, stat: bool) -> int:
     ),
 )
 @click.argument("left", metavar="A")
-@click.argument("right", metavar="B", required=False)
+@click.argument("right", metavar="[B]", required=False)
 @click.option(
     "--two-dot", "--two-way", "two_dot", is_flag=True, help="compare the contents of A and B"
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.cli.address import Address, UsageMistake, parse
 from graveler.cli.output import Output, wants_color
-from graveler.settings import environment
+from graveler.variables import environment
 
 if TYPE_CHECKING:
     from graveler.cli.profiles import Profile

@@ -20,6 +20,7 @@ from graveler.errors import GravelerError
 
 _REFS: Final = "Repositories, branches and tags"
 _HISTORY: Final = "Changes and history"
+_OBJECTS: Final = "Objects"
 _SETUP: Final = "This client"
 _OPERATE: Final = "Run and tend a store"
 
@@ -42,6 +43,20 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "revert": Entry(_CHANGE, "revert", "undo a commit with a new one", _HISTORY),
     "cherry-pick": Entry(_CHANGE, "cherry_pick", "repeat a commit on a branch", _HISTORY),
     "reset": Entry(_BRANCH, "reset", "discard uncommitted changes, or move a branch", _HISTORY),
+    **{
+        name: Entry("graveler.cli.objects", name, help, _OBJECTS)
+        for name, help in (
+            ("ls", "list objects"),
+            ("stat", "one object"),
+            ("cat", "print the content of objects"),
+            ("upload", "upload files to a branch"),
+            ("download", "download objects"),
+            ("cp", "copy objects"),
+            ("rm", "delete objects on a branch"),
+            ("presign", "a URL with which anybody can read an object"),
+        )
+    },
+    "fs": Entry("graveler.cli.objects", "FS", "the same by the names of lakectl"),
     "login": Entry(_ACCOUNT, "login", "try credentials, and keep them in a profile", _SETUP),
     "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),
     "whoami": Entry(_ACCOUNT, "whoami", "show the user and the server", _SETUP),
@@ -73,9 +88,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 # The extras of the package that bring what some commands import.
 _EXTRAS: Final = {
     **dict.fromkeys(("boto3", "botocore", "pynamodb"), "aws"),
-    **dict.fromkeys(("cryptography", "fastapi", "jwt", "msgspec", "uvicorn"), "server"),
+    **dict.fromkeys(("cryptography", "fastapi", "jwt", "msgspec", "uvicorn", "yaml"), "server"),
     **dict.fromkeys(("airportsdata", "lakefs"), "demo"),
-    **dict.fromkeys(("rich", "yaml"), "cli"),
 }
 
 
@@ -130,18 +144,19 @@ def _run(argv: list[str], invocation: Invocation) -> int:
         print("graveler: nothing was changed", file=sys.stderr)
         return failures.FAILED
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return _missing(error, argv)
     except (KeyboardInterrupt, Abort, EOFError):
         return failures.INTERRUPTED
 
 
-def _missing(error: ModuleNotFoundError) -> int:
+def _missing(error: ModuleNotFoundError, argv: list[str]) -> int:
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         raise error
     sys.stdout.flush()
+    command = next((word for word in argv if word in COMMANDS), "")
     print(
-        f"graveler: package {package} is not installed: it comes with "
+        f"{f'graveler {command}'.strip()}: package {package} is not installed: it comes with "
         f"pip install 'graveler[{_EXTRAS[package]}]'",
         file=sys.stderr,
     )

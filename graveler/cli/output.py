@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TextIO
 
 import click
 
-from graveler.settings import environment
+from graveler.variables import environment
 
 Kind = Literal["text", "id", "time", "size", "count"]
 Color = Literal["auto", "always", "never"]
@@ -89,8 +89,8 @@ class Output:
     # ---- everything else -------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Say something on stderr, unless it is quiet."""
-        if not self.quiet:
+        """Say something to a person on stderr."""
+        if not self.quiet and self.form == "human":
             click.echo(text, err=True)
 
     def style(self, text: str, **style: Any) -> str:

@@ -28,8 +28,8 @@ def repo() -> None:
 @paging
 def list_repositories(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the repositories."""
-    found = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(COLUMNS, found):
+    rows = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
+    if not invocation.output.items(COLUMNS, rows):
         invocation.output.note("no repositories: graveler repo create NAME NAMESPACE")
     return 0
 
@@ -98,20 +98,17 @@ def delete(invocation: Invocation, repository: str, typed: str | None, force: bo
     Its objects stay in the storage.
     """
     name = invocation.repository(repository).repository
-    found = refs.get_repository(invocation.session, name)
-    question = f"Delete {name} ({found['storage_namespace']}) with its whole history?"
+    record = refs.get_repository(invocation.session, name)
+    question = f"Delete {name} ({record['storage_namespace']}) with its whole history?"
     invocation.confirm_name(question, name, typed)
     refs.delete_repository(invocation.session, name, force=force)
     invocation.output.note(f"deleted repository {name}")
     return 0
 
 
-@group("meta")
+@group("meta", parent=repo)
 def meta() -> None:
     """Metadata of a repository."""
-
-
-repo.add_command(meta)
 
 
 @client("show", group=meta, examples=("graveler repo meta show lake",))

@@ -27,8 +27,8 @@ def list_tags(
 ) -> int:
     """List the tags of a repository."""
     name = invocation.repository(repository).repository
-    found = refs.list_tags(invocation.session, name, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(COLUMNS, found):
+    rows = refs.list_tags(invocation.session, name, prefix=prefix, after=after, amount=amount)
+    if not invocation.output.items(COLUMNS, rows):
         invocation.output.note("no tags")
     return 0
 
@@ -38,8 +38,8 @@ def list_tags(
 def show(invocation: Invocation, tag: str) -> int:
     """Show the commit of a tag."""
     address = invocation.ref(tag)
-    found = refs.get_tag(invocation.session, address.repository, address.ref)
-    invocation.output.pairs(found, COLUMNS)
+    record = refs.get_tag(invocation.session, address.repository, address.ref)
+    invocation.output.pairs(record, COLUMNS)
     return 0
 
 

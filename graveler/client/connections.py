@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from graveler.clock import Clock, SystemClock
 from graveler.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
-from graveler.settings import environment
+from graveler.variables import environment
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -1,9 +1,9 @@
-"""Who the caller is, and what the server is, over the API.
+"""Who the caller is, over the API.
 
 Each call is one request and raises the errors of `Session.ask`.  Part of the public Python client.
 """
 
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from graveler.client.refs import checked
 from graveler.client.session import Session
@@ -25,10 +25,3 @@ def current_user(session: Session) -> User:
     """The caller.  Raises `Unauthenticated`."""
     answer = checked(session.ask("GET", "/user"), "user")
     return cast(User, checked(answer["user"], "id"))
-
-
-def server_version(session: Session) -> str:
-    """The version that the server says it has; empty if it says none."""
-    answer: dict[str, Any] = checked(session.ask("GET", "/config"))
-    version = answer.get("version_config")
-    return str(version.get("version", "")) if isinstance(version, dict) else ""

@@ -220,7 +220,7 @@ def below(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def with_query(path: str, **values: object) -> str:
+def with_query(path: str, /, **values: object) -> str:
     """A path of the API with more query parameters.  Empty texts and false are left out; a list
     becomes several parameters."""
     pairs: list[tuple[str, str]] = []

@@ -106,8 +106,10 @@ _DEFINED = (*_FUNCTIONS, ast.ClassDef)
 
 
 def _is_operation(node: ast.AST) -> bool:
+    """Whether a decorator puts the function into a table: of operations, or of commands."""
     return any(
-        isinstance(each, ast.Call) and getattr(each.func, "id", "") == "operation"
+        isinstance(each, ast.Call)
+        and getattr(each.func, "id", "") in ("operation", "client", "operator")
         for each in getattr(node, "decorator_list", ())
     )
 

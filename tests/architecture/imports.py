@@ -36,6 +36,7 @@ LAYERS = {
     **dict.fromkeys(("kv", "block"), 10),
     **dict.fromkeys(("committed", "staging", "refs"), 20),
     "engine": 30,
+    "variables": 39,
     "settings": 40,
     "client": 41,
     "auth": 42,
@@ -44,6 +45,7 @@ LAYERS = {
     **dict.fromkeys(("api", "spark"), 45),
     "gateway": 46,
     **dict.fromkeys(("cli", "functions"), 47),
+    "__main__": 48,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 ASIDE = "testing"
@@ -55,6 +57,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "bootstrap": ("functions",),  # likewise of functions/shared
     "boto3": ("graveler/block/s3.py", "graveler/aws.py"),
     "botocore": ("graveler/block/s3.py", "graveler/aws.py"),
+    "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
     "cryptography": ("graveler/auth",),
     "fastapi": ("graveler/api",),
@@ -72,6 +75,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pyspark": ("graveler/spark",),
     "pytest": ("graveler/testing",),
     "quiet_start": ("functions",),  # of functions/shared
+    "rich": ("graveler/cli/transfer.py",),
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "snapshot_restore_py": ("functions",),
     "starlette": ("graveler/api",),
@@ -83,7 +87,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 }
 
 _TIME_AND_CHANCE = "take a Clock or Ids as an argument: graveler/clock.py owns time and chance"
-_ENVIRONMENT = "take the setting as an argument: graveler/settings.py owns the environment"
+_ENVIRONMENT = "take the setting as an argument: settings.py and variables.py own the environment"
 _THREADS = "fan out through ports.fanout: state and verbs start no threads and hold no locks"
 
 BANNED_MODULES = {name: _TIME_AND_CHANCE for name in ("random", "secrets", "time", "uuid")}
@@ -105,7 +109,7 @@ BANNED_IN_STATE_AND_VERBS = {
 # hold a lock for their own tables, never across a call to a port.
 ALLOWED: dict[str, tuple[str, ...]] = {
     _TIME_AND_CHANCE: ("graveler/clock.py",),
-    _ENVIRONMENT: ("graveler/settings.py",),
+    _ENVIRONMENT: ("graveler/variables.py",),
     _THREADS: ("graveler/committed/cache.py", "graveler/committed/tiers.py"),
 }
 

@@ -15,9 +15,19 @@ ALLOWED = {
     "graveler.api.server:BoundedProtocol.send_400_response": "uvicorn calls it",
     "graveler.api.server:BoundedProtocol.on_response_complete": "uvicorn calls it",
     "graveler.api.server:_Connection._unset_keepalive_if_required": "uvicorn calls it",
+    **{
+        f"graveler.cli.command:{name}": "click calls it"
+        for name in (
+            "ClientCommand.format_epilog",
+            "ClientCommand.format_options",
+            "Group.list_commands",
+            "Tables.format_options",
+            "Tables.get_command",
+            "Tables.list_commands",
+        )
+    },
     "graveler.client.bulk:status": "users call it",
     "graveler.client.event_rules:get": "users call it",
-    "graveler.client.session:_AsItIs.http_response": "urllib calls it",
     "graveler.spark.files.parquet:Remote.readable": "readers of files call it",
     "graveler.spark.files.parquet:Remote.seekable": "readers of files call it",
     "graveler.spark.datasource:PruningReader.pushFilters": "Spark calls it",
@@ -29,7 +39,6 @@ ALLOWED = {
     "graveler.engine.commits.merge:conflicts": "simulations check merges by it",
     "graveler.engine.commits.merge:preview": "simulations check merges by it",
     "graveler.hooks.egress:_Received.readable": "readers of files call it",
-    "graveler.hooks.egress:_Received.readinto": "readers of files call it",
     "graveler.identity:file_id": "the rule that the fast `committed.hashing` is compared with",
     "graveler.kv.dynamodb_table:create_table": "makes a table where no template does",
     "graveler.refs.graph.graph:all_merge_bases": "the rule `merge_base` is compared with",

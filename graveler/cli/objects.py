@@ -1,0 +1,501 @@
+"""`graveler ls`, `stat`, `cat`, `presign`, `upload`, `download`, `cp` and `rm`: objects."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from graveler.cli import files
+from graveler.cli.address import Address, UsageMistake, is_remote
+from graveler.cli.command import Group, client, count, group, yes
+from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.options import FOLDER
+from graveler.cli.output import Column, field, plain, plural
+from graveler.cli.transfer import THREADS, Tally, Transfer
+from graveler.client import objects
+from graveler.client.objects import Stats, Upload
+from graveler.errors import Invalid, NotFound, Unsupported
+
+_PIECE_BYTES: Final = 1 << 18
+_COUNT_MAX: Final = 100_000  # of objects that a question counts
+_COLUMNS: Final = (
+    field("size_bytes", "size", "SIZE"),
+    field("mtime", "time", "MODIFIED"),
+    field("path"),
+)
+_STAT: Final = (
+    field("path"),
+    field("size_bytes", "size", "SIZE"),
+    field("mtime", "time", "MODIFIED"),
+    field("checksum"),
+    field("content_type"),
+    field("physical_address"),
+    Column("METADATA", lambda item: ", ".join(f"{k}={v}" for k, v in _metadata(item))),
+)
+
+
+def _metadata(item: Any) -> list[tuple[str, str]]:
+    return sorted(item.get("metadata", {}).items())
+
+
+def _transfer(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of all transfers."""
+    for option in (
+        click.option("--progress", type=click.Choice(["auto", "never"]), default="auto"),
+        click.option(
+            "-j",
+            "--parallel",
+            "threads",
+            type=click.IntRange(1, 128),
+            default=THREADS,
+            metavar="N",
+            help=f"N at a time (default: {THREADS})",
+        ),
+        click.option("-r", "--recursive", is_flag=True, help="everything below the prefix"),
+    ):
+        function = option(function)
+    return function
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+@client(
+    "ls",
+    examples=(
+        "graveler ls lake/main                          # the top of the branch",
+        "graveler ls lake/main/sales/",
+        "graveler ls lake/v1.2/sales/ -r --json",
+    ),
+)
+@click.argument("address", metavar="REF[/PREFIX]")
+@click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
+@click.option("--after", default="", metavar="PATH", help="only paths after it")
+@count
+def ls(
+    invocation: Invocation, address: str, recursive: bool, after: str, amount: int | None
+) -> int:
+    """List objects below a prefix.
+
+    A branch shows its uncommitted changes too; REF@ shows its head.
+    """
+    place = invocation.path(address, optional=True)
+    stats = objects.list_objects(
+        *(invocation.session, place.repository, place.ref, place.path),
+        delimiter="" if recursive else "/",
+        after=after,
+        amount=amount,
+    )
+    rows = (_without_zeros(item) for item in stats)
+    if not invocation.output.items(_COLUMNS, rows):
+        invocation.output.note(f"no objects below {place}")
+    return 0
+
+
+def _without_zeros(stats: Stats) -> dict[str, Any]:
+    """A common prefix has no time and no size; the API has to send zeros."""
+    if stats["path_type"] == "object":
+        return {**stats}
+    return {"path": stats["path"], "path_type": stats["path_type"]}
+
+
+@client("stat", examples=("graveler stat lake/main/sales/2026.csv",))
+@click.argument("address", metavar="REF/PATH")
+def stat(invocation: Invocation, address: str) -> int:
+    """Show one object."""
+    place = invocation.path(address)
+    stats = objects.stat(invocation.session, place.repository, place.ref, place.path)
+    invocation.output.pairs(stats, _STAT)
+    return 0
+
+
+@client("cat", examples=("graveler cat lake/main/a.csv lake/main/b.csv >both.csv",))
+@click.argument("addresses", nargs=-1, required=True, metavar="REF/PATH...")
+def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
+    """Print the content of objects."""
+    sys.stdout.flush()
+    for place in [invocation.path(address) for address in addresses]:
+        with objects.open_object(
+            invocation.session, place.repository, place.ref, place.path
+        ) as answer:
+            while piece := answer.read():
+                sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+@client("presign", examples=('curl -O "$(graveler presign lake/main/sales/2026.csv)"',))
+@click.argument("address", metavar="REF/PATH")
+def presign(invocation: Invocation, address: str) -> int:
+    """Print a URL with which anybody can read the object for some minutes."""
+    place = invocation.path(address)
+    stats = objects.stat(invocation.session, place.repository, place.ref, place.path, presign=True)
+    if not stats["physical_address"].startswith(("http://", "https://")):
+        raise Unsupported("this server signs no URLs: start it with --public-url, or ask its owner")
+    invocation.output.record(stats, [stats["physical_address"]])
+    return 0
+
+
+# ---- uploads -------------------------------------------------------------------------------------
+
+
+@client(
+    "upload",
+    examples=(
+        "graveler upload sales.csv lake/main/sales/2026.csv",
+        "graveler upload sales.csv lake/main/sales/            # keeps the name",
+        "graveler upload -r data lake/main/data/",
+        "pg_dump … | graveler upload - lake/main/dump.sql",
+    ),
+)
+@click.argument("source", metavar="SRC")
+@click.argument("address", metavar="BRANCH[/PATH]")
+@_transfer
+@click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
+@click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
+@click.option("--no-clobber", is_flag=True, help="fail where the path exists")
+def upload(
+    invocation: Invocation,
+    source: str,
+    address: str,
+    recursive: bool,
+    threads: int,
+    progress: str,
+    **how: Any,
+) -> int:
+    """Upload a file, a folder (-r), or the standard input (-) to a branch.
+
+    With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
+    continues.  One failure stops no other file: the command ends with 8 and the list.
+    """
+    place = invocation.path(address, optional=True)
+    description = Upload(how["content_type"], metadata_pairs(how["pairs"]), how["no_clobber"])
+    if source == "-":
+        return _upload_stdin(invocation, place, description)
+    local = Path(source)
+    if local.is_dir() != recursive:
+        rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
+        raise UsageMistake(f"{source} {rule}")
+    if not local.exists():
+        raise NotFound(f"file not found: {source}")
+    task = _Uploads(invocation, place, description)
+    transfer = Transfer(task.send, _source_name, threads, _shows(invocation, progress))
+    if recursive:
+        prefix = place.path if not place.path or place.path.endswith("/") else place.path + "/"
+        task.know(prefix)
+        tally = transfer.run(lambda tally: task.expected(files.sources(local, prefix), tally))
+    else:
+        keeps_name = not place.path or place.path.endswith("/")
+        path = place.path + local.name if keeps_name else place.path
+        one = files.Source(local, path, local.stat().st_size)
+        tally = transfer.run(lambda tally: task.expected([one], tally))
+    return _ended(invocation, tally, "uploaded")
+
+
+def _source_name(source: files.Source) -> str:
+    return str(source.file)
+
+
+class _Uploads:
+    """The uploads of one call."""
+
+    def __init__(self, invocation: Invocation, place: Address, how: Upload) -> None:
+        self._session, self._place, self._how = invocation.session, place, how
+        self._presign = objects.presigns(self._session)
+        self._known: dict[str, Stats] = {}
+
+    def know(self, prefix: str) -> None:
+        """List what is below the prefix, to leave out what is the same."""
+        place = self._place
+        listed = objects.list_objects(self._session, place.repository, place.ref, prefix)
+        self._known = {stats["path"]: stats for stats in listed}
+
+    def expected(self, sources: Iterable[files.Source], tally: Tally) -> Iterator[files.Source]:
+        for source in sources:
+            tally.expect(source.size)
+            yield source
+
+    def send(self, source: files.Source, tally: Tally) -> None:
+        """Upload one file, unless the branch has it."""
+        if files.is_same(source.file, source.size, self._known.get(source.path)):
+            tally.ended(skipped=True, length=source.size)
+            return
+        write = objects.upload_presigned if self._presign else objects.upload
+        stored = write(
+            *(self._session, self._place.repository, self._place.ref, source.path),
+            tally.pieces(files.content(source.file)),
+            _with_type(self._how, source.path),
+            length=source.size,
+        )
+        if stored.get("size_bytes", source.size) != source.size:
+            raise Invalid("the file changed while it was uploaded")
+        tally.ended()
+
+
+def _with_type(how: Upload, path: str) -> Upload:
+    if how.content_type:
+        return how
+    import mimetypes
+
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return Upload(kind, how.metadata, how.create_only)
+
+
+def _upload_stdin(invocation: Invocation, place: Address, how: Upload) -> int:
+    if not place.path or place.path.endswith("/"):
+        raise UsageMistake(f"path missing: write {place}/PATH")
+    tally = Tally()
+    source: Any = sys.stdin.buffer
+    pieces = iter(lambda: source.read1(_PIECE_BYTES), b"")  # what is there, without waiting
+    stored = objects.upload(
+        *(invocation.session, place.repository, place.ref, place.path),
+        tally.pieces(pieces),
+        _with_type(how, place.path),
+    )
+    invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
+    return 0
+
+
+# ---- downloads -----------------------------------------------------------------------------------
+
+
+@client(
+    "download",
+    examples=(
+        "graveler download lake/main/sales/2026.csv",
+        "graveler download lake/v1.2/sales/2026.csv old.csv",
+        "graveler download -r lake/main/sales/ sales",
+    ),
+)
+@click.argument("address", metavar="REF/PATH")
+@click.argument("target", metavar="[DEST]", type=FOLDER, default=".")
+@_transfer
+def download(
+    invocation: Invocation,
+    address: str,
+    target: Path,
+    recursive: bool,
+    threads: int,
+    progress: str,
+) -> int:
+    """Download an object, or everything below a prefix (-r).
+
+    A file appears under its name only when its size and MD5 are right.  The same command continues
+    an interrupted download.  Files that are the same already are left out.
+    """
+    place, session = invocation.path(address, optional=recursive), invocation.session
+    presign = objects.presigns(session)
+
+    def receive(order: files.Download, tally: Tally) -> None:
+        length = order.stats.get("size_bytes", 0)
+        if order.file.is_file() and files.is_same(order.file, length, order.stats):
+            tally.ended(skipped=True, length=length)
+            return
+        files.download(order, tally)
+        tally.ended()
+
+    def orders(tally: Tally) -> Iterator[files.Download]:
+        for stats, relative in _wanted(invocation, place, recursive=recursive):
+            try:
+                file = _file(target, relative, recursive=recursive)
+            except Invalid as error:
+                tally.expect(0)
+                tally.failed(stats["path"], str(error))
+                continue
+            tally.expect(stats.get("size_bytes", 0))
+            yield files.Download(session, place.repository, place.ref, stats, file, presign)
+
+    transfer = Transfer(
+        receive, lambda order: order.stats["path"], threads, _shows(invocation, progress)
+    )
+    return _ended(invocation, transfer.run(orders), "downloaded")
+
+
+def _file(target: Path, relative: str, *, recursive: bool) -> Path:
+    if recursive or target.is_dir():
+        return files.target(target, relative)
+    return target
+
+
+def _wanted(
+    invocation: Invocation, place: Address, *, recursive: bool
+) -> Iterator[tuple[Stats, str]]:
+    """The objects at an address, each with its path below it."""
+    session = invocation.session
+    if not recursive:
+        stats = objects.stat(session, place.repository, place.ref, place.path)
+        yield stats, place.path.rpartition("/")[2]
+        return
+    prefix = place.path if not place.path or place.path.endswith("/") else place.path + "/"
+    for stats in objects.list_objects(session, place.repository, place.ref, prefix):
+        if not stats["path"].endswith("/"):  # the marker of a folder
+            yield stats, stats["path"].removeprefix(prefix)
+
+
+# ---- copies --------------------------------------------------------------------------------------
+
+
+class _Copy(NamedTuple):
+    stats: Stats
+    path: str
+
+
+@client(
+    "cp",
+    examples=(
+        "graveler cp lakefs://lake/main/a.csv lakefs://lake/dev/b.csv",
+        "graveler cp -r lakefs://lake/v1/data/ lakefs://lake/dev/data/",
+        "graveler cp a.csv lakefs://lake/main/              # as upload",
+        "graveler cp lakefs://lake/main/a.csv .             # as download",
+    ),
+)
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DEST")
+@_transfer
+def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
+    """Copy objects, or files to and from the server.
+
+    The remote side needs lakefs:// before it.  Within a repository the server copies.
+    """
+    if is_remote(source) and is_remote(target):
+        return _copy(invocation, source, target, **more)
+    if is_remote(target):
+        return int(
+            click.get_current_context().invoke(upload, source=source, address=target, **more)
+        )
+    if is_remote(source):
+        return int(
+            click.get_current_context().invoke(
+                download, address=source, target=Path(target), **more
+            )
+        )
+    raise UsageMistake("neither side is on the server: write lakefs:// before the remote one")
+
+
+def _copy(
+    invocation: Invocation, source: str, target: str, recursive: bool, threads: int, progress: str
+) -> int:
+    come, session = invocation.path(source, optional=recursive), invocation.session
+    into = invocation.path(target, optional=True)
+    keeps_name = recursive or not into.path or into.path.endswith("/")
+    prefix = into.path + "/" if into.path and not into.path.endswith("/") else into.path
+
+    def orders(tally: Tally) -> Iterator[_Copy]:
+        for stats, relative in _wanted(invocation, come, recursive=recursive):
+            tally.expect(stats.get("size_bytes", 0))
+            yield _Copy(stats, prefix + relative if keeps_name else into.path)
+
+    def work(order: _Copy, tally: Tally) -> None:
+        stats, length = order.stats, order.stats.get("size_bytes", 0)
+        place = (session, into.repository, into.ref, order.path)
+        if come.repository == into.repository:
+            objects.copy(*place, come.ref, stats["path"])
+            tally.moved(length)
+        else:
+            how = Upload(stats.get("content_type", ""), stats.get("metadata", {}))
+            with objects.open_object(session, come.repository, come.ref, stats["path"]) as answer:
+                pieces = tally.pieces(iter(answer.read, b""))
+                objects.upload(*place, pieces, how, length=length)
+        tally.ended()
+
+    transfer = Transfer(
+        work, lambda order: order.stats["path"], threads, _shows(invocation, progress)
+    )
+    return _ended(invocation, transfer.run(orders), "copied")
+
+
+# ---- deletions -----------------------------------------------------------------------------------
+
+
+@client(
+    "rm",
+    examples=(
+        "graveler rm lake/dev/sales/2026.csv",
+        "graveler rm -r lake/dev/sales/",
+        "graveler rm -r lake/dev/tmp/ --yes",
+    ),
+)
+@click.argument("address", metavar="BRANCH/PATH")
+@click.option("-r", "--recursive", is_flag=True, help="everything below the prefix")
+@yes
+def rm(invocation: Invocation, address: str, recursive: bool, yes: bool) -> int:
+    """Delete an object, or everything below a prefix (-r), on a branch.
+
+    It is an uncommitted change: `graveler reset` undoes it until it is committed.
+    """
+    place, session = invocation.path(address, optional=recursive), invocation.session
+    if not recursive:
+        objects.stat(session, place.repository, place.ref, place.path)
+        _delete(invocation, place, [place.path], Tally())
+        return 0
+    prefix = place.path if not place.path or place.path.endswith("/") else place.path + "/"
+    if not yes:
+        listed = objects.list_objects(session, place.repository, place.ref, prefix)
+        number = sum(1 for _ in islice(listed, _COUNT_MAX + 1))
+        if not number:
+            raise NotFound("no objects below this prefix")
+        words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
+        invocation.confirm(f"Delete {words or plural(number, 'object')} below {place}?", yes=yes)
+    tally = Tally()
+    while True:
+        page = [
+            stats["path"]
+            for stats in objects.list_objects(
+                *(session, place.repository, place.ref, prefix), amount=objects.DELETIONS_MAX
+            )
+        ]
+        if not page:
+            break
+        _delete(invocation, place, page, tally)
+        tally.check("deleted")  # a path that stays would be listed for ever
+    invocation.output.note(f"deleted {plural(tally.files, 'object')}")
+    return 0
+
+
+def _delete(invocation: Invocation, place: Address, paths: list[str], tally: Tally) -> None:
+    failures = objects.delete(invocation.session, place.repository, place.ref, paths)
+    tally.files_expected += len(paths)
+    tally.files += len(paths) - len(failures)
+    for failure in failures:
+        tally.failed(str(failure.get("path", "")), str(failure["message"]))
+    tally.check("deleted")
+
+
+# ---- what transfers share ------------------------------------------------------------------------
+
+
+def _shows(invocation: Invocation, progress: str) -> bool:
+    return progress != "never" and not invocation.output.quiet
+
+
+def _ended(invocation: Invocation, tally: Tally, verb: str) -> int:
+    """Report a transfer.  Raises `PartlyDone`."""
+    record = {
+        "objects": tally.files,
+        "size_bytes": tally.bytes_moved,
+        "same": tally.skipped,
+        "failed": [{"path": path, "message": message} for path, message in tally.failures],
+    }
+    invocation.output.record({"graveler": record}, [tally.sentence(verb)])
+    tally.check(verb)
+    return 0
+
+
+# ---- lakectl's names -----------------------------------------------------------------------------
+
+
+@group("fs")
+def fs() -> None:
+    """Objects, by the names of lakectl."""
+
+
+def _fill(names: Group) -> Group:
+    for command in (ls, stat, cat, presign, upload, download, cp, rm):
+        names.add_command(command)
+    return names
+
+
+FS: Final = _fill(fs)

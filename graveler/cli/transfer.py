@@ -1,0 +1,250 @@
+"""Runs many transfers at once: threads, progress, failures, interrupts.
+
+    items ──► queue, 1,000 ahead ──► threads: one item at a time ──► done, skipped or failed
+
+One failure stops no other item.  Ctrl-C stops all: uploads break off, so the server stores nothing
+of them, and downloads keep a part that is not visible under the name of the object.  For this
+folder.
+"""
+
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from graveler.cli.failures import PartlyDone
+from graveler.cli.output import plain, plural, size
+from graveler.clock import Clock, SystemClock
+from graveler.errors import GravelerError, Unauthenticated
+
+T = TypeVar("T")
+THREADS: Final = 16
+_AHEAD: Final = 1_000
+_LOOK_SECONDS: Final = 0.1
+_QUIET_SECONDS: Final = 0.5  # a short transfer shows no progress
+_LINE_SECONDS: Final = 10.0
+_FAILURES_SHOWN: Final = 20
+
+
+class Interrupted(Exception):
+    """The transfer was interrupted; this item ends here."""
+
+
+@dataclass
+class Tally:
+    """What was transferred so far.  Threads share it."""
+
+    files: int = 0
+    bytes_moved: int = 0
+    skipped: int = 0
+    files_expected: int = 0
+    bytes_expected: int = 0
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def expect(self, length: int) -> None:
+        """Another item, of this length, will come."""
+        with self.lock:
+            self.files_expected += 1
+            self.bytes_expected += length
+
+    def moved(self, length: int) -> None:
+        """Bytes were transferred.  Raises `Interrupted` after an interrupt."""
+        if self.stop.is_set():
+            raise Interrupted
+        with self.lock:
+            self.bytes_moved += length
+
+    def ended(self, *, skipped: bool = False, length: int = 0) -> None:
+        """An item is done.  `length`: of an item that was skipped."""
+        with self.lock:
+            self.files += not skipped
+            self.skipped += skipped
+            self.bytes_expected -= length
+
+    def failed(self, name: str, reason: str) -> None:
+        """An item failed."""
+        with self.lock:
+            self.failures.append((name, reason))
+
+    def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The pieces, counted as they are taken."""
+        for piece in pieces:
+            self.moved(len(piece))
+            yield piece
+
+    def sentence(self, verb: str) -> str:
+        """What was done, in words."""
+        words = f"{verb} {plural(self.files, 'object')}, {size(self.bytes_moved)}"
+        return words + (f"; {self.skipped:,} were the same" if self.skipped else "")
+
+    def check(self, verb: str) -> None:
+        """Raises `PartlyDone` if an item failed."""
+        if not self.failures:
+            return
+        shown = [f"{plain(name)}: {reason}" for name, reason in self.failures[:_FAILURES_SHOWN]]
+        more = len(self.failures) - len(shown)
+        lines = "\n  ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
+        raise PartlyDone(
+            f"{plural(len(self.failures), 'object')} of {self.files_expected:,} not {verb}:\n"
+            f"  {lines}"
+        )
+
+
+class Transfer(Generic[T]):
+    """Several threads that do `work` for each item."""
+
+    def __init__(
+        self,
+        work: Callable[[T, Tally], None],
+        name: Callable[[T], str],
+        threads: int = THREADS,
+        progress: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        self._work, self._name = work, name
+        self._threads = threads
+        self._progress = progress
+        self._clock = clock or SystemClock()
+        self._queue: queue.Queue[T | None] = queue.Queue(_AHEAD)
+        self._fatal: list[BaseException] = []
+
+    def run(self, items: Callable[[Tally], Iterable[T]]) -> Tally:
+        """Do all items, and return what was done.  `items` calls `Tally.expect` for each item.
+
+        Raises `KeyboardInterrupt`, the error of `items`, an `Unauthenticated`, because every other
+        item would fail as well, and what no `GravelerError` is."""
+        tally = Tally()
+        workers = [
+            threading.Thread(target=self._worker, args=(tally,), name=f"transfer-{n}", daemon=True)
+            for n in range(self._threads)
+        ]
+        shown = Display(tally, self._clock) if self._progress else None
+        try:
+            for worker in workers:
+                worker.start()
+            if shown is not None:
+                shown.start()
+            for item in items(tally):
+                self._put(item, tally)
+            for _ in workers:
+                self._put(None, tally)
+            for worker in workers:
+                while worker.is_alive():
+                    worker.join(_LOOK_SECONDS)
+        except BaseException:
+            tally.stop.set()
+            raise
+        finally:
+            if shown is not None:
+                shown.stop()
+        if self._fatal:
+            raise self._fatal[0]
+        return tally
+
+    def _put(self, item: T | None, tally: Tally) -> None:
+        while not tally.stop.is_set():
+            try:
+                self._queue.put(item, timeout=_LOOK_SECONDS)
+                return
+            except queue.Full:
+                continue
+
+    def _worker(self, tally: Tally) -> None:
+        while not tally.stop.is_set():
+            try:
+                item = self._queue.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            if item is None:
+                return
+            try:
+                self._work(item, tally)
+            except Interrupted:
+                return
+            except (GravelerError, OSError) as error:
+                if isinstance(error, Unauthenticated):
+                    self._end(error, tally)
+                elif not tally.stop.is_set():
+                    tally.failed(self._name(item), _reason(error))
+            except BaseException as error:  # a bug: it must not look like success
+                self._end(error, tally)
+
+    def _end(self, error: BaseException, tally: Tally) -> None:
+        self._fatal.append(error)
+        tally.stop.set()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, GravelerError):
+        return error.fields.get("reason", "") or str(error)
+    assert isinstance(error, OSError)
+    return error.strerror or str(error)
+
+
+class Display:
+    """Shows the progress on stderr: a bar on a terminal, else a line every 10 seconds."""
+
+    def __init__(self, tally: Tally, clock: Clock) -> None:
+        self._tally, self._clock = tally, clock
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin; a short transfer shows nothing."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and leave the terminal as it was."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        if self._ended.wait(_QUIET_SECONDS):
+            return
+        if sys.stderr.isatty():
+            try:
+                from rich import progress
+            except ModuleNotFoundError:
+                self._lines()
+            else:
+                self._bar(progress)
+        else:
+            self._lines()
+
+    def _lines(self) -> None:
+        start = self._clock.steady_seconds() - _QUIET_SECONDS
+        while not self._ended.wait(_LINE_SECONDS):
+            tally, seconds = self._tally, self._clock.steady_seconds() - start
+            print(
+                f"{tally.files:,} of {tally.files_expected:,} objects, {size(tally.bytes_moved)}, "
+                f"{size(int(tally.bytes_moved / seconds))}/s",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _bar(self, progress: Any) -> None:
+        from rich.console import Console
+
+        tally = self._tally
+        bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.DownloadColumn(binary_units=True),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        with bar:
+            task = bar.add_task("", total=None)
+            while not self._ended.wait(_LOOK_SECONDS):
+                bar.update(
+                    task,
+                    description=f"{tally.files + tally.skipped:,}/{tally.files_expected:,}",
+                    completed=tally.bytes_moved,
+                    total=tally.bytes_expected,
+                )

@@ -1,0 +1,193 @@
+"""Objects, over the API: list, read, write, copy and delete.
+
+Answers are the JSON objects of the API, as typed dictionaries.  Contents are streamed.  All calls
+raise the errors of `Session.ask`.  Part of the public Python client.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import md5
+from typing import Any, Final, Literal, TypedDict, cast
+
+from graveler.client.connections import Request, Response
+from graveler.client.refs import checked, listed
+from graveler.client.session import Session, below, error_of, with_query
+from graveler.errors import Unavailable, Unsupported
+
+DELETIONS_MAX: Final = 1_000  # of one request
+_REDIRECTS: Final = (302, 303, 307)
+_ANSWER_BYTES_MAX: Final = 1 << 20
+
+
+class _Stats(TypedDict):
+    path: str
+    path_type: Literal["object", "common_prefix"]
+    physical_address: str
+    checksum: str
+    mtime: int
+
+
+class Stats(_Stats, total=False):
+    """An object, or a common prefix of several.  `mtime` is in seconds since 1970."""
+
+    size_bytes: int
+    content_type: str
+    metadata: dict[str, str]
+    physical_address_expiry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What is written beside the bytes.  `create_only`: fail if the path exists."""
+
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    create_only: bool = False
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def list_objects(
+    session: Session,
+    repository: str,
+    ref: str,
+    prefix: str = "",
+    *,
+    delimiter: str = "",
+    after: str = "",
+    amount: int | None = None,
+) -> Iterator[Stats]:
+    """The objects at a ref, sorted by path; with a delimiter also common prefixes."""
+    path = with_query(
+        below("repositories", repository, "refs", ref, "objects", "ls"), delimiter=delimiter
+    )
+    for item in listed(session, path, prefix, after, amount):
+        yield cast(Stats, item)
+
+
+def stat(session: Session, repository: str, ref: str, path: str, *, presign: bool = False) -> Stats:
+    """One object.  `presign`: its address is a signed URL.  Raises `NotFound`."""
+    where = below("repositories", repository, "refs", ref, "objects", "stat")
+    answer = session.ask("GET", with_query(where, path=path, presign=presign))
+    return cast(Stats, checked(answer, "path", "checksum", "mtime"))
+
+
+def open_object(
+    session: Session, repository: str, ref: str, path: str, *, start: int = 0, presign: bool = False
+) -> Response:
+    """The content of an object from byte `start` on; close it.
+
+    `presign`: from the object store, without the credentials of the session.  Raises `NotFound`.
+    A start that is not 0 may be ignored: the status is then 200 instead of 206."""
+    where = below("repositories", repository, "refs", ref, "objects")
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    answer = session.open("GET", with_query(where, path=path, presign=presign), b"", headers)
+    if answer.status in _REDIRECTS and "Location" in answer.headers:
+        answer.close()
+        answer = session.connections.send(Request("GET", answer.headers["Location"], headers))
+    if answer.status not in (200, 206):
+        with answer:
+            raise error_of(answer)
+    return answer
+
+
+def presigns(session: Session) -> bool:
+    """Whether the server signs URLs of its object store."""
+    storage = checked(session.ask("GET", "/config")).get("storage_config")
+    return isinstance(storage, dict) and bool(storage.get("pre_sign_support"))
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def upload(
+    session: Session,
+    repository: str,
+    branch: str,
+    path: str,
+    pieces: Iterable[bytes],
+    how: Upload = Upload(),
+    *,
+    length: int = -1,
+) -> Stats:
+    """Write an object through the server.  `length`: the number of bytes, if it is known; fewer
+    bytes write nothing.  Raises `PreconditionFailed` if it exists and may not."""
+    headers = {"Content-Type": how.content_type or "application/octet-stream"}
+    headers |= {f"x-lakefs-meta-{name}": value for name, value in how.metadata.items()}
+    headers |= {"If-None-Match": "*"} if how.create_only else {}
+    where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
+    with session.open("POST", where, pieces, headers, length=length) as answer:
+        if answer.status != 201:
+            raise error_of(answer)
+        return cast(Stats, checked(_json(answer), "path", "checksum"))
+
+
+def upload_presigned(
+    session: Session,
+    repository: str,
+    branch: str,
+    path: str,
+    pieces: Iterable[bytes],
+    how: Upload,
+    *,
+    length: int,
+) -> Stats:
+    """Write an object to the object store of the server, then link it: three requests.  A call that
+    ends early leaves nothing on the branch."""
+    where = below("repositories", repository, "branches", branch, "staging", "backing")
+    where = with_query(where, path=path)
+    place = checked(session.ask("GET", with_query(where, presign=True)), "physical_address")
+    url = place.get("presigned_url")
+    if not isinstance(url, str) or not url:
+        raise Unsupported("the server signed no URL")
+    digest = md5(usedforsecurity=False)
+    headers = {"Content-Type": how.content_type} if how.content_type else {}
+    with session.connections.send(
+        Request("PUT", url, headers, _digested(pieces, digest), length)
+    ) as answer:
+        if answer.status >= 300:
+            answer.read_all(_ANSWER_BYTES_MAX)
+            raise Unavailable(f"the object store refused an upload: status={answer.status}")
+        answer.read_all(_ANSWER_BYTES_MAX)
+    body: dict[str, Any] = {
+        "staging": place,
+        "checksum": digest.hexdigest(),
+        "size_bytes": length,
+        "user_metadata": dict(how.metadata),
+        "content_type": how.content_type or "application/octet-stream",
+    }
+    condition = {"If-None-Match": "*"} if how.create_only else {}
+    return cast(Stats, checked(session.ask("PUT", where, body, condition), "path", "checksum"))
+
+
+def copy(
+    session: Session, repository: str, branch: str, path: str, source_ref: str, source_path: str
+) -> Stats:
+    """Copy an object within a repository, by the server."""
+    where = below("repositories", repository, "branches", branch, "objects", "copy")
+    body = {"src_ref": source_ref, "src_path": source_path}
+    answer = session.ask("POST", with_query(where, dest_path=path), body)
+    return cast(Stats, checked(answer, "path", "checksum"))
+
+
+def delete(
+    session: Session, repository: str, branch: str, paths: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Delete objects, at most `DELETIONS_MAX`.  Returns what failed, with `path` and `message`.  A
+    path that does not exist is no failure."""
+    where = below("repositories", repository, "branches", branch, "objects", "delete")
+    answer = checked(session.ask("POST", where, {"paths": list(paths)}))
+    errors = answer.get("errors")
+    return [checked(error, "message") for error in errors] if isinstance(errors, list) else []
+
+
+def _digested(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+
+
+def _json(answer: Response) -> Any:
+    return json.loads(answer.read_all(_ANSWER_BYTES_MAX))

@@ -1,0 +1,183 @@
+"""Client commands in tests: run in this process, or in a process of its own on a terminal.
+
+The configuration of whoever runs the tests is never read: each `Client` has a home of its own.
+"""
+
+import io
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from fcntl import ioctl
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from graveler.cli import profiles
+from graveler.cli.main import main
+from graveler.cli.profiles import Profile, Profiles
+from tests.api.serving import ADMINISTRATOR
+from tests.cli.service import environment
+
+COLUMNS = 100
+PROGRAM = (sys.executable, "-m", "graveler")
+
+
+class Result(NamedTuple):
+    """What a command returned and printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Client:
+    """A user with a home folder."""
+
+    home: Path
+    patch: pytest.MonkeyPatch
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        config = str(self.home / "config")
+        self.variables |= {"HOME": str(self.home), "XDG_CONFIG_HOME": config, "TZ": "UTC"}
+        self.variables |= {"TERM": "xterm", "PAGER": "cat", "COLUMNS": str(COLUMNS)}
+
+    def know(self, url: str) -> None:
+        """Make a profile for the administrator of a server."""
+        known = ADMINISTRATOR
+        profile = Profile("test", url, known.access_key_id, known.secret_access_key)
+        profiles.write(Profiles("test", {"test": profile}), self.variables)
+
+    def run(self, *arguments: str, input: bytes = b"", **variables: str) -> Result:
+        """Run a command in this process, into pipes."""
+        out, err = io.BytesIO(), io.BytesIO()
+        with self.patch.context() as patch:
+            for name in ("LAKECTL_", "GRAVELER_"):
+                for variable in [each for each in os.environ if each.startswith(name)]:
+                    patch.delenv(variable)
+            for name, value in (self.variables | variables).items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input)))
+            with (
+                redirect_stdout(io.TextIOWrapper(out, "utf-8", write_through=True)),
+                redirect_stderr(io.TextIOWrapper(err, "utf-8", write_through=True)),
+            ):
+                code = main(arguments)
+                sys.stdout.flush()
+                return Result(code, out.getvalue().decode(), err.getvalue().decode())
+
+    def line(self, text: str) -> Result:
+        """Run a line as a shell would."""
+        return self.run(*shlex.split(text))
+
+    def read(self, kind: Any, *arguments: str) -> Any:
+        """Run a command with `--json`, and check its answer against the type of the API."""
+        result = self.run(*arguments, "--json")
+        assert (result.code, result.err) == (0, ""), result
+        return msgspec.json.decode(result.out, type=kind, strict=True)
+
+    def environment(self) -> dict[str, str]:
+        """The variables of a process of its own."""
+        return environment(None) | self.variables
+
+
+@dataclass
+class Terminal:
+    """A command on a terminal of its own."""
+
+    process: subprocess.Popen[bytes]
+    handle: int
+    text: str = ""
+
+    def until(self, words: str) -> None:
+        """Read until these words have been shown."""
+        while words not in self.text:
+            assert self._more(), f"the command ended without {words!r}: {self.text!r}"
+
+    def type(self, text: str) -> None:
+        """What a person types."""
+        os.write(self.handle, text.encode())
+
+    def end(self) -> int:
+        """Read to the end, and return the exit code."""
+        while self._more():
+            pass
+        os.close(self.handle)
+        return self.process.wait()
+
+    def _more(self) -> bool:
+        try:
+            piece = os.read(self.handle, 65_536)
+        except OSError:  # how Linux says that nobody has the other side open
+            return False
+        self.text += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+        return bool(piece)
+
+
+def terminal(client: Client, *arguments: str, folder: Path | None = None) -> Terminal:
+    """Start a command on a terminal with 100 columns."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+
+    def lead() -> None:
+        os.setsid()
+        ioctl(0, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=client.environment(),
+        cwd=folder,
+        preexec_fn=lead,
+    )
+    os.close(theirs)
+    return Terminal(process, ours)
+
+
+# ---- transcripts ---------------------------------------------------------------------------------
+
+_MASKS: tuple[tuple[str, str], ...] = (
+    (r"\b[0-9a-f]{64}\b", "<id of 64>"),
+    (r"\b[0-9a-f]{12}\b", "<id of 12>"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time in UTC>"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", "<local time>"),
+    (r"http://127\.0\.0\.1:\d+", "<server>"),
+    (r"local://lake/data/\w+/\w+", "<address>"),
+    (r"expires=\d+|signature=\w+", "<secret>"),
+)
+
+
+def masked(text: str, masks: Mapping[str, str] = {}) -> str:
+    """The text without what differs from run to run."""
+    for pattern, name in (*_MASKS, *((re.escape(old), new) for old, new in masks.items())):
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def play(path: Path, run: Callable[[str], tuple[int, str]]) -> str:
+    """Run the commands of a transcript, and return the transcript as it is now.
+
+    Lines that begin with `$ ` are commands, those with `# ` are comments; all others are output."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# ") or (not line and lines and lines[-1].startswith("# ")):
+            lines.append(line)
+        if line.startswith("$ "):
+            code, text = run(line.removeprefix("$ graveler "))
+            lines += ["", line] if lines and lines[-1] else [line]
+            lines += masked(text).splitlines()
+            lines += [f"(ends with {code})"] if code else []
+    return "\n".join(lines) + "\n"

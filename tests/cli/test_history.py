@@ -1,0 +1,327 @@
+"""JSON of refs and commits against the types of the API; graphs; times; questions on a terminal."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from graveler.api.commits import FindMergeBaseResult
+from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
+from graveler.cli import graph, moments
+from graveler.cli.address import Address, UsageMistake, parse
+from graveler.cli.output import size
+from tests.cli.commands import terminal
+from tests.cli.conftest import Lake
+
+
+def test_json_has_the_objects_of_the_api(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    assert any(repo.id == name for repo in user.read(list[Repository], "repo", "list"))
+    assert user.read(Repository, "repo", "show", name).default_branch == "main"
+    made = user.read(Ref, "branch", "create", f"{name}/dev")
+    assert made == user.read(Ref, "branch", "show", f"{name}/dev")
+    lake.put("a/x", b"12", "dev")
+    lake.put("b", b"3", "dev")
+    (one, two) = user.read(list[Diff], "diff", f"{name}/dev")
+    assert (one.type, one.path, one.size_bytes, two.path) == ("added", "a/x", 2, "b")
+    commit = user.read(Commit, "commit", f"{name}/dev", "-m", "both", "--meta", "k=v")
+    assert (commit.message, commit.metadata["k"]) == ("both", "v")
+    assert user.read(Commit, "show", f"{name}/dev") == commit
+    tag = user.read(Ref, "tag", "create", f"{name}/v1", "dev")
+    assert tag == Ref("v1", commit.id) == user.read(Ref, "tag", "show", f"{name}/v1")
+    assert user.read(list[Ref], "tag", "list", name) == [tag]
+    assert user.read(FindMergeBaseResult, "merge-base", f"{name}/dev", "main").base_commit_id
+    stats = user.read(ObjectStats, "stat", f"{name}/v1/a/x")
+    assert user.read(list[ObjectStats], "ls", f"{name}/v1/a/")[0].checksum == stats.checksum
+    merged = user.read(dict[str, str], "merge", f"{name}/dev", "main")["reference"]
+    log = user.read(list[Commit], "log", name)
+    assert [each.id for each in log[:2]] == [merged, commit.id] and len(log) == 3
+    assert user.read(dict[str, Any], "status", name)["graveler"]["folders"] == []
+    assert user.read(dict[str, Any], "whoami")["id"]
+
+
+def test_empty_lists_are_empty(lake: Lake) -> None:
+    for words in (("tag", "list", lake.name), ("diff", f"{lake.name}/main")):
+        assert lake.user.read(list[Any], *words) == []
+        assert lake.user.run(*words, "--jsonl").out == ""
+        assert lake.user.run(*words).out == ""
+
+
+def test_a_line_an_item(lake: Lake) -> None:
+    for path in ("a", "b"):
+        lake.put(path)
+    lines = lake.user.run("ls", f"{lake.name}/main", "--jsonl").out.splitlines()
+    assert [json.loads(line)["path"] for line in lines] == ["a", "b"]
+
+
+def test_values_cannot_break_a_line_or_a_terminal(lake: Lake) -> None:
+    lake.put("a\tb\nc\\d\x1b[31m")
+    out = lake.user.run("ls", f"{lake.name}/main").out
+    assert out.endswith("\ta\\tb\\nc\\\\d\x1b[31m\n") and out.count("\n") == 1
+    shown = terminal(lake.user, "ls", f"{lake.name}/main", "--color", "never")
+    assert shown.end() == 0
+    assert "a\\x09b\\x0ac\\d\\x1b[31m" in shown.text and "\x1b" not in shown.text
+
+
+def test_lists_run_to_their_end(lake: Lake) -> None:
+    """More than the page of the server, which is a thousand."""
+    where = f"/repositories/{lake.name}/tags"
+    for number in range(3):
+        lake.live.client.send("POST", where, body={"id": f"t{number}", "ref": "main"})
+    assert lake.user.run("tag", "list", lake.name, "-n", "2").out.count("\n") == 2
+    assert lake.user.run("tag", "list", lake.name, "--after", "t1").out.startswith("t2\t")
+    assert lake.user.run("tag", "list", lake.name, "--prefix", "t1").out.count("\n") == 1
+
+
+def test_the_log_of_some(lake: Lake) -> None:
+    name = lake.name
+    for path in ("a/x", "b"):
+        lake.put(path)
+        lake.commit(f"add {path}")
+
+    def shown(*options: str) -> list[str]:
+        result = lake.user.run("log", f"{name}/main", "--json", *options)
+        assert result.code == 0, result
+        return [commit["message"] for commit in json.loads(result.out)]
+
+    assert shown() == ["add b", "add a/x", "Repository created"]
+    assert shown("-n", "1") == ["add b"]
+    assert shown("--", "b") == ["add b"] and shown("--", "a/") == ["add a/x"]
+    assert shown("--author", "NOBODY") == []
+    assert shown("--author", "Admin") == ["add b", "add a/x"]
+    assert shown("--until", "2 days ago") == [] and len(shown("--since", "2 days ago")) == 3
+    assert shown("--after", f"{name}/main".partition("/")[2]) == ["add a/x", "Repository created"]
+    assert lake.user.run("log", name, "--since", "some day").code == 2
+
+
+def test_a_conflict_names_its_paths(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    for branch in ("main", "dev"):
+        lake.put("same", branch.encode(), branch)
+        lake.put(branch, b"", branch)
+        lake.commit("change", branch)
+    result = user.run("merge", f"{name}/dev", "main")
+    assert result.code == 5 and result.out == ""
+    assert result.err.splitlines()[1:] == ["  same"]
+    assert json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]["code"] == (
+        "merge_conflict"
+    )
+    assert [item.type for item in user.read(list[Diff], "diff", f"{name}/main", "dev")] == [
+        "added",
+        "conflict",
+    ]
+    assert user.run("merge", f"{name}/dev", "main", "--strategy", "source-wins").code == 0
+    assert user.run("cat", f"{name}/main/same").out == "dev"
+    assert user.run("merge", f"{name}/dev", "main").code == 1  # nothing to merge
+
+
+def test_two_repositories_are_refused(lake: Lake) -> None:
+    other = lake.live.fresh_repository()
+    for words in (
+        ("merge", f"{lake.name}/main", f"{other}/main"),
+        ("diff", f"{lake.name}/main", f"{other}/main"),
+        ("tag", "create", f"{lake.name}/v1", f"{other}/main"),
+    ):
+        assert lake.user.run(*words).code == 2
+
+
+# ---- questions -----------------------------------------------------------------------------------
+
+
+def test_a_question_is_asked_and_no_changes_nothing(lake: Lake) -> None:
+    address = f"{lake.name}/dev"
+    lake.user.run("branch", "create", address)
+    lake.put("a", b"", "dev")
+    for answer, code in (("n", 1), ("y", 0)):
+        shown = terminal(lake.user, "branch", "delete", address)
+        shown.until(f"Delete the branch {address} with 1 uncommitted change? [y/N]: ")
+        shown.type(f"{answer}\n")
+        assert shown.end() == code, shown.text
+    assert lake.user.run("branch", "show", address).code == 3
+
+
+def test_what_cannot_be_undone_wants_the_name(lake: Lake) -> None:
+    name = lake.name
+    for answer, code in (("wrong", 2), (name, 0)):
+        shown = terminal(lake.user, "repo", "delete", name)
+        shown.until(f"Type {name} to go on: ")
+        shown.type(f"{answer}\n")
+        assert shown.end() == code, shown.text
+    assert lake.user.run("repo", "show", name).code == 3
+
+
+def test_an_interrupt_at_a_question(lake: Lake) -> None:
+    shown = terminal(lake.user, "repo", "delete", lake.name)
+    shown.until("to go on: ")
+    shown.type("\x03")
+    assert shown.end() == 130
+    assert lake.user.run("repo", "show", lake.name).code == 0
+
+
+def test_no_input_fails_and_names_the_option(lake: Lake) -> None:
+    shown = terminal(lake.user, "repo", "delete", lake.name, "--no-input")
+    assert shown.end() == 2 and f"--confirm {lake.name}" in shown.text
+
+
+def test_a_message_is_written_in_the_editor(lake: Lake) -> None:
+    lake.put("a")
+    lake.user.variables["EDITOR"] = "sed -i 1iWritten"
+    shown = terminal(lake.user, "commit", f"{lake.name}/main")
+    assert shown.end() == 0 and "] Written" in shown.text
+    lake.put("b")
+    lake.user.variables["EDITOR"] = "true"
+    shown = terminal(lake.user, "commit", f"{lake.name}/main")
+    assert shown.end() == 2 and "the message is empty" in shown.text
+    assert lake.user.run("commit", f"{lake.name}/main").code == 2
+
+
+def test_a_pager_shows_a_log(lake: Lake) -> None:
+    lake.user.variables["PAGER"] = "sed s/^/PAGED:/"
+    shown = terminal(lake.user, "log", lake.name, "--color", "never")
+    assert shown.end() == 0 and shown.text.startswith("PAGED:commit ")
+
+
+def test_colours(lake: Lake) -> None:
+    colored = "\x1b["
+    words = ("log", lake.name, "--oneline")
+    assert colored not in lake.user.run(*words).out
+    assert colored in lake.user.run(*words, "--color", "always").out
+    assert colored in lake.user.run(*words, FORCE_COLOR="1").out
+    assert colored not in lake.user.run(*words, FORCE_COLOR="1", NO_COLOR="1").out
+    lake.user.variables["TERM"] = "dumb"
+    shown = terminal(lake.user, *words)
+    assert shown.end() == 0 and colored not in shown.text
+
+
+# ---- graph ---------------------------------------------------------------------------------------
+
+
+def _commit(id: str, *parents: str, date: int = 0) -> dict[str, Any]:
+    return {"id": id, "parents": list(parents), "creation_date": date}
+
+
+def _drawn(*commits: dict[str, Any]) -> list[str]:
+    rows = graph.draw(graph.ordered(commits))
+    return [f"{row.drawing} {row.commit.get('id', '')}".rstrip() for row in rows]
+
+
+def test_graphs() -> None:
+    assert _drawn(_commit("c", "b"), _commit("b", "a"), _commit("a")) == ["* c", "* b", "* a"]
+    diamond = (_commit("m", "x", "y"), _commit("x", "r"), _commit("y", "r"), _commit("r"))
+    assert _drawn(*diamond) == ["* m", "|\\", "* | x", "| * y", "|/", "* r"]
+
+
+def test_a_parent_with_a_newer_date_comes_after_its_children() -> None:
+    commits = (_commit("p", date=9), _commit("c", "p", date=1), _commit("d", "p", date=5))
+    assert [row["id"] for row in graph.ordered(commits)] == ["d", "c", "p"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_commit_and_every_edge_is_drawn_once(seed: int) -> None:
+    """Follow the lines downwards: they lead from each commit to exactly its parents."""
+    chance = random.Random(seed)
+    commits = []
+    for number in range(30):
+        older = [f"{each:02}" for each in range(max(0, number - 6), number)]
+        parents = chance.sample(older, min(len(older), chance.choice((1, 1, 2))))
+        commits.append(_commit(f"{number:02}", *parents, date=chance.randrange(5)))
+    rows = list(graph.draw(graph.ordered(commits)))
+    assert sorted(row.commit["id"] for row in rows if row.commit) == [
+        commit["id"] for commit in commits
+    ]
+    drawn = {row.commit["id"]: place for place, row in enumerate(rows) if row.commit}
+    for commit in commits:
+        assert all(drawn[parent] > drawn[commit["id"]] for parent in commit["parents"])
+    edges = _edges(rows)
+    assert edges == {commit["id"]: set(commit["parents"]) for commit in commits}
+
+
+def _edges(rows: list[graph.Row]) -> dict[str, set[str]]:
+    """The commits that the lines below each commit reach."""
+    reached: dict[str, set[str]] = {}
+    lanes: dict[int, set[str]] = {}  # column -> the commits whose lines are in it
+    place = 0
+    for row in rows:
+        if row.commit:
+            column = row.drawing.index("*") // 2
+            for child in lanes.pop(column, set()):
+                reached[child].add(row.commit["id"])
+            reached[row.commit["id"]] = set()
+            lanes[column] = {row.commit["id"]}
+            place = column
+            continue
+        children, text = lanes.get(place, set()), row.drawing
+        for step, mark in ((-1, "/"), (1, "\\")):
+            at = 2 * place + step
+            if 0 <= at < len(text) and text[at] == mark:
+                goal = place + step
+                while text[2 * goal + step : 2 * goal + step + 1] == "_":
+                    goal += step
+                lanes.setdefault(goal, set()).update(children)
+        if text[2 * place : 2 * place + 1] != "|":
+            lanes.pop(place)
+    return reached
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+NOW_NS = 1_800_000_000 * 10**9  # 2027-01-15T08:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("now", "2027-01-15T08:00:00Z"),
+        ("Yesterday", "2027-01-14T08:00:00Z"),
+        ("2 days ago", "2027-01-13T08:00:00Z"),
+        ("90 minutes ago", "2027-01-15T06:30:00Z"),
+        ("1 week", "2027-01-08T08:00:00Z"),
+        ("2026-11-23T10:00:00Z", "2026-11-23T10:00:00Z"),
+        ("2026-11-23T10:00:00+02:00", "2026-11-23T08:00:00Z"),
+    ],
+)
+def test_times(text: str, moment: str) -> None:
+    assert moments.rfc3339(moments.parse(text, NOW_NS)) == moment
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2 moons ago", "2026-13-01", "999999 weeks ago"])
+def test_words_that_are_no_time(text: str) -> None:
+    with pytest.raises(UsageMistake, match="time invalid"):
+        moments.parse(text, NOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("lake", Address("lake")),
+        ("lakefs://lake/main", Address("lake", "main")),
+        ("graveler://lake/main/", Address("lake", "main")),
+        ("lake/main/a//b/", Address("lake", "main", "a//b/")),
+        (":main/x", Address("current", "main", "x")),
+        ("lake/main~2/:x y", Address("lake", "main~2", ":x y")),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    assert parse(text, current="current") == address
+
+
+def test_a_base_stands_before_an_address_without_scheme() -> None:
+    assert parse("x/y", base_uri="lakefs://lake/main/") == Address("lake", "main", "x/y")
+    assert parse("lakefs://a/b", base_uri="lakefs://lake/main/") == Address("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536 << 10, "1.5 MiB"),
+        (1 << 60, "1024.0 PiB"),
+    ],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text
+    assert size((1 << 20) - 1) == "1.0 MiB"  # not 1024.0 KiB

@@ -1,0 +1,217 @@
+"""Which server and which credentials a command uses, and how `login` keeps them."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from graveler.cli import profiles
+from graveler.cli.address import UsageMistake
+from graveler.cli.profiles import Profile, Profiles, resolve
+from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from tests.api.serving import ADMINISTRATOR, Served
+from tests.cli.commands import Client, terminal
+
+KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+LAKECTL = """
+credentials:
+    access_key_id: FILEKEY
+    secret_access_key: filesecret
+server:
+    endpoint_url: http://file.example/api/v1
+local:
+    skip_non_regular_files: true
+"""
+ENV = {
+    profiles.URL_VARIABLE: "http://env.example",
+    profiles.KEY_VARIABLE: "ENVKEY",
+    profiles.SECRET_VARIABLE: "envsecret",
+}
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+
+def known(variables: dict[str, str]) -> None:
+    a = Profile("a", "http://a.example", "AKEY", "asecret", "lake")
+    b = Profile("b", "https://b.example", "BKEY", "bsecret")
+    profiles.write(Profiles("a", {"a": a, "b": b}), variables)
+
+
+def which(variables: dict[str, str], secret: str = "", **flags: object) -> tuple[str, str, str]:
+    profile = resolve(flags, variables, io.StringIO(secret))
+    return profile.server, profile.access_key_id, profile.secret_access_key
+
+
+def test_nothing_is_configured(variables: dict[str, str]) -> None:
+    profile = resolve({}, variables, io.StringIO())
+    assert profile == Profile()
+    with pytest.raises(UsageMistake, match="graveler login"):
+        profile.check_whole()
+
+
+def test_the_first_source_decides(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".lakectl.yaml").write_text(LAKECTL)
+    assert which(variables) == ("http://file.example/api/v1", "FILEKEY", "filesecret")
+    known(variables)
+    assert which(variables) == ("http://a.example", "AKEY", "asecret")
+    assert which(variables | ENV) == ("http://env.example", "ENVKEY", "envsecret")
+    named = variables | ENV | {profiles.PROFILE_VARIABLE: "b"}
+    assert which(named) == ("https://b.example", "BKEY", "bsecret")
+    assert which(named, profile="a")[1] == "AKEY"
+
+
+def test_variables_replace_single_fields_of_the_file(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / ".lakectl.yaml").write_text(LAKECTL)
+    known(variables)
+    url = {profiles.URL_VARIABLE: "http://env.example"}
+    assert which(variables | url) == ("http://env.example", "FILEKEY", "filesecret")
+
+
+def test_another_file_of_lakectl(variables: dict[str, str], tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(LAKECTL.replace("FILEKEY", "OTHER"))
+    known(variables)
+    assert which(variables, config=str(other))[1] == "OTHER"
+    (tmp_path / "config/graveler/config.toml").unlink()
+    assert which(variables | {profiles.FILE_VARIABLE: str(other)})[1] == "OTHER"
+    with pytest.raises(NotFound, match="configuration file not found"):
+        which(variables, config=str(tmp_path / "missing.yaml"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "credentials: 1\nserver: [a]", "server: {}"])
+def test_a_file_without_the_fields_has_no_server(
+    variables: dict[str, str], tmp_path: Path, text: str
+) -> None:
+    (tmp_path / ".lakectl.yaml").write_text(text)
+    assert which(variables) == ("", "", "")
+
+
+def test_a_file_that_is_no_yaml_is_named(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".lakectl.yaml").write_text("a: [")
+    with pytest.raises(Invalid, match=r"\.lakectl\.yaml"):
+        which(variables)
+
+
+@pytest.mark.parametrize(
+    ("server", "key"),
+    [
+        ("http://a.example/api/v1", "AKEY"),
+        ("http://a.example:80", "AKEY"),
+        ("https://a.example", ""),
+        ("http://a.example:81", ""),
+        ("http://evil.example", ""),
+        ("http://[", ""),
+    ],
+)
+def test_no_secret_goes_to_another_server(variables: dict[str, str], server: str, key: str) -> None:
+    known(variables)
+    profile = resolve({"server": server}, variables, io.StringIO())
+    assert (profile.server, profile.access_key_id) == (server, key)
+    assert bool(profile.secret_access_key) == bool(key)
+    if not key:
+        with pytest.raises(Unauthenticated, match="no credentials"):
+            profile.check_whole()
+
+
+def test_credentials_on_the_command_line(variables: dict[str, str]) -> None:
+    known(variables)
+    new = {"access_key_id": "NEW", "secret_stdin": True}
+    assert which(variables, "s3cret\n", **new) == ("http://a.example", "NEW", "s3cret")
+    with pytest.raises(UsageMistake, match="needs --access-key-id"):
+        which(variables, "s3cret\n", secret_stdin=True)
+    with pytest.raises(UsageMistake, match="give --secret-stdin"):
+        which(variables, access_key_id="NEW")
+
+
+def test_the_files(variables: dict[str, str], tmp_path: Path) -> None:
+    assert profiles.read(variables) == Profiles()
+    known(variables)
+    folder = tmp_path / "config" / "graveler"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "credentials.toml").stat().st_mode & 0o777 == 0o600
+    assert "secret" not in (folder / "config.toml").read_text()
+    (folder / "credentials.toml").chmod(0o644)
+    known(variables)  # narrowed by each write
+    assert (folder / "credentials.toml").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in folder.iterdir()) == ["config.toml", "credentials.toml"]
+    odd = Profile("a", 'http://x/"\\\n', "é\x7f", "\u2028'\"", 'r"]', "profile a")
+    profiles.write(Profiles("a", {"a": odd}), variables)
+    assert profiles.read(variables) == Profiles("a", {"a": odd})
+    assert "asecret" not in repr(profiles.read(variables))
+    (folder / "config.toml").write_text("[")
+    with pytest.raises(Invalid, match=r"not TOML: .*config\.toml"):
+        profiles.read(variables)
+    (folder / "config.toml").write_bytes(bytes(2 << 20))
+    with pytest.raises(Invalid, match="too large"):
+        profiles.read(variables)
+
+
+def test_a_folder_that_cannot_be_made(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("a file")
+    with pytest.raises(Unavailable, match="cannot be written"):
+        known(variables)
+
+
+# ---- login, logout, config -----------------------------------------------------------------------
+
+
+def test_login_tries_and_keeps(user: Client, live: Served) -> None:
+    url = live.client.url
+    arguments = ("login", url, "--access-key-id", KEY, "--secret-stdin")
+    wrong = user.run(*arguments, input=b"not-the-secret-but-long-enough\n")
+    assert wrong.code == 4 and not (user.home / "config").exists()
+    assert user.run(*arguments, input=SECRET.encode()).code == 0
+    assert user.run(*arguments, "--profile", "two", input=SECRET.encode()).code == 0
+    me = user.run("whoami", "--json")
+    assert '"source": "profile two"' in me.out and SECRET not in me.out
+    assert user.run("config", "use", "default").code == 0
+    assert (
+        user.run("config", "list").out == f"default\t{url}\t\t{KEY}\tyes\ntwo\t{url}\t\t{KEY}\tno\n"
+    )
+    assert user.run("logout").code == 0
+    assert user.run("whoami").code == 2
+    assert user.run("whoami", "--profile", "two").code == 0
+    assert user.run("logout", "--profile", "default").code == 3
+    assert user.run("config", "use", "default").code == 3
+    assert user.run("login", url, "--profile", "a b").code == 2
+    assert user.run("login", url).code == 2  # nobody can be asked
+
+
+def test_login_asks_and_hides_the_secret(user: Client, live: Served) -> None:
+    shown = terminal(user, "login")
+    for question, answer in (
+        ("Server URL: ", live.client.url),
+        ("Access key id: ", KEY),
+        ("Secret access key: ", SECRET),
+    ):
+        shown.until(question)
+        shown.type(answer + "\n")
+    assert shown.end() == 0
+    assert "signed in to" in shown.text and SECRET not in shown.text
+
+
+def test_login_with_the_credentials_of_a_store(user: Client, live: Served, tmp_path: Path) -> None:
+    values = (live.client.url, KEY, SECRET)
+    names = (profiles.URL_VARIABLE, profiles.KEY_VARIABLE, profiles.SECRET_VARIABLE)
+    lines = [f"export {name}={value}\n" for name, value in zip(names, values, strict=True)]
+    (tmp_path / "credentials").write_text("".join(lines))
+    assert user.run("login", "--store", str(tmp_path)).code == 0
+    assert user.run("whoami").code == 0
+    assert user.run("login", "--store", str(tmp_path / "missing")).code == 3
+
+
+def test_the_current_repository(user: Client, live: Served) -> None:
+    user.know(live.client.url)
+    name = live.fresh_repository()
+    assert user.run("branch", "show", ":main").code == 2
+    assert user.run("config", "set", "repository", name).code == 0
+    assert user.run("branch", "show", ":main").code == 0
+    assert f"repository:     {name}" in user.run("config", "show").out
+    assert user.run("config", "set", "server", "http://other.example").code == 0
+    assert "has secret:     no" in user.run("config", "show").out
+    assert user.run("config", "set", "color", "red").code == 2

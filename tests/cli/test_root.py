@@ -1,0 +1,237 @@
+"""The root: help, lazy loading, exit codes and the shape of errors."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from graveler import errors
+from graveler.cli import failures
+from graveler.cli.address import UsageMistake
+from graveler.cli.command import ClientCommand, Tables
+from graveler.cli.failures import PartlyDone
+from graveler.cli.main import COMMANDS, main, root
+from graveler.cli.profiles import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.errors import GravelerError
+from tests.api.serving import ADMINISTRATOR
+from tests.cli.commands import Client
+from tests.cli.conftest import Lake
+from tests.cli.service import environment
+
+# What no client command may load before it needs it.
+HEAVY = (
+    *("fastapi", "msgspec", "uvicorn", "rocksdict", "lakefs", "jwt", "google.protobuf", "boto3"),
+    *("yaml", "rich", "urllib.request", "tomllib", "graveler.engine", "graveler.kv"),
+    *("graveler.api", "graveler.block", "graveler.refs", "graveler.committed", "asyncio"),
+)
+
+
+def commands(
+    group: click.Group, words: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command, hidden ones too."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+ALL = dict(commands(root()))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_command_has_help_with_examples(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Usage: graveler") and (ALL[words].help or "").strip()
+    if isinstance(ALL[words], ClientCommand):
+        assert "Examples:\n" in text and "--json" in text
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_examples_are_possible_command_lines(words: tuple[str, ...]) -> None:
+    """Each example can be parsed; the words before and after a shell's operators are left out."""
+    for example in getattr(ALL[words], "examples", ()):
+        line = example.partition("  #")[0].rpartition("| ")[2].partition(" >")[0].partition(" <")[0]
+        inner = line.partition("$(")[2].partition(")")[0] or line
+        arguments = shlex.split(inner)[1:]
+        group = root()
+        with group.make_context("graveler", list(arguments)) as context:
+            command: click.Command = group
+            rest, parent = arguments, context
+            while isinstance(command, click.Group):
+                name, child, rest = command.resolve_command(parent, rest)
+                assert child is not None, example
+                command = child
+                if isinstance(command, click.Group):
+                    parent = click.Context(command, parent=parent)
+            command.make_context(name, list(rest), parent=parent)
+
+
+def test_the_table_and_the_modules_agree() -> None:
+    group = root()
+    for name, entry in COMMANDS.items():
+        command = group.get_command(click.Context(group), name)
+        assert command is not None and entry.help
+        assert not entry.section or command.name == name
+
+
+def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert main(["--help"]) == 0
+    assert main(["-h"]) == 0
+    assert main(["--version"]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("Usage: graveler") and out.count("Usage: graveler") == 2
+    assert out.splitlines()[-1].startswith("graveler 0.")
+
+
+def loaded(*arguments: str, home: Path) -> set[str]:
+    """The modules that a command has loaded when it ends."""
+    script = (
+        "import sys; before = set(sys.modules); from graveler.cli.main import main\n"
+        "code = main(sys.argv[1:])\n"
+        "print(*(set(sys.modules) - before), sep='\\n', file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env=environment(None) | {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(run.stderr.splitlines())
+
+
+def test_help_loads_no_command(tmp_path: Path) -> None:
+    modules = loaded("--help", home=tmp_path)
+    assert "graveler.cli.main" in modules and not modules & set(HEAVY)
+    ours = {entry.module for entry in COMMANDS.values()}
+    assert not modules & (ours | {"http.client", "ssl", "graveler.client"})
+
+
+def test_a_client_command_loads_little(lake: Lake) -> None:
+    """The profile of a test is in TOML; variables need no file at all."""
+    url = lake.live.client.url
+    script = (
+        "import sys; before = set(sys.modules); from graveler.cli.main import main\n"
+        "assert main(sys.argv[1:]) == 0\n"
+        "print(*(set(sys.modules) - before), sep='\\n', file=sys.stderr)"
+    )
+    keys = {
+        URL_VARIABLE: url,
+        KEY_VARIABLE: ADMINISTRATOR.access_key_id,
+        SECRET_VARIABLE: ADMINISTRATOR.secret_access_key,
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", script, "branch", "list", lake.name],
+        env=lake.user.environment() | keys,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.startswith("main\t")
+    modules = set(run.stderr.splitlines())
+    assert "http.client" in modules
+    assert modules & set(HEAVY) == set()
+
+
+def test_python_runs_the_package_as_a_module() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "graveler", "--version"], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith("graveler ")
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.Invalid("x"), 1),
+        (errors.NoChanges("x"), 1),
+        (errors.Internal("x"), 1),
+        (errors.Corrupt("x"), 1),
+        (errors.Unsupported("x"), 1),
+        (UsageMistake("x"), 2),
+        (errors.NotFound("x"), 3),
+        (errors.Gone("x"), 3),
+        (errors.Unauthenticated("x"), 4),
+        (errors.Refused("x"), 4),
+        (errors.Conflict("x"), 5),
+        (errors.AlreadyExists("x"), 5),
+        (errors.PreconditionFailed("x"), 5),
+        (errors.MergeConflict("x"), 5),
+        (errors.HookFailed("x"), 5),
+        (errors.Unavailable("x"), 6),
+        (errors.Throttled("x"), 6),
+        (errors.Contended("x"), 6),
+        (errors.StorageFull("x"), 6),
+        (errors.OutcomeUnknown("x"), 7),
+        (PartlyDone("x"), 8),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, GravelerError) else str(value),
+)
+def test_exit_codes(error: GravelerError, code: int) -> None:
+    assert failures.exit_code(error) == code
+
+
+def test_an_error_is_a_line_and_a_remedy(lake: Lake) -> None:
+    result = lake.user.run("branch", "show", f"{lake.name}/nope")
+    assert result == (
+        3,
+        "",
+        f"graveler: branch not found: {lake.name}/nope\ntry: graveler branch list {lake.name}\n",
+    )
+
+
+def test_an_error_can_be_read_by_programs(lake: Lake) -> None:
+    for arguments in (("--json", "branch", "show", "nope/nope"), ("ls", "nope/main", "--jsonl")):
+        result = lake.user.run(*arguments)
+        error = json.loads(result.err)["error"]
+        assert (result.code, result.out) == (3, "")
+        assert set(error) == {"code", "message", "hint", "status", "request_id"}
+        assert (error["code"], error["status"]) == ("not_found", 404) and error["request_id"]
+
+
+def test_wrong_usage_can_be_read_by_programs(user: Client) -> None:
+    result = user.run("--json", "branch", "show")
+    error = json.loads(result.err)["error"]
+    assert result.code == 2 and error["code"] == "usage"
+    assert error["hint"] == "graveler branch show --help"
+
+
+@pytest.mark.parametrize("word", ["", "//", "lake//x", "s3://bucket/key", ":main"])
+def test_words_that_are_no_address(lake: Lake, word: str) -> None:
+    result = lake.user.run("ls", word)
+    assert result.code == 2 and result.err.startswith("graveler: ")
+
+
+def test_wrong_credentials(lake: Lake) -> None:
+    key = ("--access-key-id", "AKIAOTHER", "--secret-stdin")
+    result = lake.user.run("whoami", *key, input=b"not-the-secret-of-anybody-but-long\n")
+    assert result.code == 4 and "try: graveler login" in result.err
+
+
+def test_requests_are_shown_without_secrets(lake: Lake) -> None:
+    lake.put("a", b"content")
+    result = lake.user.run("-v", "stat", f"{lake.name}/main/a")
+    assert result.err.startswith(f"> GET {lake.live.client.url}/api/v1/repositories/{lake.name}/")
+    assert " 200 " in result.err and "secret" not in result.err
+
+
+def test_tables_suggest_what_was_meant(user: Client) -> None:
+    assert "Did you mean 'branch'?" in user.run("branhc").err
+    assert isinstance(root(), Tables)

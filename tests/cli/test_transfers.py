@@ -1,0 +1,330 @@
+"""Uploads and downloads: continued, verified, interrupted, and never outside their folder."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from graveler.cli import files
+from graveler.cli.transfer import Tally, Transfer
+from graveler.client import connect
+from graveler.client.objects import Stats
+from graveler.errors import Corrupt, Invalid, NotFound, Unauthenticated
+from tests.cli.commands import Client, terminal
+from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
+from tests.waiting import PATIENCE_SECONDS
+
+
+def tree(folder: Path, contents: dict[str, bytes]) -> Path:
+    for path, content in contents.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+TREE = {"a.csv": b"a", "empty": b"", "more/b c+d.bin": bytes(700_000), "more/e/é%.txt": b"e"}
+
+
+def test_a_folder_goes_up_and_comes_down(lake: Lake, tmp_path: Path) -> None:
+    source = str(tree(tmp_path / "in", TREE))
+    up = lake.user.run("upload", "-r", source, f"{lake.name}/main/x", "--json")
+    assert json.loads(up.out)["graveler"] == {
+        "objects": 4,
+        "size_bytes": 700_002,
+        "same": 0,
+        "failed": [],
+    }
+    down = tmp_path / "out"
+    assert lake.user.run("download", "-r", f"{lake.name}/main/x/", str(down)).code == 0
+    assert content(down) == TREE
+    again = lake.user.run("download", "-r", f"{lake.name}/main/x/", str(down), "--json")
+    assert json.loads(again.out)["graveler"]["same"] == 4
+    (tmp_path / "in/a.csv").write_bytes(b"b")  # of equal size
+    again = lake.user.run("upload", "-r", source, f"{lake.name}/main/x", "--json")
+    record = json.loads(again.out)["graveler"]
+    assert (record["objects"], record["same"]) == (1, 3)
+    assert lake.user.run("cat", f"{lake.name}/main/x/a.csv").out == "b"
+
+
+def test_names_metadata_and_types(lake: Lake, tmp_path: Path) -> None:
+    file = tree(tmp_path, {"a.csv": b"a"}) / "a.csv"
+    meta = ("--meta", "Owner=ann")
+    assert lake.user.run("upload", str(file), f"{lake.name}/main/", *meta).code == 0
+    assert (
+        lake.user.run("upload", str(file), f"{lake.name}/main/d/", "--content-type", "x/y").code
+        == 0
+    )
+    stats = lake.user.read(dict[str, object], "stat", f"{lake.name}/main/a.csv")
+    assert (stats["content_type"], stats["metadata"]) == ("text/csv", {"owner": "ann"})
+    stats = lake.user.read(dict[str, object], "stat", f"{lake.name}/main/d/a.csv")
+    assert stats["content_type"] == "x/y"
+    refused = lake.user.run("upload", str(file), f"{lake.name}/main/", "--no-clobber")
+    assert refused.code == 8 and "path already exists" in refused.err
+    assert lake.user.run("upload", str(tmp_path / "none"), f"{lake.name}/main/").code == 3
+    assert lake.user.run("upload", "-r", str(file), f"{lake.name}/main/").code == 2
+
+
+def test_the_standard_input(lake: Lake) -> None:
+    address = f"{lake.name}/main/in"
+    assert lake.user.run("upload", "-", address, input=b"streamed").code == 0
+    assert lake.user.run("cat", address).out == "streamed"
+    assert lake.user.run("upload", "-", f"{lake.name}/main/").code == 2
+
+
+def test_one_failure_stops_no_other(lake: Lake, tmp_path: Path) -> None:
+    lake.put("x/good", b"1")
+    lake.put("x/a", b"2")
+    lake.put("x/b", b"3")
+    folder = tree(tmp_path, {"a/in-the-way": b""})
+    result = lake.user.run("download", "-r", f"{lake.name}/main/x/", str(folder))
+    assert result.code == 8
+    assert result.err.splitlines()[0] == "graveler: 1 object of 3 not downloaded:"
+    assert result.err.splitlines()[1].startswith("  x/a: ")
+    assert (folder / "good").read_bytes() == b"1" and (folder / "b").read_bytes() == b"3"
+    assert {file.name for file in folder.iterdir()} >= {"good", "b", "a"}
+
+
+def test_no_object_is_written_outside_the_folder(lake: Lake, tmp_path: Path) -> None:
+    for path in ("x/../../evil", "x/a//b", "x/link/evil", "x/fine", "x//abs"):
+        lake.put(path)
+    folder, outside = tmp_path / "out", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (folder / "link").symlink_to(outside)
+    result = lake.user.run("download", "-r", f"{lake.name}/main/x/", str(folder))
+    assert result.code == 8 and "not downloaded" in result.err
+    assert list(outside.iterdir()) == [] and (folder / "fine").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["fine", "link"]
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "a/../b", "/a", "a/", "a//b", "a\0b"])
+def test_paths_that_no_file_can_have(tmp_path: Path, path: str) -> None:
+    with pytest.raises(Invalid, match="cannot be a file"):
+        files.target(tmp_path, path)
+
+
+def test_symbolic_links_are_not_uploaded(lake: Lake, tmp_path: Path) -> None:
+    folder = tree(tmp_path / "in", {"a": b"1"})
+    (folder / "z").symlink_to("/etc/hostname")
+    result = lake.user.run("upload", "-r", str(folder), f"{lake.name}/main/")
+    assert result.code == 1 and "symbolic links" in result.err
+
+
+# ---- one download, byte by byte ------------------------------------------------------------------
+
+BODY = bytes(range(256)) * 8
+CHECKSUM = md5(BODY).hexdigest()
+
+
+def order(url: str, file: Path, checksum: str = CHECKSUM, size: int = len(BODY)) -> files.Download:
+    stats = Stats(
+        path="a",
+        path_type="object",
+        physical_address="",
+        checksum=checksum,
+        mtime=1,
+        size_bytes=size,
+    )
+    return files.Download(connect(url, "KEY", "secret"), "lake", "main", stats, file, False)
+
+
+def part(file: Path, checksum: str = CHECKSUM) -> Path:
+    return file.with_name(f".{file.name}.{checksum}.part")
+
+
+def test_a_download_that_broke_off_is_continued(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    cut = Said(200, BODY[:1000], (("Content-Length", str(len(BODY))),))
+    with scripted([cut, Said(206, BODY[1000:])]) as server:
+        with pytest.raises(Exception, match="answer was lost"):
+            files.download(order(server.url, file), Tally())
+        assert not file.exists() and part(file).read_bytes() == BODY[:1000]
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY and not part(file).exists()
+    assert int(file.stat().st_mtime) == 1
+
+
+def test_a_part_of_another_object_is_not_continued(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    part(file, "0" * 32).write_bytes(b"of the object that was there before")
+    with scripted([Said(200, BODY)]) as server:
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY
+
+
+def test_a_whole_part_is_only_renamed(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    part(file).write_bytes(BODY)
+    with scripted([]) as server:
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("wrong", [BODY[:-1], BODY + b"x", b"\xff" + BODY[1:]])
+def test_wrong_bytes_never_become_visible(tmp_path: Path, wrong: bytes) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"old")
+    with scripted([Said(200, wrong)]) as server, pytest.raises(Corrupt, match="wrong content"):
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == b"old" and not part(file).exists()
+
+
+def test_a_part_with_wrong_bytes_begins_anew_the_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    part(file).write_bytes(b"\xff" * 1000)
+    with scripted([Said(206, BODY[1000:]), Said(200, BODY)]) as server:
+        with pytest.raises(Corrupt):
+            files.download(order(server.url, file), Tally())
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY
+
+
+def test_a_part_is_no_way_through_a_symbolic_link(tmp_path: Path) -> None:
+    file, victim = tmp_path / "a", tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    part(file).symlink_to(victim)
+    with scripted([Said(200, BODY)]) as server:
+        files.download(order(server.url, file), Tally())
+    assert victim.read_bytes() == b"mine" and file.read_bytes() == BODY and not file.is_symlink()
+
+
+def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
+    with scripted([Said(200, BODY)]) as store:
+        there = Said(302, b"", (("Location", f"{store.url}/signed?x=y"),))
+        with scripted([there]) as server:
+            signed = order(server.url, tmp_path / "a")._replace(presign=True)
+            files.download(signed, Tally())
+        assert "presign=true" in server.asked[0].path
+    assert [asked.authorization for asked in store.asked] == [""]
+    assert (tmp_path / "a").read_bytes() == BODY
+
+
+# ---- many items ----------------------------------------------------------------------------------
+
+
+def numbers(tally: Tally) -> Iterator[int]:
+    for number in range(50):
+        tally.expect(1)
+        yield number
+
+
+def test_every_item_is_done_once() -> None:
+    done: list[int] = []
+
+    def work(number: int, tally: Tally) -> None:
+        if number == 7:
+            raise NotFound("gone")
+        done.append(number)
+        tally.ended()
+
+    tally = Transfer(work, str, threads=4, progress=False).run(numbers)
+    assert sorted(done) == [number for number in range(50) if number != 7]
+    assert (tally.files, tally.files_expected) == (49, 50) and tally.failures == [("7", "gone")]
+
+
+@pytest.mark.parametrize("error", [Unauthenticated("no"), KeyError("a bug")])
+def test_what_every_item_would_meet_ends_all(error: Exception) -> None:
+    def work(number: int, tally: Tally) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        Transfer(work, str, threads=2, progress=False).run(numbers)
+
+
+def test_an_error_of_the_list_ends_all() -> None:
+    def items(tally: Tally) -> Iterator[int]:
+        yield 1
+        raise NotFound("the prefix")
+
+    with pytest.raises(NotFound):
+        Transfer(lambda _, tally: tally.ended(), str, progress=False).run(items)
+
+
+# ---- a person at a terminal ----------------------------------------------------------------------
+
+
+@contextmanager
+def stuck() -> Iterator[str]:
+    """A server whose object begins with 1,000 of its 2,048 bytes, and goes on when it ends."""
+    stats = {
+        "path": "a",
+        "path_type": "object",
+        "physical_address": "",
+        "checksum": CHECKSUM,
+        "mtime": 1,
+        "size_bytes": len(BODY),
+    }
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            whole = b"{}" if "/config" in self.path else json.dumps(stats).encode()
+            is_content = self.path.partition("?")[0].endswith("/objects")
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(BODY if is_content else whole)))
+            self.end_headers()
+            self.wfile.write(BODY[:1000] if is_content else whole)
+            if is_content:
+                over.wait(PATIENCE_SECONDS)
+
+        def log_message(self, format: str, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_progress_is_shown_and_ctrl_c_leaves_nothing_visible(user: Client, tmp_path: Path) -> None:
+    with stuck() as url:
+        user.know(url)
+        shown = terminal(user, "download", "lake/main/a", folder=tmp_path)
+        shown.until("0/1")
+        shown.type("\x03")
+        assert shown.end() == 130
+    assert "Traceback" not in shown.text
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [f".a.{CHECKSUM}.part"]
+
+
+def test_an_upload_that_is_interrupted_is_never_whole(user: Client) -> None:
+    """The standard input never ends; a chunked body without its last chunk is stored by nobody."""
+    received = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        user.know(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        shown = terminal(user, "upload", "-", "lake/main/slow")
+        shown.type("some bytes\n")
+        connection, _ = listener.accept()
+        with connection:
+            while b"some bytes" not in received:
+                received += connection.recv(65_536)
+            shown.type("\x03")
+            assert shown.end() == 130
+            while piece := connection.recv(65_536):
+                received += piece
+    assert b"Transfer-Encoding: chunked" in received and not received.endswith(b"0\r\n\r\n")
+    assert "Traceback" not in shown.text

@@ -1,0 +1,237 @@
+"""The pool of connections over real sockets: when one is used again, and what is sent twice."""
+
+import pickle
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from graveler.client.connections import Connections, Exchange, Request
+from graveler.errors import Internal, OutcomeUnknown, Unavailable
+from graveler.testing.clockwork import TickingClock
+from tests.waiting import PATIENCE_SECONDS, until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nok"
+CLOSES = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+
+
+@dataclass
+class Peer:
+    """A server that answers by script.  `connections`: the answers of each connection, in turn; it
+    is closed after the last one."""
+
+    url: str = ""
+    requests: list[tuple[int, bytes]] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+
+
+@contextmanager
+def peer(*connections: Sequence[bytes]) -> Iterator[Peer]:
+    script = Peer()
+
+    def serve(listener: socket.socket) -> None:
+        for number, answers in enumerate(connections):
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # the test is over
+                return
+            with connection:
+                for answer in answers:
+                    request = _request(connection)
+                    if not request:
+                        break
+                    script.requests.append((number, request))
+                    connection.sendall(answer)
+            script.closed.append(number)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        script.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield script
+
+
+def _request(connection: socket.socket) -> bytes:
+    """The next request with its body, if it says how long that is."""
+    text = b""
+    while b"\r\n\r\n" not in text:
+        piece = connection.recv(65_536)
+        if not piece:
+            return text
+        text += piece
+    head, _, body = text.partition(b"\r\n\r\n")
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    length = int(lengths[0].partition(b":")[2]) if lengths else 0
+    while len(body) < length:
+        body += connection.recv(65_536)
+    return head + b"\r\n\r\n" + body
+
+
+def ask(pool: Connections, url: str, method: str = "GET", body: bytes = b"") -> bytes:
+    with pool.send(Request(method, url, {}, body)) as answer:
+        return answer.read_all(1_000)
+
+
+@pytest.fixture
+def pool() -> Iterator[Connections]:
+    connections = Connections()
+    yield connections
+    connections.close()
+
+
+def test_a_connection_whose_answer_was_read_is_used_again(pool: Connections) -> None:
+    with peer([OK, OK]) as server:
+        assert [ask(pool, server.url), ask(pool, server.url)] == [b"ok", b"ok"]
+        assert [number for number, _ in server.requests] == [0, 0]
+
+
+def test_an_answer_that_was_not_read_closes_its_connection(pool: Connections) -> None:
+    with peer([OK], [OK]) as server:
+        pool.send(Request("GET", server.url)).close()
+        assert ask(pool, server.url) == b"ok"
+        assert [number for number, _ in server.requests] == [0, 1]
+
+
+def test_a_connection_that_the_server_gives_up_is_not_used_again(pool: Connections) -> None:
+    with peer([CLOSES], [OK]) as server:
+        ask(pool, server.url)
+        ask(pool, server.url)
+        assert [number for number, _ in server.requests] == [0, 1]
+
+
+def test_an_idle_connection_that_was_closed_meanwhile_is_noticed(pool: Connections) -> None:
+    """Also a POST, which could not be sent twice, gets a fresh connection."""
+    with peer([OK], [OK]) as server:
+        ask(pool, server.url)
+        until(lambda: server.closed == [0], "the server has closed the connection")
+        assert ask(pool, server.url, "POST", b"{}") == b"ok"
+        assert [number for number, _ in server.requests] == [0, 1]
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:
+    clock = TickingClock()
+    pool = Connections(clock)
+    with peer([OK, OK], [OK]) as server:
+        ask(pool, server.url)
+        clock.sleep(60)
+        ask(pool, server.url)
+        assert [number for number, _ in server.requests] == [0, 1]
+    pool.close()
+
+
+def test_a_read_that_meets_a_dead_connection_is_sent_once_more(pool: Connections) -> None:
+    """The server closes after it has read the request: the worst moment."""
+    with peer([OK, b""], [OK]) as server:
+        ask(pool, server.url)
+        assert ask(pool, server.url) == b"ok"
+        assert [number for number, _ in server.requests] == [0, 0, 1]
+
+
+def test_a_post_that_meets_a_dead_connection_is_not(pool: Connections) -> None:
+    with peer([OK, b""], [OK]) as server:
+        ask(pool, server.url)
+        with pytest.raises(OutcomeUnknown):
+            ask(pool, server.url, "POST", b"{}")
+        assert [number for number, _ in server.requests] == [0, 0]
+
+
+def test_a_body_in_pieces_has_its_length_or_is_chunked(pool: Connections) -> None:
+    with peer([OK], [OK]) as server:
+        pieces = iter([b"ab", b"c"])
+        with pool.send(Request("POST", server.url, {}, pieces, 3)) as answer:
+            assert answer.status == 200
+        head, _, body = server.requests[0][1].partition(b"\r\n\r\n")
+        assert b"Content-Length: 3" in head and body == b"abc"
+    with peer([OK]) as server, pool.send(Request("POST", server.url, {}, iter([b"ab"]))) as answer:
+        assert answer.status == 200
+        assert b"Transfer-Encoding: chunked" in server.requests[0][1]
+
+
+def test_an_answer_that_comes_before_the_body_is_read_counts(pool: Connections) -> None:
+    """A server that refuses an upload answers and closes at once."""
+    refusal = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    def body() -> Iterator[bytes]:
+        yield b"first"
+        until(lambda: server.closed == [0], "the server has answered and closed")
+        for _ in range(40):
+            yield bytes(100_000)
+
+    with peer([refusal]) as server, pool.send(Request("POST", server.url, {}, body())) as answer:
+        assert answer.status == 401
+
+
+@pytest.mark.parametrize(("method", "kind"), [("GET", Unavailable), ("PUT", OutcomeUnknown)])
+def test_a_body_that_is_cut_short_is_a_lost_answer(
+    pool: Connections, method: str, kind: type[Exception]
+) -> None:
+    short = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok"
+    with peer([short]) as server, pytest.raises(kind, match="answer was lost") as caught:
+        ask(pool, server.url, method)
+    assert type(caught.value) is kind
+
+
+def test_a_part_can_be_read_into_a_buffer(pool: Connections) -> None:
+    with peer([OK]) as server, pool.send(Request("GET", server.url)) as answer:
+        buffer = memoryview(bytearray(10))
+        assert answer.read_into(buffer) == 2 and bytes(buffer[:2]) == b"ok"
+        assert answer.read_into(buffer) == 0 and answer.headers["x-REQUEST-id"] == "r1"
+
+
+def test_an_answer_has_a_bound(pool: Connections) -> None:
+    with (
+        peer([OK]) as server,
+        pool.send(Request("GET", server.url)) as answer,
+        pytest.raises(Internal, match="longer than 1 bytes"),
+    ):
+        answer.read_all(1)
+
+
+def test_an_observer_sees_each_exchange() -> None:
+    seen: list[Exchange] = []
+    pool = Connections(TickingClock(), seen.append)
+    with peer([OK]) as server:
+        ask(pool, server.url + "/x?y=z")
+    (exchange,) = seen
+    assert (exchange.method, exchange.status, exchange.request_id) == ("GET", 200, "r1")
+    assert exchange.url == server.url + "/x?y=z"
+    pool.close()
+
+
+def test_nobody_listens(pool: Connections) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(Unavailable, match="does not answer") as caught:
+        ask(pool, f"http://127.0.0.1:{port}", "POST", b"{}")
+    assert type(caught.value) is Unavailable
+
+
+def test_a_proxy_gets_the_whole_url(pool: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
+    with peer([OK]) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//me:pass@"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert ask(pool, "http://lake.example/x?y") == b"ok"
+    request = proxy.requests[0][1]
+    assert request.startswith(b"GET http://lake.example/x?y HTTP/1.1\r\n")
+    assert b"Host: lake.example\r\n" in request
+    assert b"Proxy-Authorization: Basic bWU6cGFzcw==" in request
+
+
+def test_no_proxy_is_obeyed(pool: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with peer([OK]) as server:
+        assert ask(pool, server.url) == b"ok"
+
+
+def test_a_copy_of_a_pool_has_no_connections(pool: Connections) -> None:
+    with peer([OK], [OK]) as server:
+        ask(pool, server.url)
+        copy = pickle.loads(pickle.dumps(pool))
+        ask(copy, server.url)
+        copy.close()
+        assert [number for number, _ in server.requests] == [0, 1]
