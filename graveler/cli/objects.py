@@ -20,6 +20,7 @@ from graveler.client.objects import Stats, Upload
 from graveler.errors import Invalid, NotFound, Unsupported
 
 _PIECE_BYTES: Final = 1 << 18
+_DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _COLUMNS: Final = (
     field("size_bytes", "size", "SIZE"),
@@ -223,7 +224,8 @@ class _Uploads:
         if files.is_same(source.file, source.size, self._known.get(source.path)):
             tally.ended(skipped=True, length=source.size)
             return
-        write = objects.upload_presigned if self._presign else objects.upload
+        presign = self._presign and source.size > _DIRECT_BYTES_MAX
+        write = objects.upload_presigned if presign else objects.upload
         stored = write(
             *(self._session, self._place.repository, self._place.ref, source.path),
             tally.pieces(files.content(source.file)),
@@ -303,7 +305,7 @@ def download(
                 file = _file(target, relative, recursive=recursive)
             except Invalid as error:
                 tally.expect(0)
-                tally.failed(stats["path"], str(error))
+                tally.failed(stats["path"], error)
                 continue
             tally.expect(stats.get("size_bytes", 0))
             yield files.Download(session, place.repository, place.ref, stats, file, presign)
@@ -460,7 +462,7 @@ def _delete(invocation: Invocation, place: Address, paths: list[str], tally: Tal
     tally.files_expected += len(paths)
     tally.files += len(paths) - len(failures)
     for failure in failures:
-        tally.failed(str(failure.get("path", "")), str(failure["message"]))
+        tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
     tally.check("deleted")
 
 
@@ -472,13 +474,15 @@ def _shows(invocation: Invocation, progress: str) -> bool:
 
 
 def _ended(invocation: Invocation, tally: Tally, verb: str) -> int:
-    """Report a transfer.  Raises `PartlyDone`."""
+    """Report a transfer.  Raises `PartlyDone`, or the error of the only object."""
     record = {
         "objects": tally.files,
         "size_bytes": tally.bytes_moved,
         "same": tally.skipped,
         "failed": [{"path": path, "message": message} for path, message in tally.failures],
     }
+    if tally.files_expected == 1 and tally.failures:
+        raise tally.errors[0]
     invocation.output.record({"graveler": record}, [tally.sentence(verb)])
     tally.check(verb)
     return 0

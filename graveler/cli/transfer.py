@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from graveler.cli.failures import PartlyDone
 from graveler.cli.output import plain, plural, size
 from graveler.clock import Clock, SystemClock
-from graveler.errors import GravelerError, Unauthenticated
+from graveler.errors import GravelerError, Invalid, Unauthenticated
 
 T = TypeVar("T")
 THREADS: Final = 16
@@ -42,6 +42,7 @@ class Tally:
     files_expected: int = 0
     bytes_expected: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
+    errors: list[GravelerError] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -65,10 +66,12 @@ class Tally:
             self.skipped += skipped
             self.bytes_expected -= length
 
-    def failed(self, name: str, reason: str) -> None:
+    def failed(self, name: str, error: GravelerError | OSError) -> None:
         """An item failed."""
+        stored = error if isinstance(error, GravelerError) else Invalid(f"{name}: {error.strerror}")
         with self.lock:
-            self.failures.append((name, reason))
+            self.failures.append((name, _reason(error)))
+            self.errors.append(stored)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """The pieces, counted as they are taken."""
@@ -169,7 +172,7 @@ class Transfer(Generic[T]):
                 if isinstance(error, Unauthenticated):
                     self._end(error, tally)
                 elif not tally.stop.is_set():
-                    tally.failed(self._name(item), _reason(error))
+                    tally.failed(self._name(item), error)
             except BaseException as error:  # a bug: it must not look like success
                 self._end(error, tally)
 
@@ -178,10 +181,9 @@ class Transfer(Generic[T]):
         tally.stop.set()
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: GravelerError | OSError) -> str:
     if isinstance(error, GravelerError):
         return error.fields.get("reason", "") or str(error)
-    assert isinstance(error, OSError)
     return error.strerror or str(error)
 
 

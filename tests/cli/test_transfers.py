@@ -16,6 +16,7 @@ from graveler.cli.transfer import Tally, Transfer
 from graveler.client import connect
 from graveler.client.objects import Stats
 from graveler.errors import Corrupt, Invalid, NotFound, Unauthenticated
+from tests.api.serving import Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -75,7 +76,7 @@ def test_names_metadata_and_types(lake: Lake, tmp_path: Path) -> None:
     stats = lake.user.read(dict[str, object], "stat", f"{lake.name}/main/d/a.csv")
     assert stats["content_type"] == "x/y"
     refused = lake.user.run("upload", str(file), f"{lake.name}/main/", "--no-clobber")
-    assert refused.code == 8 and "path already exists" in refused.err
+    assert refused.code == 5 and "path already exists" in refused.err
     assert lake.user.run("upload", str(tmp_path / "none"), f"{lake.name}/main/").code == 3
     assert lake.user.run("upload", "-r", str(file), f"{lake.name}/main/").code == 2
 
@@ -85,6 +86,29 @@ def test_the_standard_input(lake: Lake) -> None:
     assert lake.user.run("upload", "-", address, input=b"streamed").code == 0
     assert lake.user.run("cat", address).out == "streamed"
     assert lake.user.run("upload", "-", f"{lake.name}/main/").code == 2
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("public") / "store", public=True) as running:
+        yield running
+
+
+def test_contents_go_by_signed_urls(public: Served, user: Client, tmp_path: Path) -> None:
+    user.know(public.client.url)
+    name = public.fresh_repository()
+    source = str(tree(tmp_path / "in", TREE))
+    up = user.run("-v", "upload", "-r", source, f"{name}/main/x")
+    assert up.code == 0 and up.err.count("/_presigned/") == 1  # the others are small
+    assert up.err.count("staging/backing") == 2 and "signature" not in up.err
+    down = user.run("-v", "download", "-r", f"{name}/main/x", str(tmp_path / "out"))
+    assert down.code == 0 and down.err.count("/_presigned/") == 4 and "signature" not in down.err
+    assert content(tmp_path / "out") == TREE
+    big = str(tmp_path / "in/more/b c+d.bin")
+    again = user.run("upload", big, f"{name}/main/x/more/", "--no-clobber")
+    assert again.code == 5
+    url = user.run("presign", f"{name}/main/x/a.csv").out.strip()
+    assert url.startswith(f"{public.client.url}/_presigned/")
 
 
 def test_one_failure_stops_no_other(lake: Lake, tmp_path: Path) -> None:
