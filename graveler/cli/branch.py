@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import client, group, paging, yes
+from graveler.cli.command import address_argument, client, group, paging, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plural
 from graveler.client import commits, refs
@@ -25,7 +25,7 @@ def branch() -> None:
     group=branch,
     examples=("graveler branch list lake", "graveler branch list lake --prefix dev- --json"),
 )
-@click.argument("repository")
+@address_argument("repository")
 @paging
 @click.option("--hidden", is_flag=True, help="hidden branches too")
 def list_branches(
@@ -48,7 +48,7 @@ def list_branches(
 
 
 @client("show", group=branch, examples=("graveler branch show lake/main",))
-@click.argument("branch")
+@address_argument("branch")
 def show(invocation: Invocation, branch: str) -> int:
     """Show the commit of a branch."""
     address = invocation.ref(branch)
@@ -66,8 +66,8 @@ def show(invocation: Invocation, branch: str) -> int:
         "graveler branch create lake/fix lake/v1.2",
     ),
 )
-@click.argument("new")
-@click.argument("source", metavar="[FROM]", required=False)
+@address_argument("new")
+@address_argument("source", metavar="[FROM]", required=False)
 @click.option("-s", "--source", "lakectl_source", metavar="FROM", hidden=True)
 @click.option("--hidden", is_flag=True, help="leave it out of lists")
 def create(
@@ -107,7 +107,7 @@ def _source(invocation: Invocation, new: Address, text: str | None) -> str:
     group=branch,
     examples=("graveler branch delete lake/dev", "graveler branch delete lake/dev --yes"),
 )
-@click.argument("branch")
+@address_argument("branch")
 @yes
 def delete(invocation: Invocation, branch: str, yes: bool) -> int:
     """Delete a branch.
@@ -138,8 +138,8 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
         "graveler reset --hard lake/dev main            # the head too",
     ),
 )
-@click.argument("address", metavar="BRANCH[/PATH]")
-@click.argument("ref", required=False)
+@address_argument("address", metavar="BRANCH[/PATH]")
+@address_argument("ref", required=False)
 @click.option("--hard", is_flag=True, help="move the head of the branch to REF")
 @click.option("--confirm", "typed", metavar="NAME", help="with --hard: the branch again")
 @yes

@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import client, yes
+from graveler.cli.command import address_argument, client, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import field
 from graveler.client import commits
@@ -26,7 +26,7 @@ _META: Final = click.option(
         "graveler commit lake/main                     # writes the message in $EDITOR",
     ),
 )
-@click.argument("branch")
+@address_argument("branch")
 @click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
 @_META
 @click.option("--allow-empty", is_flag=True, help="even if nothing changed")
@@ -73,8 +73,8 @@ def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
         "graveler merge lake/dev main --strategy source-wins   # dev decides conflicts",
     ),
 )
-@click.argument("source", metavar="SOURCE")
-@click.argument("destination", metavar="BRANCH")
+@address_argument("source", metavar="SOURCE")
+@address_argument("destination", metavar="BRANCH")
 @click.option("-m", "--message", default="", metavar="TEXT", help="instead of the usual one")
 @_META
 @click.option(
@@ -136,8 +136,8 @@ def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Add
 
 
 @client("merge-base", examples=("graveler merge-base lake/dev main",))
-@click.argument("left", metavar="A")
-@click.argument("right", metavar="B")
+@address_argument("left", metavar="A")
+@address_argument("right", metavar="B")
 def merge_base(invocation: Invocation, left: str, right: str) -> int:
     """Show the best common ancestor of two refs."""
     source, destination = _both(invocation, left, right)
@@ -154,8 +154,8 @@ def merge_base(invocation: Invocation, left: str, right: str) -> int:
         "graveler revert lake/main main --parent 1      # of a merge: keep what parent 1 has",
     ),
 )
-@click.argument("branch")
-@click.argument("refs", nargs=-1, required=True, metavar="COMMIT...")
+@address_argument("branch")
+@address_argument("refs", nargs=-1, required=True, metavar="COMMIT...")
 @click.option(
     "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the parent to return to"
 )
@@ -199,8 +199,8 @@ def revert(
     "cherry-pick",
     examples=("graveler cherry-pick lake/dev~2 main", "graveler cherry-pick lake/1a2b3c4d main"),
 )
-@click.argument("ref", metavar="COMMIT")
-@click.argument("branch")
+@address_argument("ref", metavar="COMMIT")
+@address_argument("branch")
 @click.option(
     "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the side to leave out"
 )

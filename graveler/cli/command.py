@@ -20,6 +20,9 @@ from graveler.cli.invocation import Invocation
 from graveler.errors import GravelerError, Invalid
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
 else:  # generic only in the stubs of some releases
     _ParamType = click.ParamType
@@ -190,7 +193,21 @@ class Checked(_ParamType):
             self.fail(str(error), param, ctx)
 
 
-# ---- options that several commands take ----------------------------------------------------------
+# ---- arguments and options that several commands take --------------------------------------------
+
+
+def address_argument(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an argument that is an address; shells complete it."""
+    return click.argument(name, shell_complete=_complete, **more)
+
+
+def _complete(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """What an argument that is an address could be."""
+    from graveler.cli.completion import addresses
+
+    return addresses(ctx.ensure_object(Invocation), incomplete)
 
 
 def shared_options() -> list[click.Parameter]:

@@ -8,7 +8,7 @@ import click
 
 from graveler.cli import graph, moments
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import client, count
+from graveler.cli.command import address_argument, client, count
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, Output, field, paged, plain, plural, size
@@ -42,7 +42,7 @@ _DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size"
         "graveler log lake/main -- sales/ prices.csv   # commits that changed these paths",
     ),
 )
-@click.argument("ref")
+@address_argument("ref")
 @click.argument("paths", nargs=-1)
 @count
 @click.option("--oneline", is_flag=True, help="a line a commit")
@@ -151,7 +151,7 @@ def _ref_or_default(invocation: Invocation, text: str) -> Address:
     "show",
     examples=("graveler show lake/main", "graveler show lake/1a2b3c4d --json"),
 )
-@click.argument("ref")
+@address_argument("ref")
 @click.option("--stat", is_flag=True, help="count the changes of each folder instead")
 def show(invocation: Invocation, ref: str, stat: bool) -> int:
     """Show a commit, and what it changed against its first parent."""
@@ -193,8 +193,8 @@ def show(invocation: Invocation, ref: str, stat: bool) -> int:
         "graveler diff lake/main v1.2 --exit-code",
     ),
 )
-@click.argument("left", metavar="A")
-@click.argument("right", metavar="[B]", required=False)
+@address_argument("left", metavar="A")
+@address_argument("right", metavar="[B]", required=False)
 @click.option(
     "--two-dot", "--two-way", "two_dot", is_flag=True, help="compare the contents of A and B"
 )
@@ -338,7 +338,7 @@ def _print_stat(output: Output, counts: _Counts) -> None:
 
 
 @client("status", examples=("graveler status lake/main", "graveler status lake --json"))
-@click.argument("branch")
+@address_argument("branch")
 def status(invocation: Invocation, branch: str) -> int:
     """Show the head of a branch, and its uncommitted changes by folder."""
     address, session, output = (

@@ -17,6 +17,7 @@ from graveler.cli import failures
 from graveler.cli.command import Entry, Tables, shared_options
 from graveler.cli.invocation import Declined, Invocation
 from graveler.errors import GravelerError
+from graveler.variables import environment
 
 _REFS: Final = "Repositories, branches and tags"
 _HISTORY: Final = "Changes and history"
@@ -56,11 +57,20 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             ("presign", "a URL with which anybody can read an object"),
         )
     },
+    "import": Entry(
+        "graveler.cli.import_command",
+        "import_command",
+        "objects of a storage, without a copy",
+        _OBJECTS,
+    ),
     "fs": Entry("graveler.cli.objects", "FS", "the same by the names of lakectl"),
     "login": Entry(_ACCOUNT, "login", "try credentials, and keep them in a profile", _SETUP),
     "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),
     "whoami": Entry(_ACCOUNT, "whoami", "show the user and the server", _SETUP),
     "config": Entry(_ACCOUNT, "config", "list, show and change profiles", _SETUP),
+    "completion": Entry(
+        "graveler.cli.completion", "completion", "complete commands and addresses", _SETUP
+    ),
     "serve": Entry(
         "graveler.cli.serve_command", "serve", "serve an embedded store over HTTP", _OPERATE
     ),
@@ -120,6 +130,12 @@ def root() -> Tables:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     invocation = Invocation()
+    instruction = environment().get("_GRAVELER_COMPLETE")
+    if instruction and argv is None:
+        from click.shell_completion import shell_complete
+
+        how = {"obj": invocation}
+        return shell_complete(root(), how, "graveler", "_GRAVELER_COMPLETE", instruction)
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv), invocation)
         sys.stdout.flush()

@@ -10,7 +10,7 @@ import click
 
 from graveler.cli import files
 from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.command import Group, client, count, group, yes
+from graveler.cli.command import Group, address_argument, client, count, group, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field, plain, plural
@@ -72,7 +72,7 @@ def _transfer(function: Callable[..., Any]) -> Callable[..., Any]:
         "graveler ls lake/v1.2/sales/ -r --json",
     ),
 )
-@click.argument("address", metavar="REF[/PREFIX]")
+@address_argument("address", metavar="REF[/PREFIX]")
 @click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
 @click.option("--after", default="", metavar="PATH", help="only paths after it")
 @count
@@ -104,7 +104,7 @@ def _without_zeros(stats: Stats) -> dict[str, Any]:
 
 
 @client("stat", examples=("graveler stat lake/main/sales/2026.csv",))
-@click.argument("address", metavar="REF/PATH")
+@address_argument("address", metavar="REF/PATH")
 def stat(invocation: Invocation, address: str) -> int:
     """Show one object."""
     place = invocation.path(address)
@@ -114,7 +114,7 @@ def stat(invocation: Invocation, address: str) -> int:
 
 
 @client("cat", examples=("graveler cat lake/main/a.csv lake/main/b.csv >both.csv",))
-@click.argument("addresses", nargs=-1, required=True, metavar="REF/PATH...")
+@address_argument("addresses", nargs=-1, required=True, metavar="REF/PATH...")
 def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     """Print the content of objects."""
     sys.stdout.flush()
@@ -129,7 +129,7 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
 
 
 @client("presign", examples=('curl -O "$(graveler presign lake/main/sales/2026.csv)"',))
-@click.argument("address", metavar="REF/PATH")
+@address_argument("address", metavar="REF/PATH")
 def presign(invocation: Invocation, address: str) -> int:
     """Print a URL with which anybody can read the object for some minutes."""
     place = invocation.path(address)
@@ -153,7 +153,7 @@ def presign(invocation: Invocation, address: str) -> int:
     ),
 )
 @click.argument("source", metavar="SRC")
-@click.argument("address", metavar="BRANCH[/PATH]")
+@address_argument("address", metavar="BRANCH[/PATH]")
 @_transfer
 @click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
 @click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
@@ -272,7 +272,7 @@ def _upload_stdin(invocation: Invocation, place: Address, how: Upload) -> int:
         "graveler download -r lake/main/sales/ sales",
     ),
 )
-@click.argument("address", metavar="REF/PATH")
+@address_argument("address", metavar="REF/PATH")
 @click.argument("target", metavar="[DEST]", type=FOLDER, default=".")
 @_transfer
 def download(
@@ -420,7 +420,7 @@ def _copy(
         "graveler rm -r lake/dev/tmp/ --yes",
     ),
 )
-@click.argument("address", metavar="BRANCH/PATH")
+@address_argument("address", metavar="BRANCH/PATH")
 @click.option("-r", "--recursive", is_flag=True, help="everything below the prefix")
 @yes
 def rm(invocation: Invocation, address: str, recursive: bool, yes: bool) -> int:

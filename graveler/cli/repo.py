@@ -2,7 +2,7 @@
 
 import click
 
-from graveler.cli.command import client, group, paging
+from graveler.cli.command import address_argument, client, group, paging
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import Column, field, plural
 from graveler.client import refs
@@ -35,7 +35,7 @@ def list_repositories(invocation: Invocation, prefix: str, after: str, amount: i
 
 
 @client("show", group=repo, examples=("graveler repo show lake",))
-@click.argument("repository")
+@address_argument("repository")
 def show(invocation: Invocation, repository: str) -> int:
     """Show one repository."""
     name = invocation.repository(repository).repository
@@ -52,7 +52,7 @@ def show(invocation: Invocation, repository: str) -> int:
         "graveler repo create copy s3://bucket/copy --bare        # for a restore",
     ),
 )
-@click.argument("repository")
+@address_argument("repository")
 @click.argument("namespace")
 @click.option("-d", "--default-branch", default="", metavar="NAME", help="instead of main")
 @click.option("--sample-data", is_flag=True, help="with some sample objects")
@@ -89,7 +89,7 @@ def create(
     group=repo,
     examples=("graveler repo delete lake", "graveler repo delete lake --confirm lake"),
 )
-@click.argument("repository")
+@address_argument("repository")
 @click.option("--confirm", "typed", metavar="NAME", help="the name again, instead of a question")
 @click.option("--force", is_flag=True, help="even if it is read-only")
 def delete(invocation: Invocation, repository: str, typed: str | None, force: bool) -> int:
@@ -112,7 +112,7 @@ def meta() -> None:
 
 
 @client("show", group=meta, examples=("graveler repo meta show lake",))
-@click.argument("repository")
+@address_argument("repository")
 def show_metadata(invocation: Invocation, repository: str) -> int:
     """Show the metadata of a repository."""
     name = invocation.repository(repository).repository
@@ -129,7 +129,7 @@ def show_metadata(invocation: Invocation, repository: str) -> int:
 
 
 @client("set", group=meta, examples=("graveler repo meta set lake owner=sales tier=gold",))
-@click.argument("repository")
+@address_argument("repository")
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
 def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]) -> int:
     """Set keys of a repository's metadata; others stay."""
@@ -141,7 +141,7 @@ def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]
 
 
 @client("delete", group=meta, examples=("graveler repo meta delete lake tier",))
-@click.argument("repository")
+@address_argument("repository")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 def delete_metadata(invocation: Invocation, repository: str, keys: tuple[str, ...]) -> int:
     """Delete keys of a repository's metadata."""

@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import client, group, paging, yes
+from graveler.cli.command import address_argument, client, group, paging, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
@@ -20,7 +20,7 @@ def tag() -> None:
 
 
 @client("list", group=tag, examples=("graveler tag list lake", "graveler tag list lake --json"))
-@click.argument("repository")
+@address_argument("repository")
 @paging
 def list_tags(
     invocation: Invocation, repository: str, prefix: str, after: str, amount: int | None
@@ -34,7 +34,7 @@ def list_tags(
 
 
 @client("show", group=tag, examples=("graveler tag show lake/v1.2",))
-@click.argument("tag")
+@address_argument("tag")
 def show(invocation: Invocation, tag: str) -> int:
     """Show the commit of a tag."""
     address = invocation.ref(tag)
@@ -52,8 +52,8 @@ def show(invocation: Invocation, tag: str) -> int:
         "graveler tag create lake/stable main --force   # move it",
     ),
 )
-@click.argument("tag")
-@click.argument("ref", required=False)
+@address_argument("tag")
+@address_argument("ref", required=False)
 @click.option("-f", "--force", is_flag=True, help="if the tag exists, move it")
 @yes
 def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: bool) -> int:
@@ -94,7 +94,7 @@ def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> r
 @client(
     "delete", group=tag, examples=("graveler tag delete lake/v1.2", "graveler tag delete :v1 -y")
 )
-@click.argument("tag")
+@address_argument("tag")
 @yes
 def delete(invocation: Invocation, tag: str, yes: bool) -> int:
     """Delete a tag; its commit stays for as long as something leads to it."""

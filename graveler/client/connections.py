@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 READ: Final = ("GET", "HEAD")
 REPEATABLE: Final = (*READ, "PUT", "DELETE")
-_SECONDS: Final = 60  # to connect, and for each read or write; the server has 30 to answer
+_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
 _PIECE_BYTES: Final = 1 << 18
@@ -180,11 +180,19 @@ class _Idle(NamedTuple):
 
 
 class Connections:
-    """The pool (see the module).  `observer` is called after each answer has begun."""
+    """The pool (see the module).  `observer` is called after each answer has begun.  `seconds`: to
+    connect, and for each read or write; the server has 30 to answer."""
 
-    def __init__(self, clock: Clock | None = None, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        observer: Observer | None = None,
+        *,
+        seconds: float = _SECONDS,
+    ) -> None:
         self._clock = clock or SystemClock()
         self._observer = observer
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._idle: dict[Origin, list[_Idle]] = {}
         self._process = os.getpid()
@@ -269,10 +277,10 @@ class Connections:
         proxy = _proxy(origin)
         at = origin if proxy is None else _origin(proxy)
         if origin.scheme == "http":
-            return HTTPConnection(at.host, at.port, timeout=_SECONDS, blocksize=_PIECE_BYTES)
+            return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
         connection = HTTPSConnection(
             *(at.host, at.port),
-            timeout=_SECONDS,
+            timeout=self._seconds,
             blocksize=_PIECE_BYTES,
             context=self._tls(),
         )

@@ -10,7 +10,6 @@ TESTING = "graveler/testing/"
 
 # What users import, what frameworks call, and what stands for tests to compare with.
 ALLOWED = {
-    "graveler.api.imports:ImportLocation.is_object": "the template of a permission names it",
     "graveler.api.server:BoundedProtocol.on_chunk_header": "the parser of HTTP calls it",
     "graveler.api.server:BoundedProtocol.send_400_response": "uvicorn calls it",
     "graveler.api.server:BoundedProtocol.on_response_complete": "uvicorn calls it",

@@ -1,0 +1,110 @@
+"""`graveler import`: objects of a storage become objects of a branch, without a copy."""
+
+import sys
+from typing import Final
+
+import click
+
+from graveler.cli.address import Address
+from graveler.cli.command import address_argument, client, yes
+from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.output import plural
+from graveler.client import imports, objects
+from graveler.client.commits import Message
+from graveler.client.imports import Source, Status
+from graveler.errors import Conflict
+
+_PAUSE_SECONDS: Final = 0.1
+_PAUSE_SECONDS_MAX: Final = 2.0
+_LINE_SECONDS: Final = 10.0
+
+
+@client(
+    "import",
+    examples=(
+        "graveler import s3://bucket/sales/ lake/main/sales/",
+        "graveler import s3://bucket/a.csv lake/main/a.csv --object -m 'Import a.csv'",
+        "graveler import s3://bucket/sales/ lake/main/sales/ --no-wait --yes",
+    ),
+)
+@click.argument("source", metavar="FROM")
+@address_argument("address", metavar="BRANCH[/PATH]")
+@click.option("-m", "--message", default="", metavar="TEXT", help="of the commit")
+@click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
+@click.option("--object", "is_object", is_flag=True, help="FROM is one object, not a prefix")
+@click.option("--no-wait", is_flag=True, help="print the id of the import, and end")
+@yes
+def import_command(
+    invocation: Invocation,
+    source: str,
+    address: str,
+    message: str,
+    pairs: tuple[str, ...],
+    is_object: bool,
+    no_wait: bool,
+    yes: bool,
+) -> int:
+    """Commit the objects of a storage to a branch, without copying them.
+
+    FROM is a URL of the storage of the server, for example s3://bucket/prefix/.  The objects
+    replace all that is below PATH on the branch.  Ctrl-C cancels the import.
+    """
+    place = invocation.path(address, optional=not is_object)
+    if not is_object:
+        _check_replaced(invocation, place, yes=yes)
+    text = message or f"Import {source}"
+    id = imports.begin(
+        *(invocation.session, place.repository, place.ref),
+        Source(source, place.path, "object" if is_object else "common_prefix"),
+        Message(text, metadata_pairs(pairs)),
+    )
+    if no_wait:
+        invocation.output.record({"id": id}, [id])
+        return 0
+    try:
+        done = _wait(invocation, place, id)
+    except KeyboardInterrupt:
+        _cancel(invocation, place, id)
+        raise
+    line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
+    invocation.output.record(done.answer, [line])
+    return 0
+
+
+def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> None:
+    """Ask if objects are below the destination."""
+    listed = objects.list_objects(
+        invocation.session, place.repository, place.ref, place.path, amount=1
+    )
+    if not yes and next(listed, None) is not None:
+        invocation.confirm(f"Replace all that is below {place}?", yes=yes)
+
+
+def _wait(invocation: Invocation, place: Address, id: str) -> Status:
+    session, pause = invocation.session, _PAUSE_SECONDS
+    start = shown_at = session.clock.steady_seconds()
+    shows = sys.stderr.isatty() and not invocation.output.quiet
+    while True:
+        status = imports.status(session, place.repository, place.ref, id)
+        now = session.clock.steady_seconds()
+        rate = status.objects / max(now - start, 0.001)
+        text = f"{plural(status.objects, 'object')}, {rate:,.0f}/s"
+        if shows:
+            end = "\r" + " " * len(text) + "\r" if status.completed else ""
+            print(f"\r{text}{end}", end="", file=sys.stderr, flush=True)
+        elif now - shown_at >= _LINE_SECONDS:
+            shown_at = now
+            invocation.output.note(text)
+        if status.completed:
+            return status
+        session.clock.sleep(pause)
+        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+
+def _cancel(invocation: Invocation, place: Address, id: str) -> None:
+    try:
+        imports.cancel(invocation.session, place.repository, place.ref, id)
+    except Conflict:
+        invocation.output.note("\nthe import had completed already")
+    else:
+        invocation.output.note("\nthe import is cancelled; the branch did not change")

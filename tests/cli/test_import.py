@@ -1,0 +1,78 @@
+"""`graveler import`: what becomes a commit, what asks first, and what an interrupt does."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graveler.api.imports import ImportStatus
+from tests.api.serving import Served, served
+from tests.cli.commands import Client, terminal
+from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    for name in ("a", "b"):
+        (folder / name).write_bytes(name.encode())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served") / "store", import_roots=[source]) as running:
+        yield running
+
+
+def test_a_prefix_becomes_a_commit(lake: Lake, source: Path) -> None:
+    words = ("import", f"local://{source}/", f"{lake.name}/main/in/")
+    status = lake.user.read(ImportStatus, *words, "-m", "two", "--meta", "k=v")
+    assert status.completed and status.ingested_objects == 2
+    assert lake.user.run("cat", f"{lake.name}/main/in/a", f"{lake.name}/main/in/b").out == "ab"
+    commit = json.loads(lake.user.run("show", lake.name, "--json").out)
+    assert (commit["message"], commit["metadata"]["k"]) == ("two", "v")
+    again = lake.user.run(*words)
+    assert again.code == 2 and "give --yes" in again.err
+    assert lake.user.run(*words, "--yes").code == 0
+
+
+def test_one_object_and_a_question(lake: Lake, source: Path) -> None:
+    words = ("import", f"local://{source}/a", f"{lake.name}/main/one", "--object")
+    assert lake.user.run(*words).out.startswith("imported 1 object: ")
+    lake.put("old/x")
+    lake.commit()
+    shown = terminal(lake.user, "import", f"local://{source}/", f"{lake.name}/main/old/")
+    shown.until(f"Replace all that is below {lake.name}/main/old/? [y/N]: ")
+    shown.type("y\n")
+    assert shown.end() == 0 and "imported 2 objects" in shown.text
+    assert lake.user.run("stat", f"{lake.name}/main/old/x").code == 3
+
+
+def test_a_source_that_may_not_be_read(lake: Lake) -> None:
+    result = lake.user.run("import", "local:///etc/", f"{lake.name}/main/etc/")
+    assert result.code == 1 and result.err.startswith("graveler: ")
+
+
+def test_nobody_waits(lake: Lake, source: Path) -> None:
+    words = ("import", f"local://{source}/", f"{lake.name}/main/later/", "--no-wait")
+    assert set(json.loads(lake.user.run(*words, "--json").out)) == {"id"}
+
+
+def test_an_interrupt_cancels(user: Client) -> None:
+    """The import of this server never completes."""
+    empty = {"has_more": False, "next_offset": "", "results": 0, "max_per_page": 1000}
+    listing = Said(200, json.dumps({"pagination": empty, "results": []}).encode())
+    begun = Said(202, b'{"id": "i1"}')
+    running = Said(200, b'{"completed": false, "ingested_objects": 7}')
+    with scripted([listing, begun, *[running] * 1_000]) as server:
+        user.know(server.url)
+        shown = terminal(user, "import", "s3://b/p/", "lake/main/p/")
+        shown.until("7 objects")
+        shown.type("\x03")
+        assert shown.end() == 130
+        last = server.asked[-1]
+        assert (last.method, last.path.partition("?")[2]) == ("DELETE", "id=i1")
+    assert "the import is cancelled" in shown.text
