@@ -2,7 +2,7 @@
 
 import sys
 
-from graveler.cli.main import main
+from graveler.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,5 +1,17 @@
 """The commands of the console script `graveler`.
 
-main.py parses the arguments and calls one command; start there.  Layer 4: may import every lower
-layer; no other package imports it.
+    main          the table of all commands, exit codes; start here
+    command       classes of commands, and options that they share
+    invocation    one call: its options, profile, session and questions
+    output        tables, TSV, JSON, colours, pages
+    failures      exit codes and the shape of errors
+    address, moments, profiles, completion
+
+    repo branch tag history change account                 a module a group of client commands
+    objects import_command; transfer files                 objects; what runs and stores transfers
+    serve_command store_commands gc events                 arguments of commands of a store
+    serve service demo verify credentials ...              what they do
+
+Client commands import nothing of the engine.  Layer 4: may import every lower layer; no other
+package imports it.
 """

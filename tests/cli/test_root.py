@@ -235,3 +235,15 @@ def test_requests_are_shown_without_secrets(lake: Lake) -> None:
 def test_tables_suggest_what_was_meant(user: Client) -> None:
     assert "Did you mean 'branch'?" in user.run("branhc").err
     assert isinstance(root(), Tables)
+
+
+def test_a_missing_click_is_named_with_the_extra_that_brings_it() -> None:
+    code = (
+        "import sys; sys.modules['click'] = None; "
+        "from graveler.cli.entry import main; sys.exit(main())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.splitlines() == [
+        "graveler: package click is not installed: it comes with pip install 'graveler[cli]'"
+    ]
