@@ -60,7 +60,7 @@ class GatewayOptions:
     metavar="N",
     help="the memory of the process, of which caches take three eighths (default: 1024)",
 )
-def gateway(**given: Any) -> int:
+def gateway(**parameters: Any) -> int:
     """Serve S3 clients of a deployment on AWS until SIGINT or SIGTERM.
 
     Table and buckets are those of the deployment.  The HTTP API is not served.  Credentials and
@@ -69,31 +69,35 @@ def gateway(**given: Any) -> int:
     """
     from graveler.cli.s3_service import serve
 
-    return serve(options_of(given, environment()))
+    return serve(options_of(parameters, environment()))
 
 
-def options_of(given: Mapping[str, Any], variables: Mapping[str, str]) -> GatewayOptions:
+def options_of(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> GatewayOptions:
     """The options in the parameters of the command and in environment variables.  Raises `Invalid`,
     which names what is missing."""
     settings = dict(variables)
-    if given["stack"]:
-        settings |= {"GRAVELER_TABLE": given["stack"], "GRAVELER_SECRET": given["stack"]}
-    if given["buckets"]:
-        settings["GRAVELER_BUCKETS"] = ",".join(given["buckets"])
+    if parameters["stack"]:
+        settings |= {"GRAVELER_TABLE": parameters["stack"], "GRAVELER_SECRET": parameters["stack"]}
+    if parameters["buckets"]:
+        settings["GRAVELER_BUCKETS"] = ",".join(parameters["buckets"])
     try:
         chosen = deployment(settings)
     except Invalid as error:
         raise Invalid(f"{error}; name the deployment by --stack and --bucket") from error
-    rate_max = given["user_requests_per_second"] or chosen.user_requests_per_second
+    rate_max = parameters["user_requests_per_second"] or chosen.user_requests_per_second
     return GatewayOptions(
         replace(
             chosen,
-            memory_bytes=given["memory_mib"] * _MIB,
+            memory_bytes=parameters["memory_mib"] * _MIB,
             user_requests_per_second=rate_max,
         ),
-        given["listen"],
-        Front(given["public_url"], given["trusted_proxies"], tls_only=not given["insecure_http"]),
-        S3Options(given["s3_domains"], given["s3_v2_writes"]),
+        parameters["listen"],
+        Front(
+            parameters["public_url"] or "",
+            parameters["trusted_proxies"],
+            tls_only=not parameters["insecure_http"],
+        ),
+        S3Options(parameters["s3_domains"], parameters["s3_v2_writes"]),
         owns_cache=not settings.get(_CACHE_FOLDER),
-        insecure_http=given["insecure_http"],
+        insecure_http=parameters["insecure_http"],
     )

@@ -171,7 +171,6 @@ INSECURE_HTTP: Final = click.option(
 _PUBLIC_URL: Final = click.option(
     "--public-url",
     type=Checked("URL", public_url),
-    default="",
     metavar="URL",
     help="the URL at which clients reach the service: http[s]://HOST[:PORT].  Signed URLs and "
     "cookies use it, and clients use signed URLs (default: the host that each request names)",

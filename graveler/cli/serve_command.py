@@ -100,7 +100,7 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     """
     from graveler.cli import serve as service
 
-    before = front.Front(more["public_url"], more["trusted_proxies"], more["allowed_hosts"])
+    before = front.Front(more["public_url"] or "", more["trusted_proxies"], more["allowed_hosts"])
     host = front.host_of(before.public_url.partition("://")[2])
     hooks = hook_settings(environment(), more["hooks_allow"], loopback=more["hooks_allow_loopback"])
     s3_options = S3Options(more["s3_domains"], more["s3_v2_writes"])

@@ -25,7 +25,8 @@ from graveler.audit.lines import Question
 from graveler.audit.logs import LogGroupTrail
 from graveler.auth.credentials import NewCredential
 from graveler.aws import AwsSession
-from graveler.cli.gateway import GatewayOptions, gateway, options_of
+from graveler.cli import gateway as gateway_command
+from graveler.cli.gateway import GatewayOptions, options_of
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.ports import open_repository
@@ -432,7 +433,9 @@ def test_without_credentials_of_aws_it_does_not_start() -> None:
 
 
 def options(*arguments: str, **variables: str) -> GatewayOptions:
-    return options_of(gateway.make_context("gateway", list(arguments)).params, variables)
+    return options_of(
+        gateway_command.gateway.make_context("gateway", list(arguments)).params, variables
+    )
 
 
 def test_a_deployment_that_is_not_named_is_refused() -> None:
