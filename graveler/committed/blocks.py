@@ -15,6 +15,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import accumulate
 from operator import itemgetter, lt
 from struct import Struct
@@ -34,6 +35,7 @@ _NONE, _SNAPPY, _ZSTD = 0, 1, 7
 _HEAD = 5  # an entry's first bytes, by which its decoded header is cached
 _HEADS_MAX = 1 << 14
 _RECORD_COST = 100  # bytes of memory that a record takes beside its key and value
+_PAIR_COST = 140  # the same for one that is kept as a pair of bytes
 
 
 def unseal(stored: bytes, prefixed: bool) -> bytes:
@@ -150,18 +152,34 @@ _shapes = _Shapes()
 
 
 class Block:
-    """One decompressed data block: its bytes and restart offsets.  Entries are parsed on demand."""
+    """One decompressed data block: its bytes and restart offsets.  Entries are parsed on demand;
+    a block that is `parsed` keeps them."""
 
-    __slots__ = ("_end", "_raw", "_restarts")
+    __slots__ = ("_end", "_kept", "_raw", "_restarts")
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._end, self._restarts = _layout(raw)
+        self._kept: tuple[Record, ...] | Absent = ABSENT
 
     @property
     def cost(self) -> int:
         """The approximate memory that the block takes, in bytes."""
-        return len(self._raw) + 4 * len(self._restarts) + 200
+        cost = len(self._raw) + 4 * len(self._restarts) + 200
+        if self._kept is ABSENT:
+            return cost
+        return cost + sum(len(key) + len(value) + _PAIR_COST for key, value in self._kept)
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether it keeps its entries."""
+        return self._kept is not ABSENT
+
+    def parsed(self) -> "Block":
+        """The same block, which keeps its entries.  Raises `Corrupt`."""
+        block = copy(self)
+        block._kept = tuple(self.records())
+        return block
 
     def get(self, key: bytes) -> bytes | Absent:
         """The value under `key`; ABSENT if there is none.  Raises `Corrupt`."""
@@ -199,9 +217,9 @@ class Block:
                 return value
         return ABSENT
 
-    def records(self) -> list[Record]:
+    def records(self) -> Sequence[Record]:
         """All entries as (user key, value), keys strictly increasing.  Raises `Corrupt`."""
-        return list(zip(*self.columns(), strict=True))
+        return list(zip(*self.columns(), strict=True)) if self._kept is ABSENT else self._kept
 
     def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """All user keys, strictly increasing, and all values.  Raises `Corrupt`."""

@@ -142,8 +142,8 @@ class Walk(Protocol):
         """Skip the chunks whose bound is below `key`.  Never moves backwards."""
         ...
 
-    def records(self) -> list[Record]:
-        """The records of the next chunk; an empty list at the end.  After a seek the chunk may
+    def records(self) -> Sequence[Record]:
+        """The records of the next chunk; empty at the end.  After a seek the chunk may
         begin below the key.  Raises `Corrupt`."""
         ...
 

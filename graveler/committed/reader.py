@@ -173,7 +173,7 @@ class CommittedCursor:
         self._is_reading_on = False  # entered the current range from the one before, without a seek
         self._is_dense = False  # has sought inside a range: such a caller needs many of its blocks
         self._sought = b""
-        self._records: list[Record] = []
+        self._records: Sequence[Record] = ()
         self._at = 0
 
     def seek(self, key: bytes) -> None:
@@ -183,7 +183,7 @@ class CommittedCursor:
             self._at = bisect_left(self._records, (key, b""), self._at)
             return
         self._sought = key
-        self._records, self._at = [], 0
+        self._records, self._at = (), 0
         place = bisect_left(self._metarange.max_keys, key, self._range)
         if place > self._range:
             self._enter(place, reading_on=False)
@@ -234,5 +234,5 @@ class CommittedCursor:
                 self._wanted -= min(self._wanted, len(self._records))
                 return True
             self._enter(self._range + 1, reading_on=True)
-        self._records, self._at = [], 0
+        self._records, self._at = (), 0
         return False

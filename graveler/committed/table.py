@@ -108,7 +108,7 @@ class StoredChunk:
         return unseal(self.stored, self._prefixed)
 
     def records(self) -> list[Record]:
-        return Block(self.payload()).records()
+        return list(Block(self.payload()).records())
 
     def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         return Block(self.payload()).columns()
@@ -249,8 +249,14 @@ class SortedTable:
         return [raw[starts[at] - begin : ends[at] - begin] for at in range(index, after)]
 
     def cached(self, index: int) -> Block | None:
-        """A data block, if it is cached."""
-        return self._cache.get((self._source.name, index))
+        """A data block, if it is cached.  From now on it stays parsed: readers of many records come
+        back to it."""
+        place = (self._source.name, index)
+        block = self._cache.get(place)
+        if block is not None and not block.is_parsed:
+            block = block.parsed()
+            self._cache.put(place, block, block.cost)
+        return block
 
     def opened(self, index: int, stored: bytes, *, is_cached: bool = True) -> Block:
         """A data block from its stored bytes, checked; cached if `is_cached`.  Raises `Corrupt`."""
@@ -264,7 +270,7 @@ class SortedTable:
         return block
 
     def _block(self, index: int) -> Block:
-        block = self.cached(index)
+        block = self._cache.get((self._source.name, index))
         return self.opened(index, self.stored(index)) if block is None else block
 
     def _check_bounds(self, index: int, keys: Sequence[bytes]) -> None:

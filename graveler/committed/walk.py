@@ -5,6 +5,7 @@ that has jumped within a table will probably jump again, so its requests ask for
 ahead.  If requests cost almost nothing, blocks are read one by one.  For `table.py`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from graveler.committed.blocks import Block
@@ -50,7 +51,7 @@ class WalkedTable(Protocol):
         ...
 
     def cached(self, index: int) -> Block | None:
-        """A block, if it is cached."""
+        """A block, if it is cached; from then on it stays parsed."""
         ...
 
     def span(self, index: int, reach: int) -> list[bytes]:
@@ -90,13 +91,13 @@ class TableWalk:
         if place > self._at:
             self._at, self._is_sought = place, True
 
-    def records(self) -> list[Record]:
+    def records(self) -> Sequence[Record]:
         while self._at < self._table.blocks_count:
-            keys, values = self._block(self._at).columns()
+            records = self._block(self._at).records()
             self._at += 1
-            if keys:
-                return list(zip(keys, values, strict=True))
-        return []
+            if records:
+                return records
+        return ()
 
     def _reach(self) -> int:
         steps = self._reaches.steps

@@ -37,6 +37,14 @@ def filled(store: SstRangeStore, namespace: str, ranges: int, per_range: int) ->
     ]
 
 
+def walked(table: SortedTable) -> int:
+    """The hash of all records that a listing's walk through a table returns."""
+    walk, seen = table.walk(first=0, ahead=0), 0
+    while records := walk.records():
+        seen = hash((seen, tuple(records)))
+    return seen
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("per_range", [200, 1_500, 6_000])
 def test_tables_are_charged_with_what_they_hold(tmp_path: Path, per_range: int) -> None:
@@ -58,6 +66,45 @@ def test_tables_are_charged_with_what_they_hold(tmp_path: Path, per_range: int) 
     finally:
         tracemalloc.stop()
     assert 0.75 * held < kept.spent < 1.5 * held
+
+
+@pytest.mark.parametrize("budget", [64 << 20, 400_000])
+def test_parsed_blocks_are_charged_with_what_they_hold(tmp_path: Path, budget: int) -> None:
+    blocks = LocalBlocks(tmp_path / "objects", clock=SystemClock(), ids=SystemIds())
+    files = StoredFiles(blocks, tmp_path)
+    (ref,) = filled(SstRangeStore(files), NAMESPACE, 1, 4_000)
+    store = SstRangeStore(files, budget, is_near=True)
+    table = store.open_range(NAMESPACE, ref.id)
+    once = walked(table)
+    raw = store.caches["blocks"].spent
+    gc.collect()
+    tracemalloc.start()
+    try:
+        assert walked(table) == once  # the blocks that are cached stay parsed now
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    spent = store.caches["blocks"].spent
+    assert spent <= budget
+    if budget > 1 << 20:
+        assert 0.75 * held < spent - raw < 1.5 * held
+        assert walked(table) == once
+        assert store.caches["blocks"].spent == spent
+    else:
+        assert held < 1.5 * budget
+
+
+def test_a_budget_that_holds_no_parsed_block_keeps_the_block(tmp_path: Path) -> None:
+    blocks = CountingBlocks()
+    files = StoredFiles(blocks, tmp_path)
+    (ref,) = filled(SstRangeStore(files), MEMORY, 1, 60)
+    store = SstRangeStore(files, 20_000)
+    table = store.open_range(MEMORY, ref.id)
+    once = walked(table)
+    before, spent = blocks.requests, store.caches["blocks"].spent
+    assert walked(table) == once
+    assert (blocks.requests, store.caches["blocks"].spent) == (before, spent)
 
 
 def test_a_budget_keeps_as_many_long_tables_as_fit(tmp_path: Path) -> None:
