@@ -12,7 +12,7 @@ from graveler.client import commits
 from graveler.client.commits import Commit, Message
 from graveler.errors import Conflict, MergeConflict
 
-_CONFLICTS_SHOWN: Final = 20
+CONFLICTS_SHOWN: Final = 20
 _META: Final = click.option(
     "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
 )
@@ -108,19 +108,20 @@ def merge(
             squash=squash,
         )
     except Conflict as error:
-        amount = _CONFLICTS_SHOWN + 1
+        amount = CONFLICTS_SHOWN + 1
         paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
         if not paths:
             raise
-        raise _conflict(come, into, paths) from error
+        raise conflict(come, into, paths) from error
     line = f"merged {come} into {into}: {invocation.output.id(reference)}"
     invocation.output.record({"reference": reference}, [line])
     return 0
 
 
-def _conflict(source: Address, destination: Address, paths: list[str]) -> MergeConflict:
-    shown = "\n  ".join(paths[:_CONFLICTS_SHOWN])
-    more = "\n  and more" if len(paths) > _CONFLICTS_SHOWN else ""
+def conflict(source: Address, destination: Address, paths: list[str]) -> MergeConflict:
+    """The error of a merge that changed nothing, with the first paths at which it conflicts."""
+    shown = "\n  ".join(paths[:CONFLICTS_SHOWN])
+    more = "\n  and more" if len(paths) > CONFLICTS_SHOWN else ""
     return MergeConflict(
         f"{source} and {destination} changed the same paths; nothing was merged:\n  {shown}{more}",
         tuple(paths),

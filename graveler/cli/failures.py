@@ -97,6 +97,10 @@ def _print(
 
 def _message(error: GravelerError, invocation: Invocation) -> str:
     reason = error.fields.get("reason", "") or str(error)
+    if isinstance(error, errors.NotFound) and invocation.item:
+        return (
+            f"{reason}: {' '.join(map(str, filter(None, (invocation.subject, invocation.item))))}"
+        )
     if isinstance(error, errors.NotFound) and invocation.subject is not None:
         return f"{reason}: {invocation.subject}"
     if isinstance(error, errors.Unauthenticated):
@@ -107,6 +111,8 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
 def _hint(error: GravelerError, invocation: Invocation) -> str:
     """A command that leads on, or nothing."""
     subject = invocation.subject
+    if isinstance(error, errors.NotFound) and invocation.item:
+        return invocation.listed_by
     if isinstance(error, errors.NotFound) and subject is not None:
         if subject.path:
             return f"graveler ls {subject.at(subject.path.rpartition('/')[0])}"

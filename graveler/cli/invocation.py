@@ -25,6 +25,8 @@ class Invocation:
 
     flags: dict[str, Any] = field(default_factory=dict)
     subject: Address | None = None  # the first address of the command
+    item: str = ""  # what the command is about beside it: a user, a pull request
+    listed_by: str = ""  # the command that lists such items
 
     @cached_property
     def output(self) -> Output:
@@ -92,6 +94,11 @@ class Invocation:
         if not address.path and not optional:
             raise UsageMistake(f"path missing: write {address}/PATH")
         return address
+
+    def about(self, item: str, listed_by: str) -> str:
+        """Note what the command is about, for messages, and return it."""
+        self.item, self.listed_by = item, listed_by
+        return item
 
     def _address(self, text: str) -> Address:
         if self.subject is not None:

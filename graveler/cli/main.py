@@ -23,6 +23,7 @@ _REFS: Final = "Repositories, branches and tags"
 _HISTORY: Final = "Changes and history"
 _OBJECTS: Final = "Objects"
 _SETUP: Final = "This client"
+_SERVER: Final = "Administer a server"
 _OPERATE: Final = "Run and tend a store"
 
 _ACCOUNT: Final = "graveler.cli.account"
@@ -34,12 +35,19 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "repo": Entry("graveler.cli.repo", "repo", "create, list and delete repositories", _REFS),
     "branch": Entry(_BRANCH, "branch", "create, list and delete branches", _REFS),
     "tag": Entry("graveler.cli.tag", "tag", "create, list and delete tags", _REFS),
+    "branch-protect": Entry(
+        "graveler.cli.branch_protect",
+        "branch_protect",
+        "protect branches from direct changes",
+        _REFS,
+    ),
     "status": Entry(_LOG, "status", "the uncommitted changes of a branch", _HISTORY),
     "diff": Entry(_LOG, "diff", "what is uncommitted, or differs between refs", _HISTORY),
     "commit": Entry(_CHANGE, "commit", "commit the changes of a branch", _HISTORY),
     "log": Entry(_LOG, "log", "the commits that a ref leads to", _HISTORY),
     "show": Entry(_LOG, "show", "a commit, and what it changed", _HISTORY),
     "merge": Entry(_CHANGE, "merge", "merge one branch into another", _HISTORY),
+    "pr": Entry("graveler.cli.pr", "pr", "pull requests: ask for merges, and make them", _HISTORY),
     "merge-base": Entry(_CHANGE, "merge_base", "the common ancestor of two refs", _HISTORY),
     "revert": Entry(_CHANGE, "revert", "undo a commit with a new one", _HISTORY),
     "cherry-pick": Entry(_CHANGE, "cherry_pick", "repeat a commit on a branch", _HISTORY),
@@ -71,6 +79,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "completion": Entry(
         "graveler.cli.completion", "completion", "complete commands and addresses", _SETUP
     ),
+    "jobs": Entry("graveler.cli.jobs", "jobs", "what the server does in the background", _SERVER),
     "serve": Entry(
         "graveler.cli.serve_command", "serve", "serve an embedded store over HTTP", _OPERATE
     ),

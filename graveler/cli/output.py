@@ -104,7 +104,7 @@ class Output:
         if value is None or value == "":
             return ""
         if kind == "time":
-            return self.time(int(value))
+            return self.time(_seconds(value))
         if kind == "size":
             return size(int(value)) if self.terminal else str(value)
         if kind == "count":
@@ -186,6 +186,13 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Colu
 
 def _dumped(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _seconds(value: int | str) -> int:
+    """A time of the API: seconds since 1970, or RFC 3339."""
+    if isinstance(value, str) and not value.isdigit():
+        return int(datetime.fromisoformat(value).timestamp())
+    return int(value)
 
 
 def size(count: int) -> str:

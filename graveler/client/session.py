@@ -92,15 +92,23 @@ class Session:
         after a 429, which examined nothing, any call is.  If a repeated DELETE answers 404, an
         earlier attempt has deleted the object: the result is `{}`.
         """
+        return self._decoded(self._sent(method, path, body, headers))
+
+    def ask_tagged(self, method: str, path: str) -> tuple[Any, str]:
+        """As `ask`, with the entity tag of the answer, which is empty if it has none."""
+        answer = self._sent(method, path, None, _NO_HEADERS)
+        return self._decoded(answer), answer.tag
+
+    def _sent(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> "_Answer":
         sent = b"" if body is None else json.dumps(body).encode()
         kind = {"Content-Type": "application/json", **headers}
         for attempt in range(1, _ATTEMPTS + 1):
             with self.open(method, path, sent, kind) as response:
                 answer = _answer(response)
             if answer.status < 300:
-                return self._decoded(answer)
+                return answer
             if attempt > 1 and method == "DELETE" and answer.status == _NOT_FOUND:
-                return {}
+                return _Answer(204)
             busy = answer.status == _BUSY and method in REPEATABLE
             again = (busy or answer.status == _TOO_MANY) and attempt < _ATTEMPTS
             if not again or answer.pause_seconds > _PAUSE_SECONDS_MAX:
@@ -234,10 +242,11 @@ def with_query(path: str, /, **values: object) -> str:
 
 class _Answer(NamedTuple):
     status: int
-    body: bytes
-    pause_seconds: int
-    is_text: bool
-    request_id: str
+    body: bytes = b""
+    pause_seconds: int = 0
+    is_text: bool = False
+    request_id: str = ""
+    tag: str = ""
 
 
 def _answer(response: Response) -> _Answer:
@@ -247,7 +256,8 @@ def _answer(response: Response) -> _Answer:
     pause = int(seconds) if _WHOLE.fullmatch(seconds) else _PAUSE_SECONDS
     is_text = response.headers.get("Content-Type", "").startswith("text/plain")
     request_id = response.headers.get("X-Request-Id", "")
-    return _Answer(response.status, body, pause, is_text, request_id)
+    tag = response.headers.get("ETag", "")
+    return _Answer(response.status, body, pause, is_text, request_id, tag)
 
 
 def error_of(response: Response) -> GravelerError:

@@ -1,0 +1,54 @@
+"""`graveler pr`: from a request to a merge, and what a conflict leaves."""
+
+from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, PullRequestShape
+from tests.cli.conftest import Lake
+
+
+def opened(lake: Lake, *more: str) -> str:
+    """A request to merge `dev`, which has a commit, into `main`; its id."""
+    assert lake.user.run("branch", "create", f"{lake.name}/dev").code == 0
+    lake.put("a", b"dev", "dev")
+    lake.commit("Add a\n\nas asked", "dev")
+    words = ("pr", "create", f"{lake.name}/dev", "main")
+    return str(lake.user.read(PullRequestCreationResponse, *words, *more).id)
+
+
+def test_a_request_is_merged_once(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    id = opened(lake)
+    (listed,) = user.read(list[PullRequestShape], "pr", "list", name)
+    assert (listed.id, listed.title, listed.status) == (id, "Add a", "open")
+    merged = user.read(PullMergeResult, "pr", "merge", name, id)
+    pull = user.read(PullRequestShape, "pr", "show", name, id)
+    assert (pull.status, pull.merged_commit_id) == ("merged", merged.reference)
+    assert user.run("cat", f"{name}/main/a").out == "dev"
+    assert user.run("pr", "list", name) == (0, "", "none is open\n")
+    assert user.run("pr", "list", name, "--status", "all").out.startswith(f"{id}\tmerged\t")
+    again = user.run("pr", "merge", name, id)
+    assert again.code != 0 and again.out == ""
+
+
+def test_a_conflict_names_the_paths_and_stays_open(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    id = opened(lake, "--title", "mine", "--description", "both change a")
+    lake.put("a", b"main")
+    lake.commit()
+    result = user.run("pr", "merge", name, id)
+    assert (result.code, result.out) == (5, "")
+    assert result.err == (
+        f"graveler: {name}/dev and {name}/main changed the same paths; nothing was merged:\n  a\n"
+    )
+    pull = user.read(PullRequestShape, "pr", "show", name, id)
+    assert (pull.status, pull.title, pull.description) == ("open", "mine", "both change a")
+    assert user.run("pr", "close", name, id).err == f"closed pull request {id}\n"
+    shown = user.run("pr", "show", name, id).out
+    assert "status:       closed\n" in shown and "\nclosed: " in shown
+
+
+def test_requests_that_are_impossible(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    assert user.run("pr", "create", f"{name}/main", "main", "--title", "x").code == 1
+    assert user.run("pr", "create", f"{name}/main", "other/main").code == 2
+    assert user.run("pr", "create", f"{name}/nope", "main", "--title", "x").code == 3
+    unknown = user.run("pr", "show", name, "00000000")
+    assert unknown.code in (1, 3) and unknown.err.startswith("graveler: ")
