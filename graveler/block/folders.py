@@ -20,7 +20,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler.block.layout import TEMPORARY, Place
 from graveler.clock import Ids
@@ -34,6 +34,8 @@ from graveler.errors import (
     StorageFull,
     Unavailable,
 )
+from graveler.records import ABSENT, Absent
+from graveler.turns import Turns
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
@@ -68,6 +70,30 @@ def translated(address: str) -> Iterator[None]:
 
 def open_folder(root: str, names: Sequence[str]) -> int:
     """A descriptor of a folder below `root`.  Only the path of `root` itself may contain links."""
+    at = _open_at_once(root, names)
+    return _open_each(root, names) if at is ABSENT else at
+
+
+def _open_at_once(root: str, names: Sequence[str]) -> int | Literal[Absent.ABSENT]:
+    """As `open_folder`, in two calls of the system: open the whole path, and ask the system for the
+    path of what was opened.  `ABSENT` if that is another one, as behind a link, or if either call
+    fails: then `_open_each` finds out why."""
+    path = "/".join((root, *names))
+    try:
+        at = os.open(path, _FOLDER)
+    except OSError:
+        return ABSENT
+    try:
+        if os.readlink(f"/proc/self/fd/{at}") == path:
+            return at
+    except OSError:
+        pass
+    os.close(at)
+    return ABSENT
+
+
+def _open_each(root: str, names: Sequence[str]) -> int:
+    """As `open_folder`, one folder at a time."""
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in names:
         try:
@@ -101,47 +127,53 @@ class SharedSync:
 
     def __init__(self) -> None:
         self.users = 0  # guarded by the owner's lock
-        self.waiting = 0
-        self._condition = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._turns = Turns(self._lock)
         self._begun = 0
         self._done = 0
         self._running = False
 
+    @property
+    def waiting(self) -> int:
+        """The number of callers that wait for the next sync."""
+        return len(self._turns)
+
     def sync(self, descriptor: int) -> None:
         """Return after the end of a sync that began after this call."""
-        with self._condition:
+        with self._lock:
             own = self._begun + 1
             while self._done < own:
                 if self._running:
-                    self.waiting += 1
-                    self._condition.wait()
-                    self.waiting -= 1
-                    continue
-                self._running = True
-                self._begun += 1
-                turn = self._begun
-                self._condition.release()
-                try:
-                    os.fsync(descriptor)
-                except BaseException:
-                    turn = 0  # the sync does not count: the next waiter syncs itself
-                    raise
-                finally:
-                    self._condition.acquire()
-                    self._running = False
-                    self._done = max(self._done, turn)
-                    self._condition.notify_all()
+                    self._turns.wait(own)
+                else:
+                    self._lead(descriptor)
+
+    def _lead(self, descriptor: int) -> None:
+        self._running = True
+        self._begun += 1
+        turn = self._begun
+        self._lock.release()
+        try:
+            os.fsync(descriptor)
+        except BaseException:
+            turn = 0  # the sync does not count: the next waiter syncs itself
+            raise
+        finally:
+            self._lock.acquire()
+            self._running = False
+            self._done = max(self._done, turn)
+            self._turns.wake(self._done)
 
 
 class Folders:
     """The folders below one root."""
 
     def __init__(self, root: Path, ids: Ids) -> None:
-        self.root = str(root)
         self._lock = threading.Lock()
         self._durable: set[tuple[str, ...]] = set()
         self._syncs: dict[tuple[str, ...], SharedSync] = {}
         make_root(root)
+        self.root = os.path.realpath(root)
         self.temporary = TemporaryFiles(self, ids)
 
     def make(self, names: tuple[str, ...]) -> int:

@@ -5,7 +5,8 @@
 2. One of the waiting writers becomes the leader.  If fewer writers wait than at the last sync, it
    pauses up to a quarter of the last sync's time, so that the writers that the last sync released
    can join.  Without this pause half of them would always miss the next sync.
-3. The leader releases the lock, syncs, and wakes the others.
+3. The leader releases the lock, syncs, and wakes the writers that the sync covered, and the next
+   leader.
 
     put 1..n ──► pending ──sync──► durable          answers are given only on the right-hand side
 
@@ -17,9 +18,11 @@ drivers that own their files alone; the RocksDB driver uses it.
 
 import threading
 from collections.abc import Callable, Sequence
+from math import inf
 
 from graveler.clock import Clock
 from graveler.errors import Unavailable
+from graveler.turns import Turns
 
 
 class SyncCounts:
@@ -43,7 +46,7 @@ class GroupCommit:
         self._sync = sync
         self._clock = clock
         self._counts = counts
-        self._turn = threading.Condition(lock)  # signalled when a sync ends
+        self._turns = Turns(lock)  # threads that wait until a sync ends
         self._gathered = threading.Condition(lock)  # signalled when the expected writers wait
         self._replaced: dict[bytes, int] = {}  # the entries that the last `record` replaced
         self._last = 0  # number of the last write
@@ -92,14 +95,14 @@ class GroupCommit:
             if self.failure is not None:
                 raise Unavailable("kv: the write-ahead log failed before a sync") from self.failure
             if self._leading:
-                self._turn.wait()
+                self._turns.wait(number)
             else:
                 self._lead()
 
     def drain(self) -> None:
         """Return once no sync is running."""
         while self._leading:
-            self._turn.wait()
+            self._turns.wait(0)
 
     def close(self) -> None:
         """Make all pending writes durable."""
@@ -121,12 +124,12 @@ class GroupCommit:
             self._sweep()
         finally:
             self._leading = False
-            self._turn.notify_all()
+            self._turns.wake(self._synced if self.failure is None else inf)
 
     def _fail(self, error: BaseException) -> None:
         if self.failure is None:
             self.failure = error
-        self._turn.notify_all()
+        self._turns.wake(inf)
 
     def _sync_unlocked(self) -> None:
         """Release the lock, sync, take the lock again, and note how long the sync took."""

@@ -28,6 +28,7 @@ LAYERS = {
             "break_json",
             "globs",
             "streams",
+            "turns",
             "web",
         ),
         0,

@@ -1,5 +1,6 @@
 """The local folder driver keeps the contract, and what the contract does not know of folders."""
 
+import errno
 import gc
 import os
 import stat
@@ -204,6 +205,34 @@ class TestLinks:
         self._refused(lambda: blocks.get("local://lake/a/secret"))
         self._refused(lambda: blocks.put("local://lake/a/secret", [b"x"]))
         assert (secret / "secret%").read_bytes() == b"secret"
+
+    def test_a_system_that_does_not_tell_what_was_opened(
+        self, blocks: LocalBlocks, root: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then folders are opened one at a time, and refuse the same links."""
+
+        def untold(_path: str) -> str:
+            raise OSError(errno.ENOENT, "injected")
+
+        blocks.put("local://lake/a/b", [b"x"])
+        (root / "lake" / "evil").symlink_to(secret)
+        monkeypatch.setattr(os, "readlink", untold)
+        gc.collect()
+        before = len(os.listdir("/dev/fd"))
+        blocks.put("local://lake/a/c", [b"y"], CREATE)
+        assert content(blocks, "local://lake/a/b") + content(blocks, "local://lake/a/c") == b"xy"
+        self._refused(lambda: blocks.get("local://lake/evil/secret"))
+        self._refused(lambda: blocks.put("local://lake/evil/new", [b"x"]))
+        gc.collect()
+        assert len(os.listdir("/dev/fd")) == before
+
+    def test_a_root_behind_a_link(self, root: Path) -> None:
+        root.mkdir(parents=True)
+        (root.parent / "linked").symlink_to(root)
+        linked = opened(root.parent / "linked")
+        linked.put("local://lake/a/b", [b"x"])
+        assert content(opened(root), "local://lake/a/b") == b"x"
+        assert content(linked, "local://lake/a/b") == b"x"
 
     def test_a_linked_file(self, blocks: LocalBlocks, root: Path, secret: Path) -> None:
         blocks.put("local://lake/a", [b"x"])

@@ -1,0 +1,54 @@
+"""Threads that wait for numbered events, of which one event serves many, such as syncs of a file.
+
+Whoever makes an event then wakes those that it serves, and one of the others, to make the next
+event.  All the rest sleep on: waking them would cost each one two switches of threads for nothing.
+Used by the group commit of rows and the shared syncs of folders.
+"""
+
+import threading
+
+
+class Turns:
+    """The threads that wait under `lock`.  Callers of all methods hold it."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._waiting: list[tuple[int, threading.Lock]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, number: int) -> None:
+        """Release the lock, sleep until `wake`, and take the lock again.
+
+        The caller then finds out whether event `number` has come, whether another thread makes the
+        next one, or whether it is its own turn to make it.
+        """
+        gate = threading.Lock()
+        gate.acquire()
+        own = (number, gate)
+        self._waiting.append(own)
+        self._lock.release()
+        try:
+            gate.acquire()
+        except BaseException:  # the main thread was interrupted: another one takes its turn
+            self._lock.acquire()
+            if own in self._waiting:
+                self._waiting.remove(own)
+            else:
+                self.wake(0)
+            raise
+        self._lock.acquire()
+
+    def wake(self, reached: float) -> None:
+        """Wake all that wait for an event up to `reached`, and the first of the others."""
+        waiting, self._waiting = self._waiting, []
+        has_maker = False
+        for number, gate in waiting:
+            if number <= reached:
+                gate.release()
+            elif not has_maker:
+                has_maker = True
+                gate.release()
+            else:
+                self._waiting.append((number, gate))

@@ -1,0 +1,98 @@
+"""Who is woken when a shared event has come, and who sleeps on."""
+
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from graveler.turns import Turns
+from tests.waiting import PATIENCE_SECONDS, until
+
+
+class Sleepers:
+    """Threads that wait for numbered events."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.turns = Turns(self.lock)
+        self.woken: list[int] = []
+        self._threads: list[threading.Thread] = []
+
+    def add(self, number: int) -> None:
+        def sleep() -> None:
+            with self.lock:
+                self.turns.wait(number)
+                self.woken.append(number)
+
+        before = len(self.turns)
+        self._threads.append(threading.Thread(target=sleep))
+        self._threads[-1].start()
+        until(lambda: len(self.turns) > before, "the thread sleeps")
+
+    def wake(self, reached: float, count: int) -> list[int]:
+        """The numbers that woke; there must be `count`."""
+        with self.lock:
+            self.turns.wake(reached)
+        until(lambda: len(self.woken) >= count, "they woke")
+        woken, self.woken = sorted(self.woken), []
+        return woken
+
+    def end(self) -> None:
+        with self.lock:
+            self.turns.wake(float("inf"))
+        for thread in self._threads:
+            thread.join(PATIENCE_SECONDS)
+            assert not thread.is_alive()
+
+
+def test_an_event_wakes_those_that_it_serves_and_the_maker_of_the_next_one() -> None:
+    sleepers = Sleepers()
+    for number in (1, 2, 2, 2, 1):
+        sleepers.add(number)
+    assert sleepers.wake(1, count=3) == [1, 1, 2]
+    assert len(sleepers.turns) == 2
+    assert sleepers.wake(0, count=1) == [2]
+    assert sleepers.wake(2, count=1) == [2]
+    assert sleepers.wake(2, count=0) == []
+    sleepers.end()
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_an_interrupted_thread_passes_its_turn_on(is_chosen: bool) -> None:
+    """Only the main thread is interrupted, so it waits here."""
+    sleepers = Sleepers()
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_details: object) -> None:
+        if is_chosen:  # the lock is free, because the main thread sleeps
+            _held(sleepers.lock, lambda: sleepers.turns.wake(0))
+        raise Interrupted
+
+    def signal_main() -> None:
+        until(lambda: len(sleepers.turns) == 1, "the main thread sleeps")
+        sleepers.add(7)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        other = threading.Thread(target=signal_main)
+        other.start()
+        with pytest.raises(Interrupted), sleepers.lock:
+            sleepers.turns.wait(5)
+        other.join(PATIENCE_SECONDS)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not sleepers.lock.locked()
+    if is_chosen:
+        until(lambda: sleepers.woken == [7], "the other one has the turn")
+    else:
+        assert (len(sleepers.turns), sleepers.woken) == (1, [])
+    sleepers.end()
+
+
+def _held(lock: threading.Lock, call: Callable[[], None]) -> None:
+    with lock:
+        call()
