@@ -99,7 +99,7 @@ def function_lines(module: Module) -> Iterator[Violation]:
 
 def class_lines(module: Module) -> Iterator[Violation]:
     """A class has at most 200 lines."""
-    for node in _classes(module.tree):
+    for node in module.classes:
         if _lines(node) > CLASS_LINES_MAX:
             remedy = f"at most {CLASS_LINES_MAX} lines: verbs are functions, split the state"
             yield Violation(
@@ -109,7 +109,7 @@ def class_lines(module: Module) -> Iterator[Violation]:
 
 def class_methods(module: Module) -> Iterator[Violation]:
     """A class has at most 12 public methods, a Protocol at most 8 of any kind."""
-    for node in _classes(module.tree):
+    for node in module.classes:
         methods = [each for each in node.body if isinstance(each, Function)]
         if _is_protocol(node):
             count, limit = len(methods), PROTOCOL_METHODS_MAX
@@ -125,7 +125,7 @@ def module_docstring(module: Module) -> Iterator[Violation]:
     """Every module opens with a docstring, but for the empty `__init__.py` of a test folder."""
     if module.path.startswith("tests/") and not module.text.strip():
         return
-    if not (ast.get_docstring(module.tree) or "").strip():
+    if not module.docstring.strip():
         remedy = "open with what it is, what always holds, and who may use it"
         yield Violation("module_docstring", module.path, 1, "", 1, remedy)
 
@@ -133,7 +133,7 @@ def module_docstring(module: Module) -> Iterator[Violation]:
 def contract_docstring(module: Module) -> Iterator[Violation]:
     """Methods of a Protocol and public verbs of the engine say what they promise."""
     promised: list[tuple[str, Function]] = []
-    for node in _classes(module.tree):
+    for node in module.classes:
         if _is_protocol(node):
             promised += [
                 (f"{node.name}.{each.name}", each)
@@ -155,7 +155,7 @@ def contract_docstring(module: Module) -> Iterator[Violation]:
 def empty_name(module: Module) -> Iterator[Violation]:
     """No module or class is called after nothing (helper, manager, …)."""
     named = [(module.dotted[-1], 1)]
-    named += [(node.name, node.lineno) for node in _classes(module.tree)]
+    named += [(node.name, node.lineno) for node in module.classes]
     for name, line in named:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
         last = words[-1].lower() if words else ""
@@ -177,7 +177,7 @@ def participle_name(module: Module) -> Iterator[Violation]:
 
 def participle_class(module: Module) -> Iterator[Violation]:
     """A record is named by the thing that it is, never by a single participle or pronoun."""
-    for node in _classes(module.tree):
+    for node in module.classes:
         bases = [each.value if isinstance(each, ast.Subscript) else each for each in node.bases]
         if {getattr(each, "id", getattr(each, "attr", "")) for each in bases} - RECORD_BASES:
             continue
@@ -203,10 +203,6 @@ def idle_name(module: Module) -> Iterator[Violation]:
 
 def _lines(node: Function | ast.ClassDef) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def _classes(tree: ast.Module) -> list[ast.ClassDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
 def _is_protocol(node: ast.ClassDef) -> bool:

@@ -136,7 +136,9 @@ def _named(tree: ast.Module) -> Iterator[tuple[ast.Name | ast.Attribute | ast.Co
         inside = top.name if isinstance(top, _DEFINED) else ""
         for node in ast.walk(top):
             if isinstance(node, ast.Name | ast.Attribute) or (
-                isinstance(node, ast.Constant) and str(node.value).isidentifier()
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and node.value.isidentifier()
             ):
                 yield node, inside
 

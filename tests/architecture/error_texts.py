@@ -49,9 +49,10 @@ def _decided_by(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in _SEARCHES:
+            return []
         cut = [ast.unparse(each) for each in node.args] in ([], ["'\\n'"])
-        if node.func.attr in _SEARCHES and not cut:
-            return [node.func.value, *node.args]
+        return [] if cut else [node.func.value, *node.args]
     return []
 
 

@@ -5,8 +5,11 @@ synthetic source as well as on the tree. Every violation names the remedy.
 """
 
 import ast
+import tokenize
 from collections.abc import Callable, Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +19,35 @@ FUNCTIONS = "functions"
 GENERATED = ("_pb2.py",)
 
 
-class Module(NamedTuple):
+_BEFORE_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE)
+
+
+@dataclass(frozen=True)
+class Module:
     """One source file: its path below the root, with slashes, and its text."""
 
     path: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Parsed at the first use: for most files outside the product the text is enough."""
+        return ast.parse(self.text, filename=self.path)
+
+    @cached_property
+    def classes(self) -> list[ast.ClassDef]:
+        """Every class, at any depth."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+
+    @property
+    def docstring(self) -> str:
+        """What the module opens with, read without parsing the rest."""
+        for token in tokenize.generate_tokens(StringIO(self.text).readline):
+            if token.type == tokenize.STRING:
+                return ast.get_docstring(ast.parse(token.string)) or ""
+            if token.type not in _BEFORE_CODE:
+                break
+        return ""
 
     @property
     def dotted(self) -> tuple[str, ...]:
@@ -69,11 +95,12 @@ class Import(NamedTuple):
 
 
 def parse(path: str, text: str) -> Module:
-    return Module(path, text, ast.parse(text, filename=path))
+    return Module(path, text)
 
 
 def modules(*folders: str) -> list[Module]:
-    """Every hand-written module in the folders, sorted by path.  A process parses each once."""
+    """Every hand-written module in the folders, sorted by path.  A process parses each once at
+    most."""
     return [module for folder in folders for module in _modules(folder)]
 
 

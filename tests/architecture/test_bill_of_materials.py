@@ -1,6 +1,7 @@
 """The bill of materials: every package of every lock, with its version, hashes and licence."""
 
 import json
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,13 @@ def _pinned() -> dict[tuple[str, str], tuple[set[str], set[str]]]:
     return found
 
 
+@cache
+def _packages() -> tuple[sbom.Package, ...]:
+    return tuple(sbom.packages(LOCKS))
+
+
 def _bill(known: Any = ()) -> dict[str, Any]:
-    return dict(sbom.bill("1.2.3", sbom.packages(LOCKS), dict(known)))
+    return dict(sbom.bill("1.2.3", _packages(), dict(known)))
 
 
 def test_every_locked_package_stands_in_it() -> None:
@@ -91,7 +97,7 @@ def test_what_a_package_says_of_its_licence(tmp_path: Path, stated: str, expecte
 def test_the_same_locks_give_the_same_bytes() -> None:
     first = _bill()
     assert json.dumps(first) == json.dumps(_bill())
-    later = dict(sbom.bill("1.2.4", sbom.packages(LOCKS), {}))
+    later = dict(sbom.bill("1.2.4", _packages(), {}))
     assert first["serialNumber"].startswith("urn:uuid:")
     assert later["serialNumber"] != first["serialNumber"]
     assert (first["bomFormat"], first["specVersion"], first["version"]) == ("CycloneDX", "1.6", 1)
