@@ -267,7 +267,10 @@ def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
     at = f"/repositories/{repo['id']}"
     pairs = door.get(at + "/metadata")
     branches = _results(door, at + "/branches?show_hidden=true&")
-    shown: dict[str, Any] = {branch["id"]: _branch(door, at, branch["id"]) for branch in branches}
+    bodies: dict[str, bytes] = {}
+    shown: dict[str, Any] = {
+        branch["id"]: _branch(door, at, branch["id"], bodies) for branch in branches
+    }
     return shown | {
         "default": repo["default_branch"],
         "pairs": {name: value for name, value in pairs.items() if "import" not in name},
@@ -286,7 +289,7 @@ def _pull(pull: dict[str, Any], branches: dict[str, Any]) -> tuple[str, str]:
     return pull["title"], pull["status"] if is_kept else "closed"
 
 
-def _branch(door: Door, at: str, branch: str) -> dict[str, Any]:
+def _branch(door: Door, at: str, branch: str, bodies: dict[str, bytes]) -> dict[str, Any]:
     lines = _results(door, f"{at}/refs/{branch}/objects/ls")
     history = _results(door, f"{at}/refs/{branch}/commits")
     staged = _results(door, f"{at}/branches/{branch}/diff")
@@ -299,7 +302,7 @@ def _branch(door: Door, at: str, branch: str) -> dict[str, Any]:
             (line["path"], line["size_bytes"], line["content_type"], line.get("metadata", {}))
             for line in lines
         ],
-        "bytes": [_content(door, at, branch, line) for line in lines if branch != "dev"],
+        "bytes": [_content(door, at, branch, line, bodies) for line in lines if branch != "dev"],
     }
 
 
@@ -308,7 +311,17 @@ def _said(commit: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text in commit["metadata"].items() if name != MARK_KEY}
 
 
-def _content(door: Door, at: str, branch: str, line: dict[str, Any]) -> bytes:
+def _content(
+    door: Door, at: str, branch: str, line: dict[str, Any], bodies: dict[str, bytes]
+) -> bytes:
+    """Its bytes; what several branches have at one physical address is read once."""
+    where = line["physical_address"]
+    if where not in bodies:
+        bodies[where] = _body(door, at, branch, line)
+    return bodies[where]
+
+
+def _body(door: Door, at: str, branch: str, line: dict[str, Any]) -> bytes:
     target = f"{at}/refs/{branch}/objects?path={quote(line['path'], safe='')}"
     heard = door.send(Ask("GET", target))
     assert heard.status == 200, f"{target}: {heard}"

@@ -123,15 +123,20 @@ class Writer:
 
 
 def run(
-    writers: Sequence[Writer], seconds: float, commits: int, disturb: Callable[[], None]
+    writers: Sequence[Writer],
+    seconds: float,
+    commits: int,
+    disturb: Callable[[], None],
+    enough: Callable[[], bool] = lambda: True,
 ) -> Counter[str]:
-    """Let all of them work at once, so long, and until so many commits were acknowledged; disturb
-    them meanwhile.  What they were told."""
+    """Let all of them work at once, so long, until so many commits were acknowledged, and until it
+    is enough; disturb them meanwhile.  What they were told."""
     end = time.monotonic() + seconds
 
     def over() -> bool:
         late = time.monotonic() - end
-        return late > 0 and (sum(len(each.commits) for each in writers) >= commits or late > LATE)
+        committed = sum(len(each.commits) for each in writers)
+        return late > 0 and ((committed >= commits and enough()) or late > LATE)
 
     threads = [threading.Thread(target=each.work, args=(over,)) for each in writers]
     for thread in threads:

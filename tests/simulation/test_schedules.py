@@ -17,7 +17,7 @@ from simulator.stage import Stage, build_stage
 
 SEEDS = Path(__file__).parent / "seeds"
 # The same for every change; `make soak` draws fresh ones.
-SEEDS_PER_CELL = int(os.environ.get("GRAVELER_SCHEDULES", "100"))
+SEEDS_PER_CELL = int(os.environ.get("GRAVELER_SCHEDULES", "40"))
 
 
 @pytest.fixture(scope="module")
