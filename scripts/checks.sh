@@ -17,12 +17,12 @@ check() {
     }
 }
 
-# All tests except the tests on Spark.  Many wait for other processes, so one more runs at a time
-# than there are cores.
+# All tests except the tests on Spark, which run beside them.  Each process collects all tests and
+# starts engines of its own, so there are not more of them than cores.
 tests() {
-    check "tests (pytest, $((jobs + 1)) processes)" \
+    check "tests (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-        "$bin/python" -m pytest -q -n "$((jobs + 1))" --dist loadgroup --ignore tests/spark
+        "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
 }
 
 # The unit tests: no drivers and no processes, for a run after every edit.

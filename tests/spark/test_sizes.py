@@ -1,4 +1,4 @@
-"""What must hold at size: 400,000 rows imported, 2,000 files in one commit."""
+"""What must hold at size: 200,000 rows imported, 2,000 files in one commit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +29,7 @@ def shipped(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-ROWS = 400_000
+ROWS = 200_000
 TABLES = 40
 FILES = 2_000
 

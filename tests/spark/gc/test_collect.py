@@ -52,7 +52,7 @@ from tests.spark.session import as_shipped
 from tests.waiting import until
 
 DAY_NS = 24 * 3600 * 10**9
-HISTORIES = 40 if SHARE == 1 else 10
+HISTORIES = 20 if SHARE == 1 else 6
 
 
 class LaterClock(SystemClock):
@@ -228,7 +228,7 @@ def garbage_in(world: World) -> set[tuple[str, str]]:
 def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
     spark: SparkSession,
 ) -> None:
-    """Of forty histories (Spark 3: ten), in one job.  Not what a dry run found, and nothing
+    """Of twenty histories (Spark 3: six), in one job.  Not what a dry run found, and nothing
     within the day; a run after that finds nothing."""
     print(f"{HISTORIES=}")
     with world_of(HISTORIES, 1_000) as world, connect(spark, world.store, KEYS) as lake:
