@@ -76,6 +76,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),
     "whoami": Entry(_ACCOUNT, "whoami", "show the user and the server", _SETUP),
     "config": Entry(_ACCOUNT, "config", "list, show and change profiles", _SETUP),
+    "doctor": Entry(
+        "graveler.cli.doctor", "doctor", "find out why commands fail, and the remedy", _SETUP
+    ),
     "completion": Entry(
         "graveler.cli.completion", "completion", "complete commands and addresses", _SETUP
     ),

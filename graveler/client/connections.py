@@ -367,6 +367,12 @@ def _is_quiet(connection: HTTPConnection) -> bool:
     return not watch.poll(0)
 
 
+def proxy_of(url: str) -> str | None:
+    """The proxy through which requests to `url` go, by the environment, without its credentials."""
+    proxy = _proxy(_origin(url))
+    return None if proxy is None else str(_origin(proxy))
+
+
 def _proxy(origin: Origin) -> str | None:
     """The URL of the proxy for an origin, by the environment."""
     if not any(name.lower().endswith("_proxy") for name in environment()):

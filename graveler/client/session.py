@@ -152,6 +152,16 @@ def connect(
 ) -> Session:
     """A session with the server at `url`, with or without `/api/v1`.  `connections`: a pool to
     use.  Raises `Invalid`.  Sends nothing."""
+    if not access_key_id or not secret_access_key:
+        raise Invalid("no credentials: give an access key id and its secret")
+    return Session(
+        *(api_url(url), access_key_id, secret_access_key),
+        connections=connections or Connections(),
+    )
+
+
+def api_url(url: str) -> str:
+    """The URL of the API of the server at `url`, with or without `/api/v1`.  Raises `Invalid`."""
     try:
         parts = urlsplit(url)
         whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -161,13 +171,8 @@ def connect(
         raise Invalid("server URL invalid: it must look like https://host or http://host:8000")
     if parts.username is not None:
         raise Invalid("server URL invalid: give the credentials separately")
-    if not access_key_id or not secret_access_key:
-        raise Invalid("no credentials: give an access key id and its secret")
     url = url.rstrip("/")
-    return Session(
-        *(url if url.endswith(_BASE) else url + _BASE, access_key_id, secret_access_key),
-        connections=connections or Connections(),
-    )
+    return url if url.endswith(_BASE) else url + _BASE
 
 
 def connect_as_lakectl(

@@ -1,0 +1,183 @@
+"""`graveler doctor`: why a client command would fail, and the remedy.
+
+    configuration ─► URL ─► proxy ─► connection ─► clock ─► API ─► key ─► signed URLs
+
+Each check needs those before it; after a failure, the checks that need it are left out.  Costs at
+most three requests, none of which writes.
+"""
+
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from graveler.cli import profiles
+from graveler.cli.command import client
+from graveler.cli.failures import DONE, FAILED
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import field
+from graveler.cli.profiles import Profile
+from graveler.client import identity
+from graveler.client.connections import Connections, Request, proxy_of
+from graveler.client.session import Session, api_url, connect
+from graveler.clock import Clock, SystemClock
+from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.variables import environment
+
+T = TypeVar("T")
+_APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused
+_WIDE: Final = 0o077
+_ANSWER_BYTES_MAX: Final = 1 << 20
+_COLUMNS: Final = (field("check"), field("result"), field("found"), field("remedy"))
+_STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ok": {"fg": "green"},
+    "note": {"fg": "yellow"},
+    "failed": {"fg": "red", "bold": True},
+}
+
+
+class Finding(NamedTuple):
+    """What a check found.  `remedy`: what to do; empty if nothing."""
+
+    check: str
+    result: Literal["ok", "note", "failed"]
+    found: str
+    remedy: str = ""
+
+
+class _Ended(Exception):
+    """A check failed, and what follows needs it."""
+
+
+@client("doctor", examples=("graveler doctor", "graveler doctor --profile prod --json"))
+def doctor(invocation: Invocation) -> int:
+    """Find out why commands fail: URL, proxy, TLS, clock, version, key, signed URLs.
+
+    Ends with 1 if a check fails.  Nothing is changed.
+    """
+    findings: list[Finding] = []
+
+    def noted() -> Iterator[dict[str, str]]:
+        for finding in examined(invocation):
+            findings.append(finding)
+            yield finding._asdict()
+
+    invocation.output.items(_COLUMNS, noted(), lambda row: _STYLES[row["result"]])
+    return FAILED if any(each.result == "failed" for each in findings) else DONE
+
+
+def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Finding]:
+    """The findings, one after the other.  `clock`: that of this machine."""
+    try:
+        profile, found = _tried("configuration", lambda: invocation.profile, "graveler config list")
+        yield found._replace(found=profile.source)
+        yield from _files()
+        api, found = _tried("URL", lambda: _url(profile), "graveler login URL")
+        yield found._replace(found=api)
+        yield from _proxy(api)
+        connections = Connections()
+        remedy = "is the server running, is the URL right, does a firewall or a proxy block it?"
+        date, found = _tried("connection", lambda: _date(connections, api), remedy)
+        yield found
+        yield _apart(date, clock or SystemClock())
+        session, found = _tried("credentials", lambda: _session(profile, connections), "")
+        yield found._replace(found=profile.access_key_id)
+        user, found = _tried(
+            "key",
+            lambda: identity.current_user(session),
+            f"make another key, then: graveler login {profile.server}",
+        )
+        yield found._replace(found=f"user {user['id']}")
+        settings, found = _tried(
+            "API", lambda: session.ask("GET", "/config"), "is this the URL of the API?"
+        )
+        yield found._replace(found=f"speaks lakeFS {_version(settings)}")
+        yield _signed(settings)
+    except _Ended as ended:
+        yield ended.args[0]
+
+
+def _tried(check: str, act: Callable[[], T], remedy: str) -> tuple[T, Finding]:
+    try:
+        return act(), Finding(check, "ok", "")
+    except GravelerError as error:
+        reason = error.fields.get("reason", "") or str(error)
+        raise _Ended(Finding(check, "failed", reason, remedy)) from error
+
+
+def _files() -> Iterator[Finding]:
+    """Whether others can read our secrets."""
+    path = profiles.folder(environment()) / "credentials.toml"
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return
+    if mode & _WIDE:
+        found = f"{path} has mode {mode:04o}: other users can read it"
+        yield Finding("secrets", "failed", found, f"chmod 600 {path}; then change the key")
+
+
+def _url(profile: Profile) -> str:
+    if not profile.server:
+        raise Invalid("no server is configured")
+    return api_url(profile.server)
+
+
+def _proxy(api: str) -> Iterator[Finding]:
+    proxy = proxy_of(api)
+    if proxy is not None:
+        yield Finding(
+            "proxy", "note", f"requests go through {proxy}", "NO_PROXY=HOST leaves it out"
+        )
+
+
+def _date(connections: Connections, api: str) -> str:
+    """The time that the server tells with its answer."""
+    with connections.send(Request("GET", f"{api}/healthcheck")) as answer:
+        answer.read_all(_ANSWER_BYTES_MAX)
+        if answer.status >= 500:
+            raise Unavailable(f"the server answers with status {answer.status}")
+        if answer.status >= 300:
+            raise Invalid(f"this is no server with the API of lakeFS: status {answer.status}")
+        return answer.headers.get("Date", "")
+
+
+def _apart(date: str, clock: Clock) -> Finding:
+    try:
+        told = parsedate_to_datetime(date)
+    except ValueError:
+        return Finding("clock", "note", "the server tells no time")
+    if told.tzinfo is None:  # "-0000": UTC, without a place
+        told = told.replace(tzinfo=UTC)
+    here = datetime.fromtimestamp(clock.now_ns() / 1e9, UTC)
+    seconds = round((here - told).total_seconds())
+    if abs(seconds) <= _APART_SECONDS_MAX:
+        return Finding("clock", "ok", "as the server's")
+    found = f"{abs(seconds):,} s {'ahead of' if seconds > 0 else 'behind'} the server's"
+    return Finding("clock", "failed", found, "set the time of this machine, or of the server")
+
+
+def _session(profile: Profile, connections: Connections) -> Session:
+    profile.check_whole()
+    return connect(
+        *(profile.server, profile.access_key_id, profile.secret_access_key),
+        connections=connections,
+    )
+
+
+def _version(settings: Any) -> str:
+    version = settings.get("version_config") if isinstance(settings, dict) else None
+    return str(version.get("version", "?")) if isinstance(version, dict) else "?"
+
+
+def _signed(settings: Any) -> Finding:
+    storage = settings.get("storage_config") if isinstance(settings, dict) else None
+    if isinstance(storage, dict) and storage.get("pre_sign_support"):
+        return Finding("signed URLs", "ok", "contents go directly to and from the object store")
+    return Finding(
+        "signed URLs",
+        "note",
+        "contents go through the server",
+        "if it is yours: serve --public-url URL",
+    )

@@ -1,0 +1,144 @@
+"""`graveler doctor`: each thing that can be wrong is named, with a remedy."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from graveler.cli import profiles
+from graveler.cli.doctor import examined
+from graveler.cli.invocation import Invocation
+from graveler.cli.profiles import Profile, Profiles
+from graveler.testing.clockwork import TickingClock
+from tests.api.serving import ADMINISTRATOR
+from tests.cli.commands import Client
+from tests.cli.conftest import Lake
+
+KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+
+
+def findings(user: Client, code: int, **variables: str) -> dict[str, dict[str, str]]:
+    result = user.run("doctor", "--json", **variables)
+    assert (result.code, result.err) == (code, "")
+    return {each["check"]: each for each in json.loads(result.out)}
+
+
+def signed_in(user: Client, url: str, key: str = KEY, secret: str = SECRET) -> Client:
+    profiles.write(Profiles("test", {"test": Profile("test", url, key, secret)}), user.variables)
+    return user
+
+
+def test_nothing_is_wrong(lake: Lake) -> None:
+    found = findings(lake.user, 0)
+    checks = "configuration URL connection clock credentials key API"
+    assert [*found] == [*checks.split(), "signed URLs"]
+    assert {each["result"] for each in found.values()} <= {"ok", "note"}
+    assert found["configuration"]["found"] == "profile test"
+    assert found["key"]["found"] == "user administrator"
+    assert found["API"]["found"].startswith("speaks lakeFS 1.")
+    assert SECRET not in str(found)
+
+
+def test_nothing_is_configured(user: Client) -> None:
+    found = findings(user, 1)
+    assert found["URL"]["result"] == "failed"
+    assert found["URL"]["remedy"] == "graveler login URL"
+    assert "connection" not in found
+
+
+def test_a_url_that_is_none(user: Client) -> None:
+    found = findings(signed_in(user, "lake.example"), 1)
+    assert "must look like" in found["URL"]["found"]
+
+
+def test_nobody_answers(user: Client) -> None:
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        found = findings(signed_in(user, url), 1)
+    assert "does not answer" in found["connection"]["found"]
+    assert "key" not in found
+
+
+def test_a_key_that_the_server_does_not_know(lake: Lake) -> None:
+    url = lake.live.client.url
+    found = findings(signed_in(lake.user, url, "AKIAOTHER"), 1)
+    assert found["connection"]["result"] == "ok"
+    assert found["key"]["result"] == "failed"
+    assert found["key"]["remedy"].endswith(f"graveler login {url}")
+
+
+def test_there_is_no_key(lake: Lake) -> None:
+    found = findings(signed_in(lake.user, lake.live.client.url, "", ""), 1)
+    assert "graveler login" in found["credentials"]["found"]
+
+
+def test_others_can_read_the_secrets(lake: Lake) -> None:
+    path = profiles.folder(lake.user.variables) / "credentials.toml"
+    path.chmod(0o644)
+    found = findings(lake.user, 1)
+    assert "0644" in found["secrets"]["found"] and "chmod 600" in found["secrets"]["remedy"]
+    assert found["key"]["result"] == "ok"  # the other checks go on
+
+
+@contextmanager
+def answering(status: int, **headers: str) -> Iterator[str]:
+    """A server that is none of ours."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response_only(status)
+            for name, value in {"Content-Length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Other)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(404, "no server with the API"), (502, "answers with status 502")]
+)
+def test_another_server(user: Client, status: int, words: str) -> None:
+    with answering(status) as url:
+        found = findings(signed_in(user, url), 1)
+    assert words in found["connection"]["found"]
+
+
+def test_a_proxy_is_named_without_its_password(user: Client) -> None:
+    with answering(204) as url:
+        proxy = url.replace("//", "//me:hidden@")
+        found = findings(signed_in(user, "http://lake.example"), 1, HTTP_PROXY="", http_proxy=proxy)
+    assert found["proxy"]["found"] == f"requests go through {url}"
+    assert found["clock"]["found"] == "the server tells no time"
+
+
+@pytest.mark.parametrize(
+    ("apart", "result", "words"),
+    [(299, "ok", ""), (-299, "ok", ""), (301, "failed", "301 s ahead"), (-999, "failed", "behind")],
+)
+def test_clocks_that_are_apart(
+    user: Client, apart: int, result: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in user.variables.items():
+        monkeypatch.setenv(name, value)
+    with answering(200, Date="Thu, 01 Jan 2026 00:00:00 GMT") as url:
+        signed_in(user, url)
+        clock = TickingClock((1_767_225_600 + apart) * 10**9)
+        found = {each.check: each for each in examined(Invocation(), clock)}
+    assert found["clock"].result == result and words in found["clock"].found
