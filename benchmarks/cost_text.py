@@ -232,7 +232,7 @@ def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, more_alarms: int
     yield "Alarms, custom metrics and the dashboard are free while the account has no more than 10,"
     yield "10 and 3 of them."
     yield "A second deployment in one account pays for its own."
-    yield f"If a topic receives the alarms, the stack has {more_alarms} more."
+    yield f"If a topic receives the alarms, the stack has up to {more_alarms} more."
     yield "Storage is not in the sum: a million objects have 0.25 GB of ranges, half a cent a"
     yield "month.\n"
 

@@ -9,6 +9,7 @@
                                 each begins with LAKEFSACTION_
     GRAVELER_HOOKS_SECRET_NAME  on AWS, instead of the last two: a secret in Secrets Manager that
                                 has their values
+    GRAVELER_HOOKS_FUNCTION     on AWS, the name of the function that sends what hooks send
 
     GRAVELER_AWS_LOGIN_ACCOUNTS numbers of AWS accounts whose IAM identities may log in, with commas
                                 between; empty: none
@@ -129,12 +130,9 @@ def hook_settings(
 
     Raises `Invalid` if hosts are allowed without a secret, or if a variable is not set or has
     another kind of name."""
-    hosts = (*_names(variables.get("GRAVELER_HOOKS_ALLOW", "")), *hosts)
+    hosts = _hook_hosts((*_names(variables.get("GRAVELER_HOOKS_ALLOW", "")), *hosts))
     if not hosts:
         return HookSettings()
-    for host in hosts:
-        if not _HOST.fullmatch(host):
-            raise Invalid(f"hooks host must be HOST, HOST:PORT or HOST:*: {host!r:.100}")
     secret = variables.get("GRAVELER_HOOKS_SECRET", "")
     if len(secret) < _HOOKS_SECRET_LENGTH_MIN:
         raise Invalid(
@@ -151,6 +149,26 @@ def hook_settings(
             )
     values = {name: variables[name] for name in names}
     return HookSettings(hosts, loopback, secret.encode(), values)
+
+
+def hook_hosts(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The hosts alone that hooks may reach, for the function that sends what others have signed.
+    Raises `Invalid`."""
+    return _hook_hosts(_names(variables.get("GRAVELER_HOOKS_ALLOW", "")))
+
+
+def _hook_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise Invalid(f"hooks host must be HOST, HOST:PORT or HOST:*: {host!r:.100}")
+    return hosts
+
+
+def hooks_function(variables: Mapping[str, str]) -> str:
+    """The name of the function that sends what hooks send.  Raises `Invalid` if there is none."""
+    if name := variables.get("GRAVELER_HOOKS_FUNCTION", ""):
+        return name
+    raise Invalid("set GRAVELER_HOOKS_FUNCTION: on AWS a function of its own sends hooks")
 
 
 def hooks_secret_name(variables: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """The port for requests to hosts outside the service: hooks, STS, the keys of an identity provider.
 
-`hooks/egress.py` has the driver on sockets, which reaches only hosts that are allowed by name.
+`hooks/egress.py` has the driver on sockets, which reaches only hosts that are allowed by name;
+`hooks/function.py` has the one that lets a function without rights use it.
 Every module may import this.
 """
 

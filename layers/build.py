@@ -29,7 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "layer.txt"
 PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
 # The services that are called.  botocore's data of all other services is 24 MB.
-SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch", "kms", "logs")
+SERVICES = (
+    *("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch", "kms", "logs"),
+    "lambda",  # the function of hooks
+)
 # Packages of the product that no function imports.
 LEFT_OUT = ("cli", "client", "testing", "spark", "gateway")
 # Packages that the layer's packages require and never import: cryptography needs the library of

@@ -4,8 +4,9 @@ A sandbox may start as a copy of the memory of another one (SnapStart).  Two cop
 same random values: `Afresh` makes its value again in each copy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from aws_lambda_powertools import Logger
@@ -33,23 +34,28 @@ class Afresh(Generic[T]):
 
 
 def open_store() -> Aws:
-    """Open the store that the environment variables name, with hooks if they allow hosts."""
+    """Open the store that the environment variables name, with hooks if they allow hosts.
+
+    A function of its own sends what hooks send: this one has rights on the store."""
     aws = open_aws(deployment())
-    hooks = _hook_settings(aws)
+    variables = settings.environment()
+    hooks = _hook_settings(aws, variables)
     if hooks.hosts:
         from graveler.hooks.deployment import open_hooks
+        from graveler.hooks.function import FunctionSender
 
-        opened = open_hooks(hooks, aws.ports.clock, ThreadFanout(limits.hook_threads))
+        sender = partial(FunctionSender, aws.session, settings.hooks_function(variables))
+        together = ThreadFanout(limits.hook_threads)
+        opened = open_hooks(hooks, aws.ports.clock, together, sender)
         aws = replace(aws, ports=replace(aws.ports, hooks=opened))
     _on_restore(clock.reseed)
     _on_restore(aws.thaw)
     return aws
 
 
-def _hook_settings(aws: Aws) -> HookSettings:
+def _hook_settings(aws: Aws, variables: Mapping[str, str]) -> HookSettings:
     """What hooks may reach and use.  Their secrets are in Secrets Manager, because many may read
     the environment of a function.  In an engine on one machine, hooks may reach that machine."""
-    variables = settings.environment()
     if name := settings.hooks_secret_name(variables):
         variables = settings.with_hooks_secret(variables, secret_text(aws.session, name))
     loopback = settings.is_local_engine(variables)

@@ -8,6 +8,8 @@
     calls.py           one hook: a webhook, or a run of Airflow
     payloads.py        what a hook is sent
     egress.py          the requests that leave the service
+    function.py        the same by way of a function of its own, on AWS
+    envelopes.py       a request on its way to this function, and its answer
     deployment.py      the hooks of a deployment
     run_pages.py       runs, as clients read them
 

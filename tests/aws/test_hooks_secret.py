@@ -21,6 +21,7 @@ def test_a_function_runs_hooks_with_the_secret_of_the_secrets_manager(
     text = json.dumps({"GRAVELER_HOOKS_SECRET": "s" * 32, "LAKEFSACTION_TOKEN": "t"})
     session.client("secretsmanager").create_secret(Name=name, SecretString=text)
     more = {"GRAVELER_HOOKS_ALLOW": "hooks.example.com", "GRAVELER_HOOKS_SECRET_NAME": name}
+    more["GRAVELER_HOOKS_FUNCTION"] = f"{lake.name}-hooks"
     with sandboxes(lake, build("api", tmp_path / "api"), engine, 1, more=more) as (sandbox,):
         body = {"name": "lake", "storage_namespace": f"s3://{lake.name}/lake"}
         told(lake, sandbox, "POST", "/repositories", body)

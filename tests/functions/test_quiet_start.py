@@ -36,5 +36,11 @@ def test_a_function_begins_with_it_and_ends_it_by_its_handler(handler: Path) -> 
     assert ast.unparse(handle.decorator_list[0]) == "start.end"
 
 
-def test_there_are_four() -> None:
-    assert [each.parent.name for each in HANDLERS] == ["api", "events", "janitor", "worker"]
+def test_there_are_five() -> None:
+    assert [each.parent.name for each in HANDLERS] == [
+        "api",
+        "events",
+        "hooks",
+        "janitor",
+        "worker",
+    ]

@@ -35,6 +35,7 @@ def attempt(call, **arguments):
 def handle(event, context):
     table, objects = boto3.client("dynamodb"), boto3.client("s3")
     queues, secrets = boto3.client("sqs"), boto3.client("secretsmanager")
+    functions = boto3.client("lambda")
     name, bucket, key = event["table"], event["bucket"], {"p": {"B": b"x"}, "s": {"B": b"y"}}
     return {
         "get item": attempt(table.get_item, TableName=name, Key=key),
@@ -49,10 +50,13 @@ def handle(event, context):
         "delete what arrived": attempt(objects.delete_object, Bucket=bucket, Key="probe"),
         "other bucket": attempt(objects.get_object, Bucket="another", Key="x"),
         "read secret": attempt(secrets.get_secret_value, SecretId=name),
+        "invoke": attempt(functions.invoke, FunctionName=name + "-janitor", Payload=b"{}"),
+        "send hook": attempt(functions.invoke, FunctionName=name + "-hooks", Payload=b"{}"),
         "send event": attempt(queues.send_message, QueueUrl=event["events"], MessageBody="{}"),
     }
 """
 NEVER = (
+    "invoke",
     "scan",
     "drop table",
     "other bucket",
@@ -64,6 +68,7 @@ OBJECT = f"lake/data/{'0' * 20}/{'1' * 20}"
 STEP = "lake/_graveler/steps/gc-1/uses-00000.json.gz"
 MAY_PUT = {"api", "events", "worker"}
 MAY_DELETE = {"worker"}
+MAY_SEND = {"api", "worker"}
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +132,9 @@ def test_what_nobody_needs_is_denied(strict: Stack, function: str) -> None:
     assert (found["put object"] == "allowed") is (function in MAY_PUT), found
     for name in ("delete object", "delete table", "delete step", "delete list"):
         assert (found[name] == "allowed") is (function in MAY_DELETE), found
+    assert (found["send hook"] == "allowed") is (function in MAY_SEND), found
+
+
+def test_the_function_of_hooks_may_nothing(strict: Stack) -> None:
+    found = probed(strict, "hooks")
+    assert len(found) > 12 and all("Denied" in said for said in found.values()), found

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.xdist_group("stack")
 UNZIPPED_BYTES_MAX = 75_000_000
 ZIPPED_BYTES_MAX = 25_000_000
 FUNCTIONS = ("ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction")
+SENDING = "HooksFunction"
 _WORD: Final = re.compile(r"[\w.]+")
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<base>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n]*)"
@@ -77,7 +78,7 @@ def test_every_module_has_bytecode_that_is_never_checked(layer: Path) -> None:
 
 
 def test_the_functions_have_bytecode_and_only_what_they_use(built: Path) -> None:
-    for name in FUNCTIONS:
+    for name in (*FUNCTIONS, SENDING):
         folder = built.parent / name
         assert (folder / "handler.py").exists()
         assert not (folder / "graveler" / "testing").exists()
@@ -96,6 +97,16 @@ def test_handlers_find_all_they_import_in_the_layer(name: str, built: Path) -> N
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
     )
     assert "environment is incomplete" in ran.stderr, ran.stderr
+
+
+def test_the_function_of_hooks_needs_no_package(built: Path) -> None:
+    """It has no layer: fewer bytes to start, and fewer to trust where requests leave."""
+    code = f"import sys; sys.path[:0] = [{str(built.parent / SENDING)!r}]\nimport handler\n"
+    code += "print(handler.handle({}, None))"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert "refused" in ran.stdout, ran.stderr
 
 
 def test_it_has_no_package_that_no_function_imports(built: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from graveler import settings
+from graveler import limits, settings
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
 from scripts import deploy
 from scripts.deploy import ROOT, RUNTIMES, tool
@@ -342,13 +342,14 @@ def test_everything_is_built_by_our_makefile(resources: dict[str, Any]) -> None:
         for each in resources.values()
         if each["Type"] in ("AWS::Serverless::Function", "AWS::Serverless::LayerVersion")
     ]
-    assert len(built) == 5
+    assert len(built) == 6
     assert {each["Metadata"]["BuildMethod"] for each in built} == {"makefile"}
 
 
 def test_each_function_has_a_role_and_a_log_of_its_own(resources: dict[str, Any]) -> None:
     functions = of_type(resources, "AWS::Serverless::Function")
-    assert set(functions) == {"ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction"}
+    names = ("Api", "Events", "Worker", "Janitor", "Hooks")
+    assert set(functions) == {f"{name}Function" for name in names}
     assert len({json.dumps(each["Role"]) for each in functions.values()}) == len(functions)
     assert len({json.dumps(each["LoggingConfig"]) for each in functions.values()}) == len(functions)
     for log in of_type(resources, "AWS::Logs::LogGroup").values():
@@ -363,6 +364,45 @@ def test_only_the_worker_deletes_objects_and_nobody_scans(resources: dict[str, A
     every = set().union(*granted.values())
     assert not every & {"dynamodb:Scan", "dynamodb:DeleteTable", "s3:DeleteBucket"}
     assert not [action for action in every if "*" in action]
+
+
+def test_hooks_are_sent_by_a_function_that_may_only_write_its_log(
+    resources: dict[str, Any],
+) -> None:
+    """It has neither the network of the others, nor what they know, nor their packages."""
+    role = resources["HooksRole"]["Properties"]
+    assert "ManagedPolicyArns" not in role
+    assert actions(role) == {"logs:CreateLogStream", "logs:PutLogEvents"}
+    log = resources["HooksLog"]["Properties"]["LogGroupName"]["!Sub"]
+    (statement,) = statements(role)
+    assert statement["Resource"]["!Sub"].endswith(f":log-group:{log}:*")
+    function = resources["HooksFunction"]
+    given = yaml.load(TEMPLATE.read_text(), _Loader)["Globals"]["Function"]
+    own = {"Runtime", "Architectures", "Handler"}
+    assert set(function["IgnoreGlobals"]) == set(given) - own
+    assert not set(function["Properties"]) & {"Layers", "VpcConfig", "FileSystemConfigs"}
+    variables = function["Properties"]["Environment"]["Variables"]
+    assert variables == {"GRAVELER_HOOKS_ALLOW": {"!Ref": "HooksAllow"}}
+    assert function["Properties"]["Timeout"] > limits.hook_seconds_max
+    for name in ("HooksFunction", "HooksRole", "HooksLog"):
+        assert resources[name]["Condition"] == "HasHooks"
+
+
+def test_only_who_runs_hooks_invokes_this_function(resources: dict[str, Any]) -> None:
+    """And nobody invokes any other but the schedules theirs."""
+    invoking = [
+        (name, each)
+        for name, properties in granting(resources).items()
+        for policy in properties.get("Policies", [properties])
+        for each in policy["PolicyDocument"]["Statement"]
+        if "lambda:" in json.dumps(each) and name != "ScheduleRole"
+    ]
+    assert sorted(name for name, _ in invoking) == ["ApiRole", "WorkerRole"]
+    function = resources["HooksFunction"]["Properties"]["FunctionName"]["!Sub"]
+    for _, each in invoking:
+        condition, granted, _ = each["!If"]
+        assert (condition, granted["Action"]) == ("HasHooks", "lambda:InvokeFunction")
+        assert granted["Resource"]["!Sub"].endswith(f":function:{function}")
 
 
 def test_only_the_api_reads_a_log_and_only_its_own(resources: dict[str, Any]) -> None:

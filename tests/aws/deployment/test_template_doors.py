@@ -19,7 +19,7 @@ def resources() -> dict[str, Any]:
 
 def test_functions_are_reached_through_the_gateway_alone(resources: dict[str, Any]) -> None:
     functions = of_type(resources, "AWS::Serverless::Function")
-    assert len(functions) == 4
+    assert len(functions) == 5
     assert not of_type(resources, "AWS::Lambda::Url")
     assert not any("FunctionUrlConfig" in each for each in functions.values())
     events = [event for each in functions.values() for event in each.get("Events", {}).values()]

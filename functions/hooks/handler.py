@@ -1,0 +1,24 @@
+"""The function that sends what hooks send: its role may write its log, and nothing else.
+
+The API and the worker invoke it with a request that they have signed.  It knows the hosts that are
+allowed, and no secret.  Its code needs no package of the layer.
+"""
+
+from quiet_start import start
+
+# isort: split
+from typing import Any
+
+from graveler.clock import SystemClock
+from graveler.hooks.egress import EgressRules, WebSender
+from graveler.hooks.envelopes import answered
+from graveler.settings import environment, hook_hosts, is_local_engine
+
+RULES = EgressRules(hook_hosts(environment()), is_local_engine(environment()))
+sender = WebSender(RULES, SystemClock())
+
+
+@start.end
+def handle(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    """Send one request, and return its answer, or why there is none."""
+    return answered(event, sender)
