@@ -70,29 +70,31 @@ def doctor(invocation: Invocation) -> int:
 def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Finding]:
     """The findings, one after the other.  `clock`: that of this machine."""
     try:
-        profile, found = _tried("configuration", lambda: invocation.profile, "graveler config list")
-        yield found._replace(found=profile.source)
+        profile, finding = _tried(
+            "configuration", lambda: invocation.profile, "graveler config list"
+        )
+        yield finding._replace(found=profile.source)
         yield from _files()
-        api, found = _tried("URL", lambda: _url(profile), "graveler login URL")
-        yield found._replace(found=api)
+        api, finding = _tried("URL", lambda: _url(profile), "graveler login URL")
+        yield finding._replace(found=api)
         yield from _proxy(api)
         connections = Connections()
         remedy = "is the server running, is the URL right, does a firewall or a proxy block it?"
-        date, found = _tried("connection", lambda: _date(connections, api), remedy)
-        yield found
+        date, finding = _tried("connection", lambda: _date(connections, api), remedy)
+        yield finding
         yield _apart(date, clock or SystemClock())
-        session, found = _tried("credentials", lambda: _session(profile, connections), "")
-        yield found._replace(found=profile.access_key_id)
-        user, found = _tried(
+        session, finding = _tried("credentials", lambda: _session(profile, connections), "")
+        yield finding._replace(found=profile.access_key_id)
+        user, finding = _tried(
             "key",
             lambda: identity.current_user(session),
             f"make another key, then: graveler login {profile.server}",
         )
-        yield found._replace(found=f"user {user['id']}")
-        settings, found = _tried(
+        yield finding._replace(found=f"user {user['id']}")
+        settings, finding = _tried(
             "API", lambda: session.ask("GET", "/config"), "is this the URL of the API?"
         )
-        yield found._replace(found=f"speaks lakeFS {_version(settings)}")
+        yield finding._replace(found=f"speaks lakeFS {_version(settings)}")
         yield _signed(settings)
     except _Ended as ended:
         yield ended.args[0]
@@ -114,8 +116,8 @@ def _files() -> Iterator[Finding]:
     except OSError:
         return
     if mode & _WIDE:
-        found = f"{path} has mode {mode:04o}: other users can read it"
-        yield Finding("secrets", "failed", found, f"chmod 600 {path}; then change the key")
+        words = f"{path} has mode {mode:04o}: other users can read it"
+        yield Finding("secrets", "failed", words, f"chmod 600 {path}; then change the key")
 
 
 def _url(profile: Profile) -> str:
@@ -145,17 +147,17 @@ def _date(connections: Connections, api: str) -> str:
 
 def _apart(date: str, clock: Clock) -> Finding:
     try:
-        told = parsedate_to_datetime(date)
+        server_time = parsedate_to_datetime(date)
     except ValueError:
         return Finding("clock", "note", "the server tells no time")
-    if told.tzinfo is None:  # "-0000": UTC, without a place
-        told = told.replace(tzinfo=UTC)
+    if server_time.tzinfo is None:  # "-0000": UTC, without a place
+        server_time = server_time.replace(tzinfo=UTC)
     here = datetime.fromtimestamp(clock.now_ns() / 1e9, UTC)
-    seconds = round((here - told).total_seconds())
+    seconds = round((here - server_time).total_seconds())
     if abs(seconds) <= _APART_SECONDS_MAX:
         return Finding("clock", "ok", "as the server's")
-    found = f"{abs(seconds):,} s {'ahead of' if seconds > 0 else 'behind'} the server's"
-    return Finding("clock", "failed", found, "set the time of this machine, or of the server")
+    words = f"{abs(seconds):,} s {'ahead of' if seconds > 0 else 'behind'} the server's"
+    return Finding("clock", "failed", words, "set the time of this machine, or of the server")
 
 
 def _session(profile: Profile, connections: Connections) -> Session:

@@ -23,7 +23,8 @@ KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
 
 def findings(user: Client, code: int, **variables: str) -> dict[str, dict[str, str]]:
-    result = user.run("doctor", "--json", **variables)
+    user.variables |= variables
+    result = user.run("doctor", "--json")
     assert (result.code, result.err) == (code, "")
     return {each["check"]: each for each in json.loads(result.out)}
 
