@@ -1,7 +1,6 @@
 """The template of Spark jobs is valid, and each role may do what its job does."""
 
 import re
-import subprocess
 import tomllib
 from fnmatch import fnmatch
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.deploy import ROOT, tool
+from scripts.deploy import ROOT
 from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
 
 TEMPLATE = ROOT / "infra" / "spark.yaml"
@@ -21,17 +20,6 @@ ROLES = ("ImportRole", "CommitRole", "CollectRole")
 def resources() -> dict[str, Any]:
     found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Resources"]
     return found
-
-
-def test_the_linter_finds_nothing() -> None:
-    ran = subprocess.run(
-        [tool("cfn-lint"), str(TEMPLATE)],
-        env={"PATH": "/usr/bin:/bin", "AWS_DEFAULT_REGION": "us-east-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def everything(resources: dict[str, Any], role: str) -> list[dict[str, Any]]:
