@@ -5,8 +5,9 @@ from typing import Final
 
 import click
 
+from graveler.cli import past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, group, paging, yes
+from graveler.cli.command import address_argument, at, client, group, paging, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plural
 from graveler.client import commits, refs
@@ -64,12 +65,14 @@ def show(invocation: Invocation, branch: str) -> int:
         "graveler branch create lake/dev               # from the default branch",
         "graveler branch create lake/dev main",
         "graveler branch create lake/fix lake/v1.2",
+        "graveler branch create lake/old main --at '2 days ago'",
     ),
 )
 @address_argument("new")
 @address_argument("source", metavar="[FROM]", required=False)
 @click.option("-s", "--source", "lakectl_source", metavar="FROM", hidden=True)
 @click.option("--hidden", is_flag=True, help="leave it out of lists")
+@at
 def create(
     invocation: Invocation,
     new: str,
@@ -93,8 +96,9 @@ def create(
 
 def _source(invocation: Invocation, new: Address, text: str | None) -> str:
     if text is None:
-        return refs.get_repository(invocation.session, new.repository)["default_branch"]
-    source = invocation.ref(text)
+        branch = refs.get_repository(invocation.session, new.repository)["default_branch"]
+        return past.then(invocation, Address(new.repository, branch)).ref
+    source = past.then(invocation, invocation.ref(text))
     if source.repository != new.repository:
         raise UsageMistake(
             f"a branch begins in its own repository: {source} is not in {new.repository}"
@@ -142,6 +146,7 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
 @address_argument("ref", required=False)
 @click.option("--hard", is_flag=True, help="move the head of the branch to REF")
 @click.option("--confirm", "typed", metavar="NAME", help="with --hard: the branch again")
+@at
 @yes
 def reset(
     invocation: Invocation,
@@ -157,6 +162,8 @@ def reset(
     """
     if hard != (ref is not None):
         raise UsageMistake("--hard needs a REF, and only --hard takes one")
+    if not hard and past.is_past(invocation):
+        raise UsageMistake("--at needs --hard")
     if ref is not None:
         return _hard_reset(invocation, address, ref, typed)
     place = invocation.path(address, optional=True)
@@ -173,7 +180,7 @@ def reset(
 
 def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None) -> int:
     place, session = invocation.ref(branch), invocation.session
-    source = invocation.ref(ref)
+    source = past.then(invocation, invocation.ref(ref))
     before = refs.get_branch(session, place.repository, place.ref)["commit_id"]
     goal = commits.get(session, place.repository, source.ref)
     question = (

@@ -120,12 +120,34 @@ def merge(
 
 def conflict(source: Address, destination: Address, paths: list[str]) -> MergeConflict:
     """The error of a merge that changed nothing, with the first paths at which it conflicts."""
-    shown = "\n  ".join(paths[:CONFLICTS_SHOWN])
+    text = f"{source} and {destination} changed the same paths; nothing was merged"
+    return MergeConflict(f"{text}:\n  {_shown(paths)}", tuple(paths))
+
+
+def _shown(paths: list[str]) -> str:
     more = "\n  and more" if len(paths) > CONFLICTS_SHOWN else ""
-    return MergeConflict(
-        f"{source} and {destination} changed the same paths; nothing was merged:\n  {shown}{more}",
-        tuple(paths),
+    return "\n  ".join(paths[:CONFLICTS_SHOWN]) + more
+
+
+def _replay_conflict(
+    invocation: Invocation, commit: Commit, into: Address, parent: int, *, undo: bool
+) -> MergeConflict | None:
+    """The paths of a commit that cannot be repeated or undone on a branch, if there are any."""
+    old, new = commit["parents"][max(parent, 1) - 1 : max(parent, 1)], commit["id"]
+    if not old:
+        return None
+    base, source = (new, old[0]) if undo else (old[0], new)
+    paths = commits.replay_conflicts(
+        *(invocation.session, into.repository, into.ref),
+        base=base,
+        source=source,
+        amount=CONFLICTS_SHOWN + 1,
     )
+    if not paths:
+        return None
+    verb = "reverted" if undo else "picked"
+    text = f"{into} has changed paths of {new[:12]}; nothing of it was {verb}:\n  {_shown(paths)}"
+    return MergeConflict(text, tuple(paths))
 
 
 def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Address]:
@@ -170,7 +192,10 @@ def revert(
     allow_empty: bool,
     yes: bool,
 ) -> int:
-    """Undo what commits changed, each with a new commit on BRANCH."""
+    """Undo what commits changed, each with a new commit on BRANCH.
+
+    A conflict undoes nothing of its commit: the command names the paths and ends with 5.
+    """
     into, session = invocation.ref(branch), invocation.session
     name = into.repository
     # Refs such as main~1 move with each new commit, so all are resolved first.
@@ -187,9 +212,17 @@ def revert(
         invocation.confirm(question, yes=yes)
     reverts = []
     for commit in reverted:
-        commits.revert(
-            *(session, name, into.ref, commit["id"]), parent=parent or 0, allow_empty=allow_empty
-        )
+        try:
+            commits.revert(
+                *(session, name, into.ref, commit["id"]),
+                parent=parent or 0,
+                allow_empty=allow_empty,
+            )
+        except Conflict as error:
+            replay = _replay_conflict(invocation, commit, into, parent or 0, undo=True)
+            if replay is None:
+                raise
+            raise replay from error
         reverts.append(commits.get(session, name, into.ref))
     columns = (field("id", "id", "COMMIT"), field("message"))
     invocation.output.items(columns, reverts)
@@ -208,11 +241,17 @@ def revert(
 def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | None) -> int:
     """Repeat what COMMIT changed as a new commit on BRANCH.
 
-    A conflict changes nothing and ends with 5.
+    A conflict changes nothing: the command names the paths and ends with 5.
     """
     source, into = _both(invocation, ref, branch)
-    created = commits.cherry_pick(
-        invocation.session, into.repository, into.ref, source.ref, parent=parent or 0
-    )
+    session, name = invocation.session, into.repository
+    try:
+        created = commits.cherry_pick(session, name, into.ref, source.ref, parent=parent or 0)
+    except Conflict as error:
+        commit = commits.get(session, name, source.ref)
+        replay = _replay_conflict(invocation, commit, into, parent or 0, undo=False)
+        if replay is None:
+            raise
+        raise replay from error
     _print_commit(invocation, into.ref, created)
     return 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:  # generic only in the stubs of some releases
     _ParamType = click.ParamType
 F = Callable[..., int | None]
-_SHARED: Final = "shared"
+_PATHS: Final = "graveler.paths"  # where a context keeps the words after `--`
 _COLORS: Final = click.Choice(["auto", "always", "never"])
 
 
@@ -120,6 +120,25 @@ class ClientCommand(click.Command):
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
+class PathsCommand(ClientCommand):
+    """A client command that takes paths after `--`, apart from its arguments (`paths_of`)."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[_PATHS] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- PREFIX]"]
+
+
+def paths_of(ctx: click.Context) -> tuple[str, ...]:
+    """The words after `--`."""
+    return tuple(ctx.meta.get(_PATHS, ()))
+
+
 class OperatorCommand(click.Command):
     """A command that runs or tends a store.  Any failure prints one line and ends with 1."""
 
@@ -136,14 +155,17 @@ class OperatorCommand(click.Command):
 
 
 def client(
-    name: str, *, group: click.Group | None = None, examples: Sequence[str] = (), **more: Any
+    name: str,
+    *,
+    group: click.Group | None = None,
+    kind: type[ClientCommand] = ClientCommand,
+    examples: Sequence[str] = (),
+    **more: Any,
 ) -> Callable[[F], ClientCommand]:
     """Make a client command of a function; its docstring is the help."""
 
     def create(function: F) -> ClientCommand:
-        command = click.command(name, cls=ClientCommand, examples=examples, **more)(
-            click.pass_obj(function)
-        )
+        command = click.command(name, cls=kind, examples=examples, **more)(click.pass_obj(function))
         if group is not None:
             group.add_command(command)
         return command
@@ -268,6 +290,17 @@ def count(function: F) -> F:
         type=click.IntRange(min=1),
         metavar="N",
         help="at most N (default: all)",
+    )(function)
+
+
+def at(function: F) -> F:
+    """Add `--at`: refs are read as they were at a time (past.py)."""
+    return click.option(
+        "--at",
+        expose_value=False,
+        callback=_store,
+        metavar="TIME",
+        help="refs as they were then: '2 days ago', 2026-11-23",
     )(function)
 
 

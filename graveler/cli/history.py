@@ -1,25 +1,28 @@
 """`graveler log`, `show`, `diff` and `status`: what changed, and when."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, Final
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 import click
 
-from graveler.cli import graph, moments
+from graveler.cli import graph, moments, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, count
+from graveler.cli.command import PathsCommand, address_argument, at, client, count, paths_of
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, Output, field, paged, plain, plural, size
 from graveler.client import commits, refs
 from graveler.client.commits import Commit, Difference, LogFilter
+from graveler.client.session import Session
 from graveler.clock import SystemClock
+from graveler.errors import Unsupported
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
 _UNMARKED: Final = "~"  # of a prefix in which something changed
 _FOLDERS_MAX: Final = 10_000
+_HEADS_MAX: Final = 1_000  # of `log --all`
 _JOB_KEY: Final = "graveler.job"  # metadata of a commit that was made in the background
 _LOG_COLUMNS: Final = (
     field("id", "id", "COMMIT"),
@@ -38,6 +41,7 @@ _DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size"
         "graveler log lake                             # the default branch",
         "graveler log lake/main -n 10 --oneline",
         "graveler log lake/main --graph --oneline",
+        "graveler log lake --all --graph --oneline     # of all branches and tags",
         "graveler log lake/main --since '2 days ago' --author ann",
         "graveler log lake/main -- sales/ prices.csv   # commits that changed these paths",
     ),
@@ -47,12 +51,14 @@ _DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size"
 @count
 @click.option("--oneline", is_flag=True, help="a line a commit")
 @click.option("--graph", "is_graph", is_flag=True, help="draw the graph of commits")
+@click.option("--all", "is_all", is_flag=True, help="what all branches and tags lead to")
 @click.option("--first-parent", is_flag=True, help="of merges, follow the first parent only")
 @click.option("--no-merges", is_flag=True, help="leave merges out")
 @click.option("--since", default="", metavar="TIME", help="only commits since then")
 @click.option("--until", default="", metavar="TIME", help="only commits until then")
 @click.option("--author", default="", metavar="TEXT", help="only committers with this text")
 @click.option("--after", default="", metavar="COMMIT", help="begin after this commit")
+@at
 def log(
     invocation: Invocation, ref: str, paths: tuple[str, ...], amount: int | None, **how: Any
 ) -> int:
@@ -61,7 +67,6 @@ def log(
     With PATHS, only commits that changed one of them; a path that ends with a slash is a prefix.
     TIME is for example '2 days ago', 2026-11-23 or 2026-11-23T10:00:00Z.
     """
-    address = _ref_or_default(invocation, ref)
     now_ns = SystemClock().now_ns()
     since = moments.rfc3339(moments.parse(how["since"], now_ns)) if how["since"] else ""
     which = LogFilter(
@@ -72,13 +77,29 @@ def log(
     )
     until = moments.parse(how["until"], now_ns).timestamp() if how["until"] else None
     is_shown = _wanted(until, how["author"], no_merges=how["no_merges"])
-    listed = commits.log(
-        *(invocation.session, address.repository, address.ref, which), after=how["after"]
-    )
+    if how["is_all"]:
+        listed = _log_of_all(invocation, ref, which, how["after"])
+    else:
+        address = _ref_or_default(invocation, ref)
+        listed = commits.log(
+            *(invocation.session, address.repository, address.ref, which), after=how["after"]
+        )
     chosen = islice((commit for commit in listed if is_shown(commit)), amount)
     with paged(invocation.output):
         _print_log(invocation.output, chosen, is_graph=how["is_graph"], oneline=how["oneline"])
     return DONE
+
+
+def _log_of_all(invocation: Invocation, ref: str, which: LogFilter, after: str) -> Iterator[Commit]:
+    if after or past.is_past(invocation):
+        raise UsageMistake("--all begins at the heads: it goes with neither --after nor --at")
+    name, session = invocation.repository(ref).repository, invocation.session
+    # Hidden branches are left out, as everywhere.
+    named = chain(refs.list_branches(session, name), refs.list_tags(session, name))
+    heads = list(islice(dict.fromkeys(each["commit_id"] for each in named), _HEADS_MAX + 1))
+    if len(heads) > _HEADS_MAX:
+        raise Unsupported(f"more than {_HEADS_MAX:,} branches and tags: name a ref instead")
+    return commits.log_of_all(session, name, heads, which)
 
 
 def _wanted(until: float | None, author: str, *, no_merges: bool) -> Callable[[Commit], bool]:
@@ -138,10 +159,10 @@ def _described(output: Output, commit: Mapping[str, Any]) -> Iterator[str]:
 def _ref_or_default(invocation: Invocation, text: str) -> Address:
     """A ref; of a repository alone, its default branch."""
     if "/" in text.removeprefix("lakefs://") or text.startswith(":"):
-        return invocation.ref(text)
+        return past.then(invocation, invocation.ref(text))
     address = invocation.repository(text)
     branch = refs.get_repository(invocation.session, address.repository)["default_branch"]
-    return Address(address.repository, branch)
+    return past.then(invocation, Address(address.repository, branch))
 
 
 # ---- show ----------------------------------------------------------------------------------------
@@ -153,6 +174,7 @@ def _ref_or_default(invocation: Invocation, text: str) -> Address:
 )
 @address_argument("ref")
 @click.option("--stat", is_flag=True, help="count the changes of each folder instead")
+@at
 def show(invocation: Invocation, ref: str, stat: bool) -> int:
     """Show a commit, and what it changed against its first parent."""
     address, session, output = (
@@ -185,11 +207,13 @@ def show(invocation: Invocation, ref: str, stat: bool) -> int:
 
 @client(
     "diff",
+    kind=PathsCommand,
     examples=(
         "graveler diff lake/dev                        # what is uncommitted on dev",
         "graveler diff lake/main dev                   # what dev changed since it left main",
         "graveler diff lake/main..dev --stat           # the two contents as they are",
-        "graveler diff lake/main dev --prefix sales/ --name-only",
+        "graveler diff lake/main --at '2 days ago'     # what changed on main since then",
+        "graveler diff lake/main dev --name-only -- sales/",
         "graveler diff lake/main v1.2 --exit-code",
     ),
 )
@@ -203,7 +227,10 @@ def show(invocation: Invocation, ref: str, stat: bool) -> int:
 @click.option("--name-only", is_flag=True, help="print paths alone")
 @click.option("--exit-code", is_flag=True, help="end with 1 if there are differences")
 @count
+@at
+@click.pass_context
 def diff(
+    ctx: click.Context,
     invocation: Invocation,
     left: str,
     right: str | None,
@@ -217,9 +244,12 @@ def diff(
     """Show the uncommitted changes of a branch, or what differs between two refs.
 
     A B shows what B changed since its merge base with A (three-dot); A..B compares the contents.
+    A --at TIME compares A with what it was then; with A and B, both are as they were.
     Marks: + added, - removed, ~ changed, * in conflict.
     """
-    changes = _changes(invocation, left, right, two_dot=two_dot, prefix=prefix, amount=amount)
+    prefix = _one_prefix(prefix, paths_of(ctx))
+    sides = _sides(invocation, left, right, two_dot=two_dot)
+    changes = _changes(invocation.session, sides, prefix, amount)
     output = invocation.output
     first = next(changes, None)
     differs = first is not None
@@ -235,30 +265,46 @@ def diff(
     return FAILED if exit_code and differs else DONE
 
 
-def _changes(
-    invocation: Invocation,
-    left: str,
-    right: str | None,
-    *,
-    two_dot: bool,
-    prefix: str,
-    amount: int | None,
-) -> Iterator[Difference]:
+def _one_prefix(prefix: str, paths: tuple[str, ...]) -> str:
+    if len(paths) + bool(prefix) > 1:
+        raise UsageMistake("one prefix expected: write it after --, or give --prefix")
+    return paths[0] if paths else prefix
+
+
+class _Sides(NamedTuple):
+    """What a diff compares.  `right` is empty for the uncommitted changes of `left`."""
+
+    repository: str
+    left: str
+    right: str = ""
+    two_dot: bool = False
+
+
+def _sides(invocation: Invocation, left: str, right: str | None, *, two_dot: bool) -> _Sides:
     before, dots, after = left.partition("...") if "..." in left else left.partition("..")
     if dots:
         if right is not None or not after:
             raise UsageMistake(f"two refs expected: {left!r}")
         left, right, two_dot = before, after, two_dot or dots == ".."
-    address, session = invocation.ref(left), invocation.session
-    name = address.repository
+    address = invocation.ref(left)
+    old = past.then(invocation, address)
     if right is None:
-        return commits.uncommitted(session, name, address.ref, prefix=prefix, amount=amount)
-    other = invocation.ref(right)
-    if other.repository != name:
+        if past.is_past(invocation):
+            return _Sides(address.repository, old.ref, address.ref, two_dot=True)
+        return _Sides(address.repository, old.ref)
+    other = past.then(invocation, invocation.ref(right))
+    if other.repository != address.repository:
         raise UsageMistake(f"both refs must be in one repository: {address} and {other}")
-    return commits.diff(
-        session, name, address.ref, other.ref, prefix=prefix, two_dot=two_dot, amount=amount
-    )
+    return _Sides(address.repository, old.ref, other.ref, two_dot)
+
+
+def _changes(
+    session: Session, sides: _Sides, prefix: str, amount: int | None
+) -> Iterator[Difference]:
+    name, left, right, two_dot = sides
+    if not right:
+        return commits.uncommitted(session, name, left, prefix=prefix, amount=amount)
+    return commits.diff(session, name, left, right, prefix=prefix, two_dot=two_dot, amount=amount)
 
 
 def _print_changes(output: Output, changes: Iterable[Difference]) -> None:

@@ -30,6 +30,11 @@ def parse(text: str, now_ns: int) -> datetime:
         ) from None
 
 
+def of(seconds: int) -> datetime:
+    """The time of a number of seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
 def rfc3339(moment: datetime) -> str:
     """The time as the API takes it."""
     return moment.isoformat().replace("+00:00", "Z")

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from graveler.cli import files
+from graveler.cli import files, past
 from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.command import Group, address_argument, client, count, group, yes
+from graveler.cli.command import Group, address_argument, at, client, count, group, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field, plain, plural
@@ -70,12 +70,14 @@ def _transfer(function: Callable[..., Any]) -> Callable[..., Any]:
         "graveler ls lake/main                          # the top of the branch",
         "graveler ls lake/main/sales/",
         "graveler ls lake/v1.2/sales/ -r --json",
+        "graveler ls lake/main/sales/ --at '2 days ago'",
     ),
 )
 @address_argument("address", metavar="REF[/PREFIX]")
 @click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
 @click.option("--after", default="", metavar="PATH", help="only paths after it")
 @count
+@at
 def ls(
     invocation: Invocation, address: str, recursive: bool, after: str, amount: int | None
 ) -> int:
@@ -83,7 +85,7 @@ def ls(
 
     A branch shows its uncommitted changes too; REF@ shows its head.
     """
-    place = invocation.path(address, optional=True)
+    place = past.then(invocation, invocation.path(address, optional=True))
     stats = objects.list_objects(
         *(invocation.session, place.repository, place.ref, place.path),
         delimiter="" if recursive else "/",
@@ -105,9 +107,10 @@ def _without_zeros(stats: Stats) -> dict[str, Any]:
 
 @client("stat", examples=("graveler stat lake/main/sales/2026.csv",))
 @address_argument("address", metavar="REF/PATH")
+@at
 def stat(invocation: Invocation, address: str) -> int:
     """Show one object."""
-    place = invocation.path(address)
+    place = past.then(invocation, invocation.path(address))
     stats = objects.stat(invocation.session, place.repository, place.ref, place.path)
     invocation.output.pairs(stats, _STAT)
     return 0
@@ -115,10 +118,11 @@ def stat(invocation: Invocation, address: str) -> int:
 
 @client("cat", examples=("graveler cat lake/main/a.csv lake/main/b.csv >both.csv",))
 @address_argument("addresses", nargs=-1, required=True, metavar="REF/PATH...")
+@at
 def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     """Print the content of objects."""
     sys.stdout.flush()
-    for place in [invocation.path(address) for address in addresses]:
+    for place in [past.then(invocation, invocation.path(address)) for address in addresses]:
         with objects.open_object(
             invocation.session, place.repository, place.ref, place.path
         ) as answer:
@@ -130,9 +134,10 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
 
 @client("presign", examples=('curl -O "$(graveler presign lake/main/sales/2026.csv)"',))
 @address_argument("address", metavar="REF/PATH")
+@at
 def presign(invocation: Invocation, address: str) -> int:
     """Print a URL with which anybody can read the object for some minutes."""
-    place = invocation.path(address)
+    place = past.then(invocation, invocation.path(address))
     stats = objects.stat(invocation.session, place.repository, place.ref, place.path, presign=True)
     if not stats["physical_address"].startswith(("http://", "https://")):
         raise Unsupported("this server signs no URLs: start it with --public-url, or ask its owner")
@@ -270,11 +275,13 @@ def _upload_stdin(invocation: Invocation, place: Address, how: Upload) -> int:
         "graveler download lake/main/sales/2026.csv",
         "graveler download lake/v1.2/sales/2026.csv old.csv",
         "graveler download -r lake/main/sales/ sales",
+        "graveler download -r lake/main/sales/ old --at 2026-11-01",
     ),
 )
 @address_argument("address", metavar="REF/PATH")
 @click.argument("target", metavar="[DEST]", type=FOLDER, default=".")
 @_transfer
+@at
 def download(
     invocation: Invocation,
     address: str,
@@ -288,7 +295,8 @@ def download(
     A file appears under its name only when its size and MD5 are right.  The same command continues
     an interrupted download.  Files that are the same already are left out.
     """
-    place, session = invocation.path(address, optional=recursive), invocation.session
+    place = past.then(invocation, invocation.path(address, optional=recursive))
+    session = invocation.session
     presign = objects.presigns(session)
 
     def receive(order: files.Download, tally: Tally) -> None:
@@ -357,11 +365,14 @@ class _Copy(NamedTuple):
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DEST")
 @_transfer
+@at
 def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """Copy objects, or files to and from the server.
 
     The remote side needs lakefs:// before it.  Within a repository the server copies.
     """
+    if past.is_past(invocation) and not is_remote(source):
+        raise UsageMistake("--at reads a ref, and SRC is not on the server")
     if is_remote(source) and is_remote(target):
         return _copy(invocation, source, target, **more)
     if is_remote(target):
@@ -380,7 +391,8 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 def _copy(
     invocation: Invocation, source: str, target: str, recursive: bool, threads: int, progress: str
 ) -> int:
-    come, session = invocation.path(source, optional=recursive), invocation.session
+    come = past.then(invocation, invocation.path(source, optional=recursive))
+    session = invocation.session
     into = invocation.path(target, optional=True)
     keeps_name = recursive or not into.path or into.path.endswith("/")
     prefix = into.path + "/" if into.path and not into.path.endswith("/") else into.path

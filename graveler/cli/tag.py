@@ -4,8 +4,9 @@ from typing import Final
 
 import click
 
+from graveler.cli import past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, group, paging, yes
+from graveler.cli.command import address_argument, at, client, group, paging, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
@@ -50,23 +51,25 @@ def show(invocation: Invocation, tag: str) -> int:
         "graveler tag create lake/v1.2                  # the head of the default branch",
         "graveler tag create lake/v1.2 main~1",
         "graveler tag create lake/stable main --force   # move it",
+        "graveler tag create lake/monday main --at 2026-11-23",
     ),
 )
 @address_argument("tag")
 @address_argument("ref", required=False)
 @click.option("-f", "--force", is_flag=True, help="if the tag exists, move it")
+@at
 @yes
 def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: bool) -> int:
     """Name the commit of REF; without REF, of the default branch."""
     address, session = invocation.ref(tag), invocation.session
     name = address.repository
     if ref is None:
-        source = refs.get_repository(session, name)["default_branch"]
+        place = Address(name, refs.get_repository(session, name)["default_branch"])
     else:
         place = invocation.ref(ref)
         if place.repository != name:
             raise UsageMistake(f"a tag names a commit of its own repository: {place}")
-        source = place.ref
+    source = past.then(invocation, place).ref
     if force:
         created = _moved(invocation, address, source, yes=yes)
     else:

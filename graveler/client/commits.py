@@ -5,6 +5,7 @@ it is iterated.  Every other call is one request.  All calls raise the errors of
 Part of the public Python client.
 """
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -113,6 +114,36 @@ def log(
         yield cast(Commit, checked(item, *COMMIT_FIELDS))
 
 
+def log_of_all(
+    session: Session, repository: str, heads: Sequence[str], which: LogFilter = LogFilter()
+) -> Iterator[Commit]:
+    """The commits that several commits lead to, each once, newest first.
+
+    Cost: as `log` for each head; but without a filter by path, the log of a head is read no further
+    when all that may follow comes from other heads too."""
+    seen: set[str] = set()
+    logs = [_unseen(log(session, repository, head, which), head, seen, which) for head in heads]
+    yield from heapq.merge(*logs, key=lambda commit: -commit["creation_date"])
+
+
+def _unseen(
+    commits: Iterator[Commit], head: str, seen: set[str], which: LogFilter
+) -> Iterator[Commit]:
+    """The commits that no other log has listed.  What follows a commit of another log, that log
+    lists too."""
+    open_ends = {head}  # of what this log leads to, commits that still have to come
+    for commit in commits:
+        id = commit["id"]
+        open_ends.discard(id)
+        if id not in seen:
+            seen.add(id)
+            parents = commit["parents"][:1] if which.first_parent else commit["parents"]
+            open_ends.update(parent for parent in parents if parent not in seen)
+            yield commit
+        if not open_ends - seen and not (which.objects or which.prefixes):
+            return
+
+
 def diff(
     session: Session,
     repository: str,
@@ -198,6 +229,24 @@ def conflicts(
         differences = diff(session, repository, destination, source, amount=_CONFLICT_ROWS_MAX)
         paths = (item["path"] for item in differences if item["type"] == "conflict")
         return list(islice(paths, amount))
+
+
+def replay_conflicts(
+    session: Session, repository: str, branch: str, *, base: str, source: str, amount: int
+) -> list[str]:
+    """The first paths at which the change from `base` to `source` conflicts with a branch, at most
+    `amount`: all three are different there.  At most 10,000 differences of each pair are read."""
+    pairs = ((base, source), (base, branch), (source, branch))
+    paths = [
+        {
+            change["path"]
+            for change in diff(
+                session, repository, left, right, two_dot=True, amount=_CONFLICT_ROWS_MAX
+            )
+        }
+        for left, right in pairs
+    ]
+    return sorted(set.intersection(*paths))[:amount]
 
 
 def revert(

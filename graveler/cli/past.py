@@ -1,0 +1,82 @@
+"""Refs as they were at a time: `--at '2 days ago'`, or `main@{2 days ago}` in an address.
+
+A commit tells when it was made, and nothing tells when a branch moved.  So the commit of a ref at a
+time is the newest one of its first parents that is not younger.  A branch that was reset or created
+since then had other commits at that time: they are not seen.  For this folder.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from graveler.cli import moments
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import plain
+from graveler.client import commits
+from graveler.client.commits import Commit, LogFilter
+from graveler.client.session import Session
+from graveler.clock import SystemClock
+from graveler.errors import NotFound, Unsupported
+
+_FIRST_PAGE: Final = 32  # most questions are about the last days
+_COMMITS_MAX: Final = 100_000
+
+
+def then(invocation: Invocation, address: Address) -> Address:
+    """The address at its time: the ref becomes the id of a commit, which is named on stderr.
+
+    Without a time, the address as it is, without a request.  Otherwise one request for the first 32
+    commits, and one for each 1,000 more.  Raises `NotFound` if no commit is that old, and
+    `Unsupported` if more than 100,000 are younger."""
+    name, mark, inner = address.ref.partition("@{")
+    text = str(invocation.flags.get("at", ""))
+    if mark:
+        if not inner.endswith("}") or not name:
+            raise UsageMistake(f"ref invalid: {address.ref!r}: write REF@{{2 days ago}}")
+        text = inner[:-1]
+    if not text:
+        return address
+    moment = moments.parse(text, SystemClock().now_ns())
+    where = Address(address.repository, name)
+    commit = _commit(invocation.session, where, moment)
+    subject = (commit["message"].splitlines() or [""])[0]
+    date = invocation.output.time(commit["creation_date"])
+    invocation.output.note(
+        f"{where} at {moments.rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}"
+    )
+    return Address(address.repository, commit["id"], address.path)
+
+
+def is_past(invocation: Invocation) -> bool:
+    """Whether `--at` was given."""
+    return bool(invocation.flags.get("at"))
+
+
+def _commit(session: Session, where: Address, moment: datetime) -> Commit:
+    limit, oldest = moment.timestamp(), None
+    count = 0
+    for commit in _first_parents(session, where):
+        if commit["creation_date"] <= limit:
+            return commit
+        oldest = commit
+        count += 1
+    when = moments.rfc3339(moment)
+    if count >= _COMMITS_MAX or oldest is None:
+        raise Unsupported(f"more than {_COMMITS_MAX:,} commits of {where} are younger than {when}")
+    born = moments.rfc3339(moments.of(oldest["creation_date"]))
+    reason = f"no commit is that old: the first one, {oldest['id'][:12]}, is of {born}"
+    raise NotFound(reason, reason=reason)
+
+
+def _first_parents(session: Session, where: Address) -> Iterator[Commit]:
+    which, after = LogFilter(first_parent=True), ""
+    for amount in (_FIRST_PAGE, _COMMITS_MAX - _FIRST_PAGE):
+        commit = None
+        for commit in commits.log(
+            session, where.repository, where.ref, which, after=after, amount=amount
+        ):
+            yield commit
+        if commit is None or not commit["parents"]:
+            return
+        after = commit["id"]

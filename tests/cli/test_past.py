@@ -1,0 +1,168 @@
+"""Refs as they were at a time, logs of all refs, and conflicts of reverts and cherry-picks."""
+
+import json
+from typing import Any
+
+from tests.cli.conftest import Lake
+
+DAY = 86_400
+START = 1_767_225_600  # 2026-01-01T00:00:00Z
+
+
+def commit(lake: Lake, day: int, path: str, branch: str = "main") -> str:
+    """Add an object, and commit it as of that day of 2026 at midnight."""
+    lake.put(path, path.encode(), branch)
+    where = f"/repositories/{lake.name}/branches/{branch}/commits"
+    body = {"message": f"add {path}", "date": START + (day - 1) * DAY}
+    reply = lake.live.client.send("POST", where, body=body)
+    assert reply.status == 201, reply.body
+    return str(reply.json["id"])
+
+
+def messages(lake: Lake, *words: str) -> list[str]:
+    result = lake.user.run("--json", "log", *words)
+    assert result.code == 0, result
+    return [each["message"] for each in json.loads(result.out)]
+
+
+def test_every_command_that_reads_a_ref_reads_it_as_it_was(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    ids = [commit(lake, day, path) for day, path in ((2, "a"), (4, "b"), (6, "c"))]
+    at = ("--at", "2026-01-05T00:00:00Z")
+    result = user.run("ls", f"{name}/main", *at)
+    assert [line.split("\t")[2] for line in result.out.splitlines()] == ["a", "b"]
+    assert result.err == (
+        f"{name}/main at 2026-01-05T00:00:00Z: {ids[1][:12]} of 2026-01-04T00:00:00Z: add b\n"
+    )
+    assert user.run("cat", f"{name}/main/b", *at).out == "b"
+    assert user.run("stat", f"{name}/main/c", *at).code == 3
+    assert messages(lake, f"{name}/main", *at)[0] == "add b"
+    assert messages(lake, name, *at)[0] == "add b"
+    assert user.read(dict[str, Any], "show", f"{name}/main", *at)["id"] == ids[1]
+    made = user.read(dict[str, str], "tag", "create", f"{name}/v1", "main", *at)
+    assert made["commit_id"] == ids[1]
+    made = user.read(dict[str, str], "branch", "create", f"{name}/old", *at)
+    assert made["commit_id"] == ids[1]
+    reset = ("reset", "--hard", f"{name}/old", "main", "--confirm", "old")
+    moved = user.read(dict[str, Any], *reset, "--at", "2026-01-03T00:00:00Z")
+    assert moved["commit_id"] == ids[0]
+    copied = user.run("cp", f"lakefs://{name}/main/b", f"lakefs://{name}/main/copy", *at)
+    assert copied.code == 0, copied
+    assert user.run("cat", f"{name}/main/copy").out == "b"
+
+
+def test_a_folder_is_downloaded_as_it_was(lake: Lake) -> None:
+    for day, path in ((2, "d/a"), (6, "d/b")):
+        commit(lake, day, path)
+    target = lake.user.home / "old"
+    words = ("download", "-r", f"{lake.name}/main/d/", str(target), "--at", "2026-01-03")
+    assert lake.user.run(*words).code == 0
+    assert [file.name for file in target.iterdir()] == ["a"]
+
+
+def test_an_address_may_have_its_own_time(lake: Lake) -> None:
+    name = lake.name
+    commit(lake, 2, "a")
+    commit(lake, 4, "b")
+    old = f"{name}/main@{{2026-01-03T00:00:00Z}}"
+    assert lake.user.run("ls", old).out.endswith("\ta\n")
+    assert lake.user.run("diff", f"{old}..main").out.startswith("added\tb\t")
+    for word in (f"{name}/main@{{soon}}", f"{name}/main@{{2026", f"{name}/@{{2026-01-03}}"):
+        assert lake.user.run("ls", word).code == 2
+
+
+def test_what_changed_since(lake: Lake) -> None:
+    name = lake.name
+    commit(lake, 2, "a")
+    lake.user.run("branch", "create", f"{name}/dev")
+    commit(lake, 4, "b")
+    commit(lake, 5, "c", "dev")
+    since = ("--at", "2026-01-03T00:00:00Z", "--name-only")
+    assert lake.user.run("diff", f"{name}/main", *since).out == "b\n"
+    assert lake.user.run("diff", f"{name}/main", "dev", *since).out == ""
+    now = ("--at", "now", "--name-only")
+    assert lake.user.run("diff", f"{name}/main", "dev", *now).out == "c\n"
+
+
+def test_first_parents_decide(lake: Lake) -> None:
+    """A commit of a merged branch was not on the branch before the merge."""
+    name = lake.name
+    first = commit(lake, 2, "a")
+    lake.user.run("branch", "create", f"{name}/dev")
+    commit(lake, 3, "b", "dev")
+    assert lake.user.run("merge", f"{name}/dev", "main").code == 0
+    at = ("--at", "2026-01-04T00:00:00Z")
+    assert lake.user.read(dict[str, Any], "show", f"{name}/main", *at)["id"] == first
+
+
+def test_a_time_before_the_first_commit(lake: Lake) -> None:
+    """A new repository has a commit of the present; older ones of the test lie above it."""
+    for day in range(1, 40):  # more than the first page
+        commit(lake, day, f"{day}")
+    result = lake.user.run("ls", f"{lake.name}/main", "--at", "2001-01-01")
+    assert (result.code, result.out) == (3, "")
+    assert "no commit is that old: the first one, " in result.err
+
+
+def test_times_that_make_no_sense(lake: Lake) -> None:
+    name = lake.name
+    for words in (
+        ("ls", f"{name}/main", "--at", "soon"),
+        ("log", name, "--all", "--at", "now"),
+        ("cp", "a", f"lakefs://{name}/main/a", "--at", "now"),
+        ("reset", f"{name}/main", "--at", "now", "--yes"),
+    ):
+        assert lake.user.run(*words).code == 2
+
+
+# ---- log --all, diff -- PREFIX -------------------------------------------------------------------
+
+
+def test_the_log_of_all_refs_lists_each_commit_once(lake: Lake) -> None:
+    name = lake.name
+    commit(lake, 2, "a")
+    for branch in ("dev", "other"):
+        lake.user.run("branch", "create", f"{name}/{branch}")
+    commit(lake, 3, "b", "dev")
+    commit(lake, 4, "c", "other")
+    commit(lake, 5, "d")
+    lake.user.run("tag", "create", f"{name}/v1", "other")
+    lake.user.run("branch", "delete", f"{name}/other", "--yes")
+    listed = messages(lake, name, "--all")
+    assert listed[:4] == ["add d", "add c", "add b", "add a"] and len(listed) == 5
+    assert messages(lake, name, "--all", "-n", "2") == ["add d", "add c"]
+    assert messages(lake, name, "--all", "--first-parent", "--", "c") == ["add c"]
+    drawn = lake.user.run("log", name, "--all", "--graph", "--oneline").out
+    assert drawn.count("*") == 5
+    assert lake.user.run("log", name, "--all", "--after", "main").code == 2
+
+
+def test_a_diff_of_a_prefix(lake: Lake) -> None:
+    for path in ("a/x", "b/y"):
+        lake.put(path)
+    address = f"{lake.name}/main"
+    assert lake.user.run("diff", address, "--name-only", "--", "b/").out == "b/y\n"
+    assert lake.user.run("diff", address, "--", "a/", "b/").code == 2
+    assert lake.user.run("diff", address, "--prefix", "a/", "--", "b/").code == 2
+
+
+# ---- conflicts -----------------------------------------------------------------------------------
+
+
+def test_conflicts_of_a_revert_and_of_a_cherry_pick_name_their_paths(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    for content in (b"1", b"2", b"3"):
+        lake.put("same", content)
+        lake.put(f"other-{content.decode()}", b"")
+        lake.commit(f"write {content.decode()}")
+    head = user.read(dict[str, Any], "show", f"{name}/main")["id"]
+    result = user.run("revert", f"{name}/main", "main~1", "--yes")
+    assert (result.code, result.out) == (5, "")
+    assert result.err.splitlines()[1:] == ["  same"] and "nothing of it was reverted" in result.err
+    user.run("branch", "create", f"{name}/dev", "main~2")
+    assert user.run("cherry-pick", f"{name}/main~1", "dev").code == 0
+    result = user.run("cherry-pick", f"{name}/main~1", "main", "--json")
+    assert (result.code, result.out) == (5, "")
+    assert json.loads(result.err)["error"]["code"] == "merge_conflict"
+    assert "\n  same" in json.loads(result.err)["error"]["message"]
+    assert user.read(dict[str, Any], "show", f"{name}/main")["id"] == head
