@@ -4,12 +4,12 @@ They are the tests of the state and of the verbs: what sees no driver, and runs 
 drivers.  Which components these are, the table of layers says.
 """
 
-from tests.architecture.imports import LAYER_DELIVERY, LAYER_STATE, LAYERS
+from tests.architecture.imports import LAYER_STATE, LAYER_VERBS, LAYERS
 
 
 def folders() -> list[str]:
     """Folders of tests, which have the names of the components."""
-    names = (name for name, layer in LAYERS.items() if LAYER_STATE <= layer < LAYER_DELIVERY)
+    names = (name for name, layer in LAYERS.items() if layer in (LAYER_STATE, LAYER_VERBS))
     return [f"tests/{name}" for name in ("architecture", *names)]
 
 
