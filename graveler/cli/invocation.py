@@ -49,6 +49,12 @@ class Invocation:
 
         return profiles.resolve(self.flags, environment(), sys.stdin)
 
+    def choose_profile(self, name: str) -> None:
+        """Use another profile from now on."""
+        self.flags["profile"] = name
+        self.__dict__.pop("profile", None)
+        self.__dict__.pop("session", None)
+
     @cached_property
     def session(self) -> "Session":
         """A session with the server of the profile.  Raises `Invalid`, `Unauthenticated`."""

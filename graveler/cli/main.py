@@ -71,6 +71,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "objects of a storage, without a copy",
         _OBJECTS,
     ),
+    "local": Entry("graveler.cli.local", "local", "a folder in step with a branch", _OBJECTS),
     "fs": Entry("graveler.cli.objects", "FS", "the same by the names of lakectl"),
     "login": Entry(_ACCOUNT, "login", "try credentials, and keep them in a profile", _SETUP),
     "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),

@@ -138,13 +138,18 @@ def lakectl_file(file: str, variables: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _lakectl_values(path: Path) -> tuple[str, str, str]:
+def lakectl_document(path: Path) -> Any:
+    """What lakectl's file says.  Raises `Invalid`."""
     from graveler.hooks import yaml_text  # the owner of the YAML library
 
     try:
-        document = yaml_text.parse(_bytes(path))
+        return yaml_text.parse(_bytes(path))
     except Invalid as error:
         raise Invalid(f"{path}: {error}") from error
+
+
+def _lakectl_values(path: Path) -> tuple[str, str, str]:
+    document = lakectl_document(path)
     server, keys = _section(document, "server"), _section(document, "credentials")
     values = server.get("endpoint_url"), keys.get("access_key_id"), keys.get("secret_access_key")
     return tuple("" if each is None else str(each) for each in values)  # type: ignore[return-value]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
 from graveler.client.connections import Request, Response
 from graveler.client.refs import checked, listed
@@ -16,6 +16,7 @@ from graveler.client.session import Session, below, error_of, with_query
 from graveler.errors import Unavailable, Unsupported
 
 DELETIONS_MAX: Final = 1_000  # of one request
+_INTERNAL: Final = "::lakefs::"  # begins the names of metadata that lakeFS itself gives a meaning
 _REDIRECTS: Final = (302, 303, 307)
 _ANSWER_BYTES_MAX: Final = 1 << 20
 
@@ -44,6 +45,13 @@ class Upload:
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     create_only: bool = False
+
+
+class Content(NamedTuple):
+    """The MD5 and the size of bytes that were stored."""
+
+    checksum: str
+    size: int
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -115,7 +123,11 @@ def upload(
     """Write an object through the server.  `length`: the number of bytes, if it is known; fewer
     bytes write nothing.  Raises `PreconditionFailed` if it exists and may not."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
-    headers |= {f"x-lakefs-meta-{name}": value for name, value in how.metadata.items()}
+    for name, value in how.metadata.items():
+        internal = name.startswith(_INTERNAL)
+        headers[
+            "x-lakefs-internal-" + name[len(_INTERNAL) :] if internal else f"x-lakefs-meta-{name}"
+        ] = value
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
     with session.open("POST", where, pieces, headers, length=length) as answer:
@@ -136,30 +148,63 @@ def upload_presigned(
 ) -> Stats:
     """Write an object to the object store of the server, then link it: three requests.  A call that
     ends early leaves nothing on the branch."""
-    where = below("repositories", repository, "branches", branch, "staging", "backing")
-    where = with_query(where, path=path)
+    digest = md5(usedforsecurity=False)
+    digested = _digested(pieces, digest)
+    place = store_presigned(session, repository, branch, path, digested, how, length=length)
+    content = Content(digest.hexdigest(), length)
+    return link(session, repository, branch, path, place, content, how)
+
+
+def store_presigned(
+    session: Session,
+    repository: str,
+    branch: str,
+    path: str,
+    pieces: Iterable[bytes],
+    how: Upload,
+    *,
+    length: int,
+) -> dict[str, Any]:
+    """Write bytes to the object store of the server, and return where they are, for `link`.  The
+    branch does not change.  Two requests.  Raises `Unsupported` if the server signs no URLs."""
+    where = with_query(_backing(repository, branch), path=path)
     place = checked(session.ask("GET", with_query(where, presign=True)), "physical_address")
     url = place.get("presigned_url")
     if not isinstance(url, str) or not url:
         raise Unsupported("the server signed no URL")
-    digest = md5(usedforsecurity=False)
     headers = {"Content-Type": how.content_type} if how.content_type else {}
-    with session.connections.send(
-        Request("PUT", url, headers, _digested(pieces, digest), length)
-    ) as answer:
-        if answer.status >= 300:
-            answer.read_all(_ANSWER_BYTES_MAX)
-            raise Unavailable(f"the object store refused an upload: status={answer.status}")
+    with session.connections.send(Request("PUT", url, headers, pieces, length)) as answer:
         answer.read_all(_ANSWER_BYTES_MAX)
+        if answer.status >= 300:
+            raise Unavailable(f"the object store refused an upload: status={answer.status}")
+    return {"physical_address": place["physical_address"]}
+
+
+def link(
+    session: Session,
+    repository: str,
+    branch: str,
+    path: str,
+    place: Mapping[str, Any],
+    content: Content,
+    how: Upload,
+) -> Stats:
+    """Make bytes that were stored the object at a path.  One request.  Raises `PreconditionFailed`
+    if it exists and may not."""
+    where = with_query(_backing(repository, branch), path=path)
     body: dict[str, Any] = {
         "staging": place,
-        "checksum": digest.hexdigest(),
-        "size_bytes": length,
+        "checksum": content.checksum,
+        "size_bytes": content.size,
         "user_metadata": dict(how.metadata),
         "content_type": how.content_type or "application/octet-stream",
     }
     condition = {"If-None-Match": "*"} if how.create_only else {}
     return cast(Stats, checked(session.ask("PUT", where, body, condition), "path", "checksum"))
+
+
+def _backing(repository: str, branch: str) -> str:
+    return below("repositories", repository, "branches", branch, "staging", "backing")
 
 
 def copy(

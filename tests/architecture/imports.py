@@ -44,7 +44,7 @@ LAYERS = {
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("api", "spark"), 45),
-    "gateway": 46,
+    **dict.fromkeys(("gateway", "local"), 46),
     **dict.fromkeys(("cli", "functions"), 47),
     "__main__": 48,
 }

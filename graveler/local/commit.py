@@ -1,0 +1,220 @@
+"""The changes of a folder as a commit of its branch.
+
+    plan ──► journal, state file: operation
+                │
+                ├─ send    contents go to addresses of the server; the branch stays as it was
+                ├─ stage   the contents are linked, deletions staged
+                ▼
+             commit ──► state file: new head, no operation
+
+A server that signs no URLs takes contents only onto the branch; then `send` does nothing.  If the
+command is interrupted, what it staged is unstaged, at once or by the next command.  If the commit
+was made all the same, the next command sees it on the branch.  For this folder, and for the
+command.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from graveler.errors import Code, Conflict, GravelerError, Invalid, OutcomeUnknown
+from graveler.local import names, sync, unstage
+from graveler.local.compare import Digest, three_way
+from graveler.local.entries import EMPTY_MD5, Action, Change, Entry, Link
+from graveler.local.ports import Job, Move
+from graveler.local.records import Operation
+from graveler.local.sync import Outcome
+from graveler.local.work import Work, base, linked, local_changes, remote_changes, write_link
+
+_DELETIONS_MAX: Final = 1_000  # of one request
+_STAGED_SHOWN: Final = 10
+_STAGED_MAX: Final = 10_000  # paths that are compared with the prefix
+
+
+class Message(NamedTuple):
+    """The message and metadata of the commit."""
+
+    text: str
+    metadata: Mapping[str, str]
+
+
+Places = dict[str, tuple[Entry, Mapping[str, Any]]]
+
+
+def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
+    """Commit the changes of the folder.  `force`: also if the branch has uncommitted changes of
+    others, which become part of the commit.
+
+    Raises `Invalid` if there are no changes, `MergeConflict` if the branch changed the same paths,
+    `Conflict` if it has uncommitted changes.  Then nothing was staged.  Requests: three, two for
+    each file, one for each 1,000 deletions; those of `pull` if the branch has moved."""
+    places: Places = {}
+    operation = sync.settle(work, "commit")
+    if operation is not None:
+        places = work.records.places() if operation.phase == "send" else {}
+        if unstage.undo(work, operation):
+            return sync.pull(work)
+    link = linked(work)
+    head = work.server.head()
+    entries = base(work, link)
+    local = local_changes(work, entries)
+    if not local:
+        raise Invalid("nothing to commit: the folder is as the branch was", Code.NO_CHANGES)
+    _check(work, local, link, head, entries)
+    has_others = _check_staged(work, link, force=force)
+    actions = [
+        Action(slot, path, local[path].entry, _before(local[path]))
+        for slot, path in enumerate(sorted(local))
+    ]
+    operation = Operation("commit", "send", link, link, message.text, message.metadata)
+    work.records.begin(operation, actions)
+    write_link(work, link.during("commit"))
+    written, commit_id, parent = _perform(work, operation, actions, places)
+    if parent != link.head or has_others:
+        unstage.clear(work, link)
+        return sync.pull(work)
+    new = Link(link.source, commit_id)
+    write_link(work, new)
+    removed = {action.path for action in actions if action.entry is None}
+    unchanged = {path: entry for path, entry in entries.items() if path not in removed}
+    work.records.cache.learn(_known(work, local, written))
+    work.records.finish((new, {**unchanged, **written}))
+    return Outcome(commit_id, len(written), len(removed))
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _check(
+    work: Work,
+    local: Mapping[str, Change],
+    link: Link,
+    head: str,
+    entries: Mapping[str, Entry],
+) -> None:
+    split = three_way(local, remote_changes(work, link, head), work.checksum, work.settings)
+    if split.conflicts:
+        raise sync.conflict(split.conflicts)
+    paths = {path for path in entries if path not in local} | {
+        path for path, change in local.items() if change.entry is not None
+    }
+    names.check(paths, [path for path, change in local.items() if change.kind == "added"])
+
+
+def _check_staged(work: Work, link: Link, *, force: bool) -> bool:
+    """Whether the branch has uncommitted changes below the prefix.  Without `force`, raises
+    `Conflict` if it has any."""
+    staged = list(islice(work.server.uncommitted(), _STAGED_MAX))
+    if staged and not force:
+        shown = "\n  ".join(staged[:_STAGED_SHOWN])
+        more = "\n  and more" if len(staged) > _STAGED_SHOWN else ""
+        raise Conflict(
+            "the branch has uncommitted changes, which would become part of the commit: commit or "
+            f"reset them, or give --force:\n  {shown}{more}"
+        )
+    return any(path.startswith(link.source.path) for path in staged)
+
+
+def _before(change: Change) -> Any:
+    return change.file.fingerprint if change.file is not None else None
+
+
+# ---- the operation -------------------------------------------------------------------------------
+
+
+def _perform(
+    work: Work, operation: Operation, actions: list[Action], places: Places
+) -> tuple[dict[str, Entry], str, str]:
+    """Send, stage and commit.  An error or an interrupt before the commit undoes all."""
+    is_committing = False
+    try:
+        written = _send(work, actions, places)
+        operation = work.records.enter(operation, "stage")
+        _stage(work, actions, written)
+        is_committing = True
+        id, parent = work.server.commit(operation.message, operation.metadata)
+    except OutcomeUnknown:
+        raise
+    except (GravelerError, KeyboardInterrupt) as error:
+        if not (is_committing and isinstance(error, KeyboardInterrupt)):
+            unstage.undo(work, operation)
+        raise
+    return {path: entry for path, (entry, _) in written.items()}, id, parent
+
+
+def _send(work: Work, actions: list[Action], earlier: Places) -> Places:
+    """Store the contents, and return their entries and places."""
+    places: Places = {}
+
+    def sender(action: Action) -> Callable[[Move], None]:
+        path, entry = action.path, action.entry
+        assert entry is not None
+
+        def send(move: Move) -> None:
+            whole = entry
+            if not entry.checksum:
+                whole = entry._replace(checksum=_content_checksum(work, path, entry))
+            stored = earlier.get(path)
+            if stored is not None and stored[0] == whole:
+                place = stored[1]
+            else:
+                pieces = _content(work, path, whole, move)
+                place = work.server.send(path, whole, pieces)
+            _check_unchanged(work, action)
+            work.records.keep_place(path, whole, place)
+            places[path] = (whole, place)
+
+        return send
+
+    work.run("sent", [_job(action, sender(action)) for action in actions if action.entry])
+    return places
+
+
+def _stage(work: Work, actions: list[Action], places: Places) -> None:
+    def stager(action: Action) -> Callable[[Move], None]:
+        entry, place = places[action.path]
+
+        def stage(move: Move) -> None:
+            pieces = () if place else _content(work, action.path, entry, move)
+            work.server.stage(action.path, entry, place, pieces)
+            if not place:
+                _check_unchanged(work, action)
+
+        return stage
+
+    work.run("staged", [_job(action, stager(action)) for action in actions if action.entry])
+    removed = [action.path for action in actions if action.entry is None]
+    for start in range(0, len(removed), _DELETIONS_MAX):
+        work.server.delete(removed[start : start + _DELETIONS_MAX])
+
+
+def _job(action: Action, work: Callable[[Move], None]) -> Job:
+    assert action.entry is not None
+    return Job(action.path, action.entry.size, work)
+
+
+def _content(work: Work, path: str, entry: Entry, move: Move) -> Iterator[bytes]:
+    """The bytes of a file; none of a symbolic link or a folder."""
+    if not entry.link and not path.endswith("/"):
+        yield from sync.counted(work.folder.read(path), move)
+
+
+def _content_checksum(work: Work, path: str, entry: Entry) -> str:
+    return EMPTY_MD5 if entry.link or path.endswith("/") else work.checksum(path)
+
+
+def _check_unchanged(work: Work, action: Action) -> None:
+    file = work.folder.look(action.path)
+    if file is None or file.fingerprint != action.before:
+        raise Conflict(f"the file changed while it was committed: {action.path}")
+
+
+def _known(
+    work: Work, local: Mapping[str, Change], written: Mapping[str, Entry]
+) -> dict[str, Digest]:
+    known = {}
+    for path, entry in written.items():
+        file = local[path].file
+        if file is not None and not file.link:
+            known[path] = Digest(file.fingerprint, entry.checksum)
+    return known

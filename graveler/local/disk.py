@@ -1,0 +1,372 @@
+"""The folder and the shelf on a disk.
+
+    parent/
+        data/                        the linked folder
+            .lakefs_ref.yaml
+        .data.graveler-1a2b3c4d/     the shelf, while an operation works
+            new/0 …                  received
+            old/0 …                  displaced
+
+The shelf is beside the folder, because lakectl would upload it; it is inside if the parent cannot
+be written, or is on another file system.  Names come from the server: every path is checked for
+symbolic links on the way each time.  For this folder.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import md5, sha256
+from pathlib import Path
+from typing import Final
+
+from graveler.errors import Conflict, Corrupt, Invalid
+from graveler.local import state
+from graveler.local.entries import (
+    OWN_NAMES,
+    STATE_FILE,
+    Entry,
+    File,
+    Fingerprint,
+    Link,
+    Posix,
+    Settings,
+    is_md5,
+)
+from graveler.local.ignore import BYTES_MAX, FILE, Ignore
+from graveler.local.names import is_inside
+
+_PIECE_BYTES: Final = 1 << 18
+_STATE_BYTES_MAX: Final = 64 << 10
+_SYNC_EACH_MAX: Final = 64  # more files are made durable at once
+_MODE_BITS: Final = 0o777  # set-user-id and the like are never taken from a server
+_INSIDE: Final = ".graveler-shelf"
+_ASIDE_MAX: Final = 1_000
+
+
+def identity(root: Path) -> str:
+    """A name for a folder, by its path."""
+    return sha256(os.fsencode(root)).hexdigest()[:32]
+
+
+class DiskFolder:
+    """The folder (ports.Folder)."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        """Raises `Invalid` if `.gravelerignore` is wrong."""
+        self.root = root
+        self._settings = settings
+        self.ignore = _ignore(root)
+
+    def link(self) -> Link | None:
+        try:
+            handle = os.open(self.root / STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _failed(STATE_FILE, error) from error
+        with os.fdopen(handle, "rb") as file:
+            content = file.read(_STATE_BYTES_MAX)
+        try:
+            return state.parse(content)
+        except Invalid as error:
+            raise Invalid(f"{self.root / STATE_FILE}: {error}") from error
+
+    def write_link(self, link: Link | None) -> None:
+        target = self.root / STATE_FILE
+        if link is None:
+            target.unlink(missing_ok=True)
+            return
+        place = shelf_place(self.root)
+        fresh = place.with_name(f"{place.name}.ref")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(fresh, flags, 0o644), "wb") as file:
+            file.write(state.dump(link))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, target)
+        _sync_folder(self.root)
+
+    def files(self) -> Iterator[File]:
+        folders = [("", str(self.root))]
+        settings, ignore = self._settings, self.ignore
+        while folders:
+            prefix, place = folders.pop()
+            try:
+                items = os.scandir(place)
+            except OSError as error:
+                raise _failed(prefix or ".", error) from error
+            with items:
+                for item in items:
+                    name, path = item.name, prefix + item.name
+                    if name in OWN_NAMES or name.startswith(_INSIDE):
+                        continue
+                    is_folder = item.is_dir(follow_symlinks=False)
+                    if ignore and ignore.fits(path, is_folder=is_folder):
+                        continue
+                    if is_folder:
+                        folders.append((path + "/", item.path))
+                    if not is_folder or settings.posix:
+                        file = self._file(path, item.stat(follow_symlinks=False))
+                        if file is not None:
+                            yield file
+
+    def look(self, path: str) -> File | None:
+        try:
+            status = os.lstat(checked(self.root, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if is_folder and not path.endswith("/"):
+            return None
+        return self._file(path.rstrip("/"), status)
+
+    def read(self, path: str) -> Iterator[bytes]:
+        flags = os.O_RDONLY | os.O_NOFOLLOW
+        try:
+            handle = os.open(checked(self.root, path), flags)
+        except OSError as error:
+            raise _failed(path, error) from error
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            while piece := file.read(_PIECE_BYTES):
+                yield piece
+
+    def set_aside(self, path: str) -> str:
+        source = checked(self.root, path)
+        for number in range(_ASIDE_MAX):
+            name = f"{path}.mine" + (f".{number}" if number else "")
+            if not os.path.lexists(self.root / name):
+                os.rename(source, self.root / name)
+                return name
+        raise Conflict(f"too many files of the name {path}.mine")
+
+    def _file(self, path: str, status: os.stat_result) -> File | None:
+        mode = status.st_mode
+        size, link = status.st_size, ""
+        if stat.S_ISDIR(mode):
+            path, size = path + "/", 0
+        elif stat.S_ISLNK(mode) and self._settings.symlinks:
+            size, link = 0, os.readlink(self.root / path)
+            if not is_inside(path, link):
+                raise Invalid(f"symbolic link leads out of the folder: {path}")
+        elif not stat.S_ISREG(mode):
+            if self._settings.skip_special:
+                return None
+            kind = "symbolic link" if stat.S_ISLNK(mode) else "special file"
+            raise Invalid(
+                f"{kind} cannot be compared: {path}: remove it, or set "
+                "local.skip_non_regular_files or local.symlink_support in lakectl's file"
+            )
+        fingerprint = Fingerprint(size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+        posix = None
+        if self._settings.posix:
+            posix = Posix(stat.S_IFMT(mode) | mode & _MODE_BITS, status.st_uid, status.st_gid)
+        return File(path, fingerprint, link, posix)
+
+
+class DiskShelf:
+    """The shelf (ports.Shelf)."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self._root, self._settings = root, settings
+        self._place = shelf_place(root)
+
+    def receive(self, slot: int, entry: Entry, pieces: Iterable[bytes]) -> None:
+        self._prepare()
+        new = self._new(slot)
+        part = new.with_name(f"{slot}.part")
+        if part.is_dir() and not part.is_symlink():
+            part.rmdir()
+        part.unlink(missing_ok=True)
+        if entry.link and self._settings.symlinks:
+            os.symlink(entry.link, part)
+        elif entry.posix is not None and stat.S_ISDIR(entry.posix.mode):
+            part.mkdir()
+        else:
+            _write(part, entry, pieces)
+        self._describe(part, entry)
+        os.replace(part, new)
+
+    def slots(self) -> tuple[set[int], set[int]]:
+        return _numbers(self._place / "new"), _numbers(self._place / "old")
+
+    def settle(self) -> None:
+        new = self.slots()[0]
+        if len(new) > _SYNC_EACH_MAX:
+            os.sync()
+            return
+        for slot in new:
+            with suppress(OSError):  # a symbolic link
+                handle = os.open(self._new(slot), os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+        _sync_folder(self._place / "new")
+
+    def displace(self, path: str, slot: int) -> None:
+        self._prepare()
+        source, old = checked(self._root, path), self._old(slot)
+        if path.endswith("/"):
+            _move_folder(source, old)
+        else:
+            os.rename(source, old)
+        self._prune(path)
+
+    def place(self, slot: int, path: str) -> None:
+        target, new = checked(self._root, path), self._new(slot)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        checked(self._root, path)
+        if path.endswith("/"):
+            _move_folder(new, target)
+            return
+        try:
+            os.rename(new, target)
+        except IsADirectoryError:
+            try:
+                os.rmdir(target)
+            except OSError:
+                raise Conflict(f"a folder is in the way: {path}") from None
+            os.rename(new, target)
+
+    def take_back(self, path: str, slot: int) -> None:
+        self._prepare()
+        source = checked(self._root, path)
+        if path.endswith("/"):
+            _move_folder(source, self._new(slot))
+        else:
+            os.rename(source, self._new(slot))
+        self._prune(path)
+
+    def restore(self, slot: int, path: str) -> None:
+        target = checked(self._root, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.endswith("/"):
+            _move_folder(self._old(slot), target)
+        else:
+            os.rename(self._old(slot), target)
+
+    def discard(self) -> None:
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    # ---- places ----------------------------------------------------------------------------------
+
+    def _new(self, slot: int) -> Path:
+        return self._place / "new" / str(slot)
+
+    def _old(self, slot: int) -> Path:
+        return self._place / "old" / str(slot)
+
+    def _prepare(self) -> None:
+        if self._place.is_symlink():
+            raise Invalid(f"a symbolic link is in the way: {self._place}")
+        for name in ("new", "old"):
+            (self._place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _prune(self, path: str) -> None:
+        """Remove the folders of a path that are empty now."""
+        folder = path.rstrip("/").rpartition("/")[0]
+        while folder:
+            try:
+                os.rmdir(self._root / folder)
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def _describe(self, part: Path, entry: Entry) -> None:
+        is_link = part.is_symlink()
+        if entry.posix is not None and self._settings.posix and not is_link:
+            os.chmod(part, entry.posix.mode & _MODE_BITS)
+            if self._settings.owners:
+                os.chown(part, entry.posix.uid, entry.posix.gid)
+        os.utime(part, (entry.mtime, entry.mtime), follow_symlinks=False)
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def shelf_place(root: Path) -> Path:
+    """Where the shelf of a folder is."""
+    name = f".{root.name[:100]}.graveler-{identity(root)[:8]}"
+    beside = root.parent / name
+    same_device = root.exists() and root.stat().st_dev == root.parent.stat().st_dev
+    is_usable = same_device and os.access(root.parent, os.W_OK)
+    return beside if is_usable else root / _INSIDE
+
+
+def checked(root: Path, path: str) -> Path:
+    """The place of a path below a folder.  Raises `Invalid` if it leads out of it."""
+    parts = path.removesuffix("/").split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise Invalid(f"path cannot be a file below {root}: {path!r}")
+    place = str(root)
+    for part in parts[:-1]:
+        place = f"{place}/{part}"
+        try:
+            mode = os.lstat(place).st_mode
+        except FileNotFoundError:
+            break
+        if stat.S_ISLNK(mode):
+            raise Invalid(f"a symbolic link is in the way: {place}")
+    return root.joinpath(*parts)
+
+
+def _write(part: Path, entry: Entry, pieces: Iterable[bytes]) -> None:
+    digest, length = md5(usedforsecurity=False), 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(part, flags, 0o666), "wb", buffering=0) as file:
+        for piece in pieces:
+            length += len(piece)
+            if length > entry.size:
+                break
+            digest.update(piece)
+            file.write(piece)
+    right = not is_md5(entry.checksum) or digest.hexdigest() == entry.checksum
+    if length != entry.size or not right:
+        raise Corrupt(f"wrong content: {length:,} of {entry.size:,} bytes, or another checksum")
+
+
+def _move_folder(source: Path, target: Path) -> None:
+    """Carry the mode and owner of a folder to another place.  What is in it stays."""
+    status = source.stat()
+    target.mkdir(parents=True, exist_ok=True)
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+    current = target.stat()
+    if (current.st_uid, current.st_gid) != (status.st_uid, status.st_gid):
+        os.chown(target, status.st_uid, status.st_gid)
+    with suppress(OSError):  # not empty
+        source.rmdir()
+
+
+def _numbers(folder: Path) -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(folder) if name.isdigit()}
+    except FileNotFoundError:
+        return set()
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _ignore(root: Path) -> Ignore:
+    try:
+        with (root / FILE).open("rb") as file:
+            content = file.read(BYTES_MAX + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return Ignore()
+    except OSError as error:
+        raise _failed(FILE, error) from error
+    if len(content) > BYTES_MAX:
+        raise Invalid(f"{FILE} must have at most {BYTES_MAX} bytes")
+    return Ignore(content.decode("utf-8", "replace"))
+
+
+def _failed(path: str, error: OSError) -> Invalid:
+    return Invalid(f"file cannot be read: {path}: {error.strerror}")

@@ -1,0 +1,82 @@
+"""The file `.lakefs_ref.yaml`, which links a folder with a prefix.  lakectl reads and writes it.
+
+    src: lakefs://lake/main/data/
+    at_head: <64 hexadecimal digits>
+    active_operation: ""
+
+Other keys are not written, because lakectl drops them.  Pure.  For this folder.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from graveler.errors import Invalid
+from graveler.local.entries import Link, Prefix
+
+OPERATIONS: Final = ("clone", "pull", "checkout", "commit")
+_LINE: Final = re.compile(r"(src|at_head|active_operation):(?: +(.*?))? *")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@~^+=-]*")
+
+
+def dump(link: Link) -> bytes:
+    """The content of the file."""
+    values = {"src": str(link.source), "at_head": link.head, "active_operation": link.operation}
+    lines = [f"{key}: {_scalar(value)}\n" for key, value in values.items()]
+    return "".join(lines).encode()
+
+
+def parse(content: bytes) -> Link:
+    """The link in a file.  Raises `Invalid`."""
+    values = _quick(content)
+    if values is None:
+        from graveler.hooks import yaml_text  # the owner of the YAML library
+
+        document = yaml_text.parse(content)
+        if not isinstance(document, dict):
+            raise Invalid("it has no keys")
+        values = {str(key): value for key, value in document.items()}
+    texts = {key: _text(values, key) for key in ("src", "at_head", "active_operation")}
+    return Link(prefix(texts["src"]), texts["at_head"], texts["active_operation"])
+
+
+def prefix(uri: str) -> Prefix:
+    """The prefix that `lakefs://repository/ref/path` names.  Raises `Invalid`."""
+    rest = uri.removeprefix("lakefs://")
+    repository, _, rest = rest.partition("/")
+    ref, _, path = rest.partition("/")
+    if not uri.startswith("lakefs://") or not repository or not ref:
+        raise Invalid(f"source invalid: it must be lakefs://REPOSITORY/REF/PREFIX: {uri!r}")
+    return Prefix(repository, ref, path if not path or path.endswith("/") else path + "/")
+
+
+def _text(values: dict[str, Any], key: str) -> str:
+    value = values.get(key)
+    if value is None and key != "src":
+        return ""
+    if not isinstance(value, str | int):
+        raise Invalid(f"{key} must be a text")
+    return str(value)
+
+
+def _scalar(text: str) -> str:
+    # A JSON string without escapes of slashes is a YAML string.
+    return text if _PLAIN.fullmatch(text) and not text.isdigit() else json.dumps(text)
+
+
+def _quick(content: bytes) -> dict[str, Any] | None:
+    """The values of a file as both tools write it; none if it looks otherwise.  It saves the import
+    of the YAML library."""
+    values: dict[str, Any] = {}
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        value = (match[2] or "") if match else ""
+        is_empty = value in ('""', "''", "")
+        if match is None or match[1] in values or not (is_empty or _PLAIN.fullmatch(value)):
+            return None
+        values[match[1]] = "" if is_empty else value
+    return values if len(values) == 3 else None

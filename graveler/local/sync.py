@@ -1,0 +1,388 @@
+"""Clone, init, pull and checkout: the folder becomes equal to a commit, or nothing changes.
+
+    plan ──► journal, state file: operation and old head
+                │
+                ├─ receive   new contents go to the shelf
+                ├─ place     a displaced file to the shelf, the new one to its path
+                ▼
+             state file: new head, no operation ──► base kept, journal and shelf removed
+
+Every move is a rename between the folder and a slot of the shelf, so what was done is seen from
+which slots are full.  After a kill at any place the same command goes on, and `checkout` goes back:
+displaced files return.  A file that its user changed meanwhile is never overwritten; it is renamed
+to `NAME.mine`.  For this folder, and for the command.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from graveler.errors import Conflict, Invalid, MergeConflict
+from graveler.local import names, unstage
+from graveler.local.compare import Digest, three_way
+from graveler.local.entries import Action, Change, Entry, File, Link, Prefix, is_md5
+from graveler.local.ports import Job, Move
+from graveler.local.records import Operation
+from graveler.local.work import Work, base, linked, local_changes, remote_changes, write_link
+
+Choice = Literal["", "ours", "theirs"]
+Confirm = Callable[[int], None]
+_SHOWN = 20
+
+
+class Outcome(NamedTuple):
+    """What a command did.  `head`: the commit of the folder now.  `aside`: files that were renamed,
+    because they changed meanwhile.  `undone`: the operation that was undone.  `landed`: it was a
+    commit, and the branch has it."""
+
+    head: str
+    written: int = 0
+    removed: int = 0
+    aside: tuple[str, ...] = ()
+    undone: str = ""
+    landed: bool = False
+
+
+# ---- the commands --------------------------------------------------------------------------------
+
+
+def init(work: Work, source: Prefix, *, force: bool = False) -> Outcome:
+    """Link a folder as it is.  Its differences from the branch are local changes then.  One
+    request.  `force`: link it anew."""
+    if not force:
+        _check_unlinked(work)
+    elif work.records.operation() is not None:
+        settle(work, "init")
+    head = work.server.head()
+    work.folder.write_link(Link(source, head))
+    return Outcome(head)
+
+
+def clone(work: Work, source: Prefix) -> Outcome:
+    """Fill an empty folder with a prefix, and link it.  Requests: one, one for each 1,000 entries,
+    one for each object."""
+    operation = settle(work, "clone")
+    if operation is not None:
+        if operation.new.source != source:
+            raise Conflict(f"a clone of {operation.new.source} was interrupted here")
+        return _complete(work, operation, work.records.actions())
+    _check_unlinked(work)
+    if next(iter(work.folder.files()), None) is not None:
+        raise Conflict("the folder is not empty")
+    new = Link(source, work.server.head())
+    entries = base(work, new)
+    operation = Operation("clone", "receive", None, new)
+    return _apply(work, operation, entries, entries)
+
+
+def pull(
+    work: Work, choice: Choice = "", *, force: bool = False, confirm: Confirm = lambda count: None
+) -> Outcome:
+    """Take what the branch changed.  `choice` decides conflicts.  `force`: discard the changes of
+    the folder, after `confirm` with their number.
+
+    Requests: one, those of `remote_changes`, one for each object.  Raises `MergeConflict` if both
+    sides changed a path; nothing was changed."""
+    operation = settle(work, "pull")
+    if operation is not None:
+        return _complete(work, operation, work.records.actions())
+    link = linked(work)
+    head = work.server.head()
+    entries = base(work, link)
+    local = local_changes(work, entries)
+    remote = remote_changes(work, link, head)
+    target = {**entries, **{path: change.entry for path, change in remote.items()}}
+    whole = {path: entry for path, entry in target.items() if entry is not None}
+    if force:
+        if local:
+            confirm(len(local))
+        wanted_paths = {path: whole.get(path) for path in (*local, *remote)}
+    else:
+        split = three_way(local, remote, work.checksum, work.settings)
+        if split.conflicts and not choice:
+            raise conflict(split.conflicts)
+        taken = [*split.remote, *(split.conflicts if choice == "theirs" else ())]
+        wanted_paths = {path: whole.get(path) for path in taken}
+    new = Link(link.source, head)
+    return _apply(work, Operation("pull", "receive", link, new), wanted_paths, whole)
+
+
+def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -> Outcome:
+    """Go back: undo an interrupted operation; else discard the changes of the folder, after
+    `confirm` with their number, and with `ref` make it equal to that ref.
+
+    Requests: none of its own, with `ref` one and those of a listing; one for each object."""
+    operation = settle(work, "checkout", any_name=True)
+    if operation is not None:
+        return go_back(work, operation)
+    link = linked(work)
+    local = local_changes(work, base(work, link))
+    if local:
+        confirm(len(local))
+    source = link.source._replace(ref=ref or link.source.ref)
+    new = Link(source, work.server.head(ref) if ref else link.head)
+    entries = base(work, new)
+    changes = local if new.head == link.head else local_changes(work, entries)
+    wanted_paths = {path: entries.get(path) for path in changes}
+    old = link.during("")
+    return _apply(work, Operation("checkout", "receive", old, new), wanted_paths, entries)
+
+
+def conflict(paths: list[str]) -> MergeConflict:
+    """The error for paths that both sides changed."""
+    more = f"\n  and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+    shown = "\n  ".join(paths[:_SHOWN])
+    return MergeConflict(
+        f"the folder and the branch changed the same paths; nothing was changed:\n  {shown}{more}",
+        tuple(paths),
+    )
+
+
+# ---- what an earlier command left ----------------------------------------------------------------
+
+
+def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | None:
+    """Look for an operation that has not ended.  Returns it if it is that of `command`, which goes
+    on with it.  What needs no decision is done: an end that was not recorded, a way back that was
+    not finished.  Raises `Conflict` for another operation."""
+    link, operation = _known_link(work), work.records.operation()
+    if operation is None:
+        if any(work.shelf.slots()):
+            work.shelf.discard()
+        if link is not None and link.operation and not any_name:
+            raise Conflict(
+                f"{link.operation} was interrupted, and another program began it: end it there, or "
+                "run `graveler local checkout`, which discards the changes of the folder"
+            )
+        return None
+    if operation.phase == "back":
+        go_back(work, operation)
+        return None
+    if (link is None or not link.operation) and _has_ended(operation, link):
+        work.records.finish()
+        work.shelf.discard()
+        return None
+    if operation.name != command and not any_name:
+        raise Conflict(
+            f"{operation.name} was interrupted: run `graveler local {operation.name}` again to end "
+            "it, or `graveler local checkout` to go back"
+        )
+    return operation
+
+
+def _has_ended(operation: Operation, link: Link | None) -> bool:
+    """Whether an operation that the state file does not show has nothing left to do."""
+    if operation.phase in ("receive", "send"):  # it had not begun
+        return True
+    if operation.name == "commit":
+        return link is not None and operation.old is not None and link.head != operation.old.head
+    return link == operation.new
+
+
+def _known_link(work: Work) -> Link | None:
+    """The link.  A state file that cannot be read is written anew as it was last."""
+    try:
+        link = work.folder.link()
+    except Invalid:
+        last = work.records.last_link()
+        if last is None:
+            raise
+        work.folder.write_link(last)
+        return last
+    return link
+
+
+def go_back(work: Work, operation: Operation) -> Outcome:
+    """Undo an operation.  Requests: none, of a commit those of `unstage.undo`."""
+    if operation.name == "commit" and operation.old is not None:
+        landed = unstage.undo(work, operation)
+        return Outcome(operation.old.head, undone=operation.name, landed=landed)
+    actions = work.records.actions()
+    aside: list[str] = []
+    if operation.phase in ("place", "back"):
+        operation = work.records.enter(operation, "back")
+        new, old = work.shelf.slots()
+        for action in reversed(actions):
+            aside += _undo(work, action, new, old)
+    write_link(work, operation.old)
+    work.records.finish()
+    work.shelf.discard()
+    head = operation.old.head if operation.old is not None else ""
+    return Outcome(head, aside=tuple(aside), undone=operation.name)
+
+
+def _undo(work: Work, action: Action, new: set[int], old: set[int]) -> list[str]:
+    """Undo an action, and return the name of a file that its user changed meanwhile."""
+    slot, path, entry, _ = action
+    file = work.folder.look(path)
+    aside = []
+    if entry is not None and slot not in new and file is not None:
+        if _is_placed(work, file, entry):
+            work.shelf.take_back(path, slot)
+            file = None
+    elif entry is not None and slot in new and slot not in old:
+        return []  # not placed, and nothing displaced
+    if slot in old:
+        if file is not None:
+            aside.append(work.folder.set_aside(path))
+        work.shelf.restore(slot, path)
+    return aside
+
+
+def _is_placed(work: Work, file: File, entry: Entry) -> bool:
+    """Whether a file is the one that was placed, unchanged."""
+    if file.fingerprint.size != entry.size or file.link != entry.link:
+        return False
+    if file.link or file.path.endswith("/"):
+        return True
+    if not is_md5(entry.checksum):
+        return file.mtime == entry.mtime
+    return work.checksum(file.path) == entry.checksum
+
+
+# ---- the operation -------------------------------------------------------------------------------
+
+
+def _apply(
+    work: Work,
+    operation: Operation,
+    wanted_paths: Mapping[str, Entry | None],
+    entries: Mapping[str, Entry],
+) -> Outcome:
+    """Make the paths of the folder what the plan says; `entries` is the listing of the new head."""
+    _check_names(work, wanted_paths, entries)
+    if not wanted_paths and operation.name != "clone":
+        if operation.new != operation.old:
+            write_link(work, operation.new)
+            work.records.cache.keep_base(operation.new, entries)
+        return Outcome(operation.new.head)
+    actions = _actions(work, wanted_paths)
+    work.records.begin(operation, actions)
+    write_link(work, (operation.old or operation.new).during(operation.name))
+    return _complete(work, operation, actions, entries)
+
+
+def _actions(work: Work, wanted_paths: Mapping[str, Entry | None]) -> list[Action]:
+    """Removals first, deepest paths first, because a file may replace a folder."""
+    removed = sorted((path for path, entry in wanted_paths.items() if entry is None), reverse=True)
+    written = sorted(path for path, entry in wanted_paths.items() if entry is not None)
+    actions = []
+    for slot, path in enumerate((*removed, *written)):
+        file = work.folder.look(path)
+        before = file.fingerprint if file is not None else None
+        actions.append(Action(slot, path, wanted_paths[path], before))
+    return actions
+
+
+def _check_names(
+    work: Work, wanted_paths: Mapping[str, Entry | None], entries: Mapping[str, Entry]
+) -> None:
+    written = [path for path, entry in wanted_paths.items() if entry is not None]
+    names.check(entries.keys(), written)
+    for path in written:
+        entry = wanted_paths[path]
+        if entry is not None and entry.link and not names.is_inside(path, entry.link):
+            raise Invalid(f"symbolic link leads out of the folder: {path}; nothing was changed")
+
+
+def _complete(
+    work: Work,
+    operation: Operation,
+    actions: list[Action],
+    entries: Mapping[str, Entry] | None = None,
+) -> Outcome:
+    """Go on with an operation from where it is to its end."""
+    if operation.phase == "receive":
+        filled = work.shelf.slots()[0]
+        head = operation.new.head
+        jobs = [
+            Job(action.path, action.entry.size, _receiver(work, head, action))
+            for action in actions
+            if action.entry is not None and action.slot not in filled
+        ]
+        work.run("received", jobs)
+        work.shelf.settle()
+        operation = work.records.enter(operation, "place")
+    new, old = work.shelf.slots()
+    aside: list[str] = []
+    for action in actions:
+        aside += _place(work, action, new, old)
+    write_link(work, operation.new)
+    _learn(work, actions)
+    work.records.finish((operation.new, entries) if entries is not None else None)
+    work.shelf.discard()
+    written = sum(action.entry is not None for action in actions)
+    return Outcome(operation.new.head, written, len(actions) - written, tuple(aside))
+
+
+def _receiver(work: Work, head: str, action: Action) -> Callable[[Move], None]:
+    slot, path, entry, _ = action
+    assert entry is not None
+
+    def receive(move: Move) -> None:
+        is_empty = bool(entry.link) or path.endswith("/")
+        pieces = () if is_empty else counted(work.server.read(head, path), move)
+        work.shelf.receive(slot, entry, pieces)
+
+    return receive
+
+
+def counted(pieces: Iterable[bytes], move: Move) -> Iterable[bytes]:
+    """The pieces, counted as they are taken."""
+    for piece in pieces:
+        move(len(piece))
+        yield piece
+
+
+def _place(work: Work, action: Action, new: set[int], old: set[int]) -> list[str]:
+    """Do an action, unless it is done.  Returns the name of a file that was renamed, because its
+    user changed it meanwhile."""
+    slot, path, entry, before = action
+    if entry is not None and slot not in new:
+        return []
+    file = work.folder.look(path)
+    aside = []
+    if file is not None:
+        is_known = before is not None and before.moved(file.fingerprint) and slot not in old
+        if is_known:
+            work.shelf.displace(path, slot)
+        elif entry is not None:
+            aside.append(work.folder.set_aside(path))
+    if entry is not None:
+        work.shelf.place(slot, path)
+    return aside
+
+
+def _learn(work: Work, actions: Iterable[Action]) -> None:
+    """Keep the checksums of what was placed."""
+    known = {}
+    for _, path, entry, _ in actions:
+        file = work.folder.look(path) if entry is not None and not path.endswith("/") else None
+        if file is None or entry is None or file.link:
+            continue
+        if (file.fingerprint.size, file.mtime) == (entry.size, entry.mtime):
+            known[path] = Digest(file.fingerprint, entry.checksum)
+    work.records.cache.learn(known)
+
+
+def _check_unlinked(work: Work) -> None:
+    link = work.folder.link()
+    if link is not None:
+        raise Conflict(f"the folder is linked with {link.source} already")
+
+
+def changes_of(
+    work: Work, *, local_only: bool = False
+) -> tuple[list[Change], list[Change], list[str]]:
+    """What status shows: local changes, remote changes, conflicts; each sorted by path."""
+    link = _known_link(work)
+    if link is None:
+        link = linked(work)
+    local = local_changes(work, base(work, link))
+    remote = {} if local_only else remote_changes(work, link, work.server.head())
+    split = three_way(local, remote, work.checksum, work.settings)
+    shown = {**split.remote, **{path: remote[path] for path in split.conflicts}}
+    return (
+        sorted(local.values(), key=lambda change: change.path),
+        sorted(shown.values(), key=lambda change: change.path),
+        split.conflicts,
+    )

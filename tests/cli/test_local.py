@@ -1,0 +1,225 @@
+"""`graveler local` against a served store: a folder goes up and comes down."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.serving import Served, served
+from tests.cli.commands import Client
+from tests.cli.conftest import Lake
+from tests.cli.test_transfers import content, tree
+
+FILES = {"a.csv": b"a", "empty": b"", "more/b c+d.bin": bytes(70_000), "more/e/é%.txt": b"e"}
+
+
+@pytest.fixture
+def folder(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of `data/` of a fresh repository, and the working folder of the test."""
+    for path, body in FILES.items():
+        lake.put(f"data/{path}", body)
+    lake.put("other/x", b"x")
+    lake.commit()
+    monkeypatch.chdir(tmp_path)
+    lake.user.variables["XDG_STATE_HOME"] = str(tmp_path / "state")
+    result = lake.user.run("local", "clone", f"{lake.name}/main/data/", "d")
+    assert result.code == 0, result
+    monkeypatch.chdir(tmp_path / "d")
+    return tmp_path / "d"
+
+
+def local(lake: Lake, *words: str, code: int = 0) -> Any:
+    """Run a command of the group; its JSON, or its error."""
+    result = lake.user.run("local", *words, "--json")
+    assert result.code == code, result
+    return json.loads(result.out) if not code else json.loads(result.err)["error"]
+
+
+def status(lake: Lake) -> list[tuple[str, str, str]]:
+    rows = local(lake, "status")
+    return [(row["location"], row["type"], row["path"]) for row in rows]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path: body for path, body in content(folder).items() if path != ".lakefs_ref.yaml"}
+
+
+def test_a_clone_has_the_files_and_the_state_of_lakectl(lake: Lake, folder: Path) -> None:
+    assert files(folder) == FILES
+    head = lake.user.read(dict[str, Any], "branch", "show", f"{lake.name}/main")["commit_id"]
+    assert (folder / ".lakefs_ref.yaml").read_text() == (
+        f'src: lakefs://{lake.name}/main/data/\nat_head: {head}\nactive_operation: ""\n'
+    )
+    assert status(lake) == []
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["d", "home", "state"]
+    again = lake.user.run("local", "clone", f"{lake.name}/main/data/", str(folder))
+    assert again.code == 5 and "linked" in again.err
+
+
+def test_changes_go_up_and_come_down(lake: Lake, folder: Path, tmp_path: Path) -> None:
+    (folder / "a.csv").write_bytes(b"b")  # of equal size
+    (folder / "new").mkdir()
+    (folder / "new/n").write_bytes(b"new")
+    os.utime(folder / "new/n", (1_000_000_000, 1_000_000_000))
+    (folder / "empty").unlink()
+    assert status(lake) == [
+        ("local", "changed", "a.csv"),
+        ("local", "removed", "empty"),
+        ("local", "added", "new/n"),
+    ]
+    record = local(lake, "commit", "-m", "mine", "--meta", "k=v")
+    assert record["graveler"] == {"written": 2, "removed": 1, "aside": []}
+    assert status(lake) == []
+    commit = lake.user.read(dict[str, Any], "show", f"{lake.name}/main")
+    assert (commit["message"], commit["metadata"]["k"]) == ("mine", "v")
+    changes = {change["path"] for change in commit["graveler"]["changes"]}
+    assert changes == {"data/a.csv", "data/new/n", "data/empty"}
+    stats = lake.user.read(dict[str, Any], "stat", f"{lake.name}/main/data/new/n")
+    assert stats["metadata"] == {"::lakefs::client-mtime": "1000000000"}
+    nothing = local(lake, "commit", "-m", "again", code=1)
+    assert "nothing to commit" in nothing["message"]
+    other = tmp_path / "other"
+    local(lake, "clone", f"{lake.name}/main/data/", str(other))
+    assert files(other) == files(folder)
+    assert (other / "new/n").stat().st_mtime == 1_000_000_000
+    (other / "a.csv").write_bytes(b"other")
+    (other / "more/b c+d.bin").unlink()
+    local(lake, "commit", str(other), "-m", "theirs")
+    assert status(lake) == [("remote", "changed", "a.csv"), ("remote", "removed", "more/b c+d.bin")]
+    local(lake, "pull")
+    assert files(folder) == files(other) and status(lake) == []
+
+
+def test_a_commit_takes_what_the_branch_changed_elsewhere(lake: Lake, folder: Path) -> None:
+    lake.put("data/theirs", b"1")
+    lake.commit()
+    (folder / "ours").write_bytes(b"2")
+    local(lake, "commit", "-m", "both")
+    assert status(lake) == [] and (folder / "theirs").read_bytes() == b"1"
+
+
+def test_conflicts_are_listed_and_decided(lake: Lake, folder: Path) -> None:
+    lake.put("data/a.csv", b"theirs")
+    lake.commit()
+    (folder / "a.csv").write_bytes(b"ours")
+    for command in (("pull",), ("commit", "-m", "x")):
+        error = local(lake, *command, code=5)
+        assert "a.csv" in error["message"] and (folder / "a.csv").read_bytes() == b"ours"
+    assert lake.user.read(list[Any], "diff", f"{lake.name}/main") == []
+    local(lake, "pull", "--ours")
+    assert status(lake) == [("local", "changed", "a.csv")]
+    lake.put("data/a.csv", b"theirs again")
+    lake.commit()
+    local(lake, "pull", "--theirs")
+    assert status(lake) == [] and (folder / "a.csv").read_bytes() == b"theirs again"
+    assert local(lake, "pull", "--ours", "--theirs", code=2)
+
+
+def test_uncommitted_changes_of_others_need_force(lake: Lake, folder: Path) -> None:
+    lake.put("other/y", b"y")
+    (folder / "n").write_bytes(b"n")
+    error = local(lake, "commit", "-m", "x", code=5)
+    assert "other/y" in error["message"] and "--force" in error["message"]
+    local(lake, "commit", "-m", "x", "--force")
+    assert status(lake) == [] and lake.user.read(list[Any], "diff", f"{lake.name}/main") == []
+
+
+def test_checkout_discards_and_switches(lake: Lake, folder: Path) -> None:
+    lake.user.line(f"branch create {lake.name}/dev")
+    lake.put("data/dev", b"1", branch="dev")
+    lake.commit(branch="dev")
+    (folder / "a.csv").write_bytes(b"lost")
+    (folder / "n").write_bytes(b"lost")
+    assert local(lake, "checkout", code=2)["message"].endswith("give --yes")
+    local(lake, "checkout", "--yes")
+    assert files(folder) == FILES
+    local(lake, "checkout", "--ref", "dev")
+    assert files(folder) == {**FILES, "dev": b"1"} and status(lake) == []
+    (folder / "n").write_bytes(b"n")
+    local(lake, "commit", "-m", "on dev")
+    assert lake.user.run("cat", f"{lake.name}/dev/data/n").out == "n"
+    (folder / "n").write_bytes(b"lost")
+    os.chdir(folder.parent)
+    local(lake, "pull", "d", "--force", "--yes")
+    assert (folder / "n").read_bytes() == b"n"
+    assert lake.user.run("local", "checkout", "--all", "-y", "--ref", "main").code == 0
+    assert files(folder) == FILES
+
+
+def test_init_links_what_is_there(lake: Lake, folder: Path, tmp_path: Path) -> None:
+    here = tree(tmp_path / "here", {"a.csv": b"a", "mine": b"1"})
+    local(lake, "init", f"{lake.name}/main/data", str(here))
+    result = lake.user.run("local", "status", str(here))
+    assert result.out.splitlines() == [
+        "local\tremoved\tempty",
+        "local\tadded\tmine",
+        "local\tremoved\tmore/b c+d.bin",
+        "local\tremoved\tmore/e/é%.txt",
+    ]
+    assert local(lake, "init", f"{lake.name}/main/", str(here), code=5)
+    local(lake, "init", f"{lake.name}/main/", str(here), "--force")
+    rows = local(lake, "list", str(tmp_path))
+    assert [(row["directory"], row["src"]) for row in rows] == [
+        (str(folder), f"lakefs://{lake.name}/main/data/"),
+        (str(here), f"lakefs://{lake.name}/main/"),
+    ]
+    assert local(lake, "init", f"{lake.name}/main/", str(here / "sub"), code=2)
+    assert local(lake, "status", str(tmp_path), code=3)
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with served(tmp_path_factory.mktemp("public") / "store", public=True) as running:
+        yield running
+
+
+def test_contents_go_by_signed_urls(
+    public: Served, user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.know(public.client.url)
+    user.variables["XDG_STATE_HOME"] = str(tmp_path / "state")
+    name = public.fresh_repository()
+    here = tree(tmp_path / "here", FILES)
+    assert user.run("local", "init", f"{name}/main/x/", str(here)).code == 0
+    up = user.run("-v", "local", "commit", str(here), "-m", "m")
+    assert up.code == 0, up
+    assert up.err.count("/_presigned/") == 4 and "signature" not in up.err
+    down = user.run("-v", "local", "clone", f"{name}/main/x/", str(tmp_path / "down"))
+    assert down.code == 0 and down.err.count("/_presigned/") == 4
+    assert files(tmp_path / "down") == FILES
+
+
+def test_the_names_that_no_folder_can_have_change_nothing(
+    lake: Lake, folder: Path, tmp_path: Path
+) -> None:
+    lake.put("evil/../../out")
+    lake.put("evil/.lakefs_ref.yaml", b"src: lakefs://evil/main/\n")
+    lake.put("evil/fine")
+    lake.commit()
+    error = local(lake, "clone", f"{lake.name}/main/evil/", str(tmp_path / "e"), code=1)
+    assert "../../out: leads to another folder" in error["message"]
+    assert list((tmp_path / "e").iterdir()) == []
+
+
+def test_git_ignores_the_folder_and_commits_name_its_commit(
+    lake: Lake, folder: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    who = ("-c", "user.name=t", "-c", "user.email=t@t")
+    for words in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "m")):
+        work.mkdir(exist_ok=True)
+        subprocess.run(["git", *words], cwd=work, check=True)
+    local(lake, "clone", f"{lake.name}/main/data/", str(work / "d"))
+    section = "\n# ignored by lakectl local:\nd/*\n!d/.lakefs_ref.yaml\n\n"
+    assert (work / ".gitignore").read_text() == section
+    (work / "d/a.csv").write_bytes(b"g")
+    local(lake, "commit", str(work / "d"), "-m", "with git")
+    commit = lake.user.read(dict[str, Any], "show", f"{lake.name}/main")
+    head = ("git", "rev-parse", "--short", "HEAD")
+    short = subprocess.run(head, cwd=work, check=True, capture_output=True, text=True).stdout
+    assert commit["metadata"]["git_commit_id"] == short.strip()
+    local(lake, "init", f"{lake.name}/main/data/", str(work / "d"), "--force")
+    assert (work / ".gitignore").read_text() == section
