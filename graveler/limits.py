@@ -110,6 +110,7 @@ staging_shard_count_max = 64
 # that is nearly empty.
 staging_shard_rows_count = 8_000
 branch_cache_seconds_max = 2
+rendered_lines_bytes_max = 8 * 1024 * 1024  # of one kind of listing; about 8,000 lines
 repository_cache_seconds_max = 10
 token_grace_seconds = 3_600
 unnamed_token_seconds = 24 * 3_600  # grace period of a token that no record names yet

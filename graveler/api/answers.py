@@ -84,7 +84,7 @@ class Error(Shape, frozen=True):
 
 
 class _AnyPage(Page, frozen=True):
-    results: Sequence[Any]
+    results: Sequence[Any] | msgspec.Raw
 
 
 def json(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
@@ -100,6 +100,17 @@ def message(status: int, text: str, headers: Headers = ()) -> Answer:
 def page(results: Sequence[Any], more: bool, last: str) -> Answer:
     """A page of a listing.  `last`: continuation token, the last name of this page."""
     return json(_AnyPage(pagination(len(results), last if more else ""), results))
+
+
+def page_of_lines(lines: Sequence[bytes], more: bool, last: str) -> Answer:
+    """As `page`, with results that are JSON already."""
+    results = msgspec.Raw(b"[%b]" % b",".join(lines))
+    return json(_AnyPage(pagination(len(lines), last if more else ""), results))
+
+
+def line(result: Shape) -> bytes:
+    """One result of a page, as JSON."""
+    return _ENCODE(result)
 
 
 def pagination(count: int, following: str, count_max: int = limits.page_count_max) -> Pagination:

@@ -10,6 +10,7 @@ from graveler.api.answers import NO_CONTENT, Answer, Content, Shape, StreamedBod
 from graveler.api.answers import Headers as HeaderPairs
 from graveler.api.conditions import Unsatisfiable, Window
 from graveler.api.field_types import ByteRange
+from graveler.api.lines import RenderedLines
 from graveler.api.operation import (
     ARN,
     BRANCH,
@@ -32,7 +33,7 @@ from graveler.engine.objects import metadata_files, reachable, read, write
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Gone, RangeUnsatisfiable
-from graveler.records import ABSENT, Absent, Entry
+from graveler.records import ABSENT, Absent, Entry, Record, Repository
 
 _OBJECTS: Final = REF + "/objects"
 _READ: Final = Permission("fs:ReadObject", OBJECT_ARN)
@@ -343,31 +344,44 @@ def list_objects(call: Call, query: ObjectPaging) -> Answer:
     With `presign`, the caller must have the right to read each object of the page.
     """
     listing = ListQuery(query.prefix, query.delimiter, query.after, query.count)
-    listed = read.list_objects(call.repo, call.arguments["ref"], listing)
-    if query.presign:
-        arn = ARN + f"repository/{call.repo.record.id}/object/"
-        objects = [path for path, entry in listed.lines if entry is not ABSENT]
-        call.require(*(Permission("fs:ReadObject", arn + path) for path in objects))
-    repo, plain = call.repo, not (query.user_metadata or query.presign)
+    page = read.list_records(call.repo, call.arguments["ref"], listing)
+    last = page.lines[-1][0].decode() if page.lines else ""
+    context = _ListContext(call.repo.record, query.user_metadata)
+    if not query.presign:
+        return answers.page_of_lines(_LINES.of(context, page.lines), page.more, last)
+    listed = [read.line_of(record) for record in page.lines]
+    arn = ARN + f"repository/{call.repo.record.id}/object/"
+    objects = [path for path, entry in listed if entry is not ABSENT]
+    call.require(*(Permission("fs:ReadObject", arn + path) for path in objects))
+    shown = [_listed(context, *line) for line in listed]
     results = [
-        shapes.stats(repo.record, path, entry)
-        if plain and entry is not ABSENT
-        else _line(call, query, path, entry)
-        for path, entry in listed.lines
+        shape if entry is ABSENT else _signed(call, entry, shape)
+        for (_, entry), shape in zip(listed, shown, strict=True)
     ]
-    return answers.page(results, listed.more, listed.lines[-1][0] if listed.lines else "")
+    return answers.page(results, page.more, last)
 
 
-def _line(
-    call: Call, query: ObjectPaging, path: str, entry: Entry | Literal[Absent.ABSENT]
-) -> ObjectStats:
+class _ListContext(NamedTuple):
+    """What the lines of a listing have in common."""
+
+    repository: Repository
+    user_metadata: bool
+
+
+def _line(context: _ListContext, record: Record) -> bytes:
+    """A line of a listing as JSON.  Pure."""
+    return answers.line(_listed(context, *read.line_of(record)))
+
+
+def _listed(context: _ListContext, path: str, entry: Entry | Literal[Absent.ABSENT]) -> ObjectStats:
     if entry is ABSENT:
         return shapes.common_prefix(path)
-    if entry.metadata and query.user_metadata:
-        shape = shapes.full_stats(call.repo.record, path, entry)
-    else:
-        shape = shapes.stats(call.repo.record, path, entry)
-    return _signed(call, entry, shape) if query.presign else shape
+    if entry.metadata and context.user_metadata:
+        return shapes.full_stats(context.repository, path, entry)
+    return shapes.stats(context.repository, path, entry)
+
+
+_LINES: Final = RenderedLines(_line)
 
 
 def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:

@@ -16,6 +16,7 @@ from urllib.parse import quote_plus, unquote
 
 from graveler import limits
 from graveler.api.answers import Answer
+from graveler.api.lines import RenderedLines
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Code, Invalid, NotFound
@@ -32,7 +33,7 @@ from graveler.gateway.operation import (
 from graveler.gateway.parameters import count_of, shown_as
 from graveler.gateway.times import timestamp
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, is_printable, joined
-from graveler.records import ABSENT, Absent, Entry
+from graveler.records import ABSENT, Record
 from graveler.refs.names.expression import parse
 
 _RESULT: Final = Template(f'<ListBucketResult xmlns="{NAMESPACE}">{{}}</ListBucketResult>')
@@ -50,8 +51,6 @@ _FIELDS: Final = {
 }
 _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
 
-Line = tuple[str, Entry | Absent]  # as the engine lists: a key, or a common prefix
-
 
 class ListRequest(NamedTuple):
     """The parameters of a listing.  `after`: the last line of the page before.  `shown`: a name as
@@ -67,10 +66,17 @@ class ListRequest(NamedTuple):
 
 
 class ListPage(NamedTuple):
-    """A page: its lines in byte order, and whether more follow."""
+    """A page: its lines in byte order, as the engine lists them, and whether more follow.  `stem`:
+    what the name of each line begins with, before the key of its record."""
 
-    lines: Sequence[Line]
+    lines: Sequence[Record]
     more: bool
+    stem: str = ""
+
+    @property
+    def last(self) -> str:
+        """The name of the last line."""
+        return self.stem + self.lines[-1][0].decode()
 
 
 def _request(parameters: Mapping[str, str]) -> ListRequest:
@@ -124,19 +130,19 @@ def _object_page(call: S3Call, request: ListRequest) -> ListPage:
     except Invalid:
         return ListPage((), False)
     try:
-        lines, more = read.list_objects(call.repo, ref, query)
+        lines, more = read.list_records(call.repo, ref, query)
     except NotFound as error:
         if error.code is Code.REPOSITORY_NOT_FOUND:
             raise
         return ListPage((), False)
-    return ListPage([(stem + path, entry) for path, entry in lines], more)
+    return ListPage(lines, more, stem)
 
 
 def _branch_page(call: S3Call, request: ListRequest) -> ListPage:
     """The branches whose names begin with the prefix, in the order of their names with a slash."""
     page = BranchPage(request.prefix, request.after, request.amount)
     names, more = branches_after(call.repo, page)
-    return ListPage([(f"{name}/", ABSENT) for name in names], more)
+    return ListPage([(f"{name}/".encode(), b"") for name in names], more)
 
 
 def _listing(call: S3Call, *, below_ref: bool) -> Answer:
@@ -155,7 +161,7 @@ def _listing(call: S3Call, *, below_ref: bool) -> Answer:
         *_continuation(call.parameters, request, page),
     ]
     head = joined(_FIELDS[name](value) for name, value in named)
-    return document(_RESULT(head + _body(request, page.lines)))
+    return document(_RESULT(head + _body(request, page)))
 
 
 def _some(name: str, value: str) -> Iterable[tuple[str, str]]:
@@ -166,7 +172,7 @@ def _continuation(
     parameters: Mapping[str, str], request: ListRequest, page: ListPage
 ) -> Iterable[tuple[str, str]]:
     """Where the page begins, and where the next one does."""
-    last = page.lines[-1][0] if page.more else ""
+    last = page.last if page.more else ""
     if not request.is_second:
         yield "Marker", request.shown(request.after)
         if request.delimiter:  # without one, the last key is the marker
@@ -177,14 +183,30 @@ def _continuation(
     yield from _some("StartAfter", request.shown(parameters.get("start-after", "")))
 
 
-def _body(request: ListRequest, lines: Sequence[Line]) -> Markup:
-    keys = [
-        (request.shown(key), timestamp(entry.modified_ns), entry.checksum, entry.size)
-        for key, entry in lines
-        if entry is not ABSENT
-    ]
-    prefixes = [(request.shown(key),) for key, entry in lines if entry is ABSENT]
-    return joined((_CONTENTS.each(keys), _COMMON.each(prefixes)))
+class _Context(NamedTuple):
+    """What the lines of a page have in common."""
+
+    stem: str
+    shown: Callable[[str], str]
+
+
+def _line(context: _Context, record: Record) -> Markup:
+    """A line of a page.  Pure."""
+    path, entry = read.line_of(record)
+    name = context.shown(context.stem + path)
+    if entry is ABSENT:
+        return _COMMON(name)
+    return _CONTENTS(name, timestamp(entry.modified_ns), entry.checksum, entry.size)
+
+
+_LINES: Final = RenderedLines(_line)
+
+
+def _body(request: ListRequest, page: ListPage) -> Markup:
+    """All lines: the objects, then the common prefixes."""
+    objects = [record for record in page.lines if record[1]]
+    prefixes = [record for record in page.lines if not record[1]]
+    return joined(_LINES.of(_Context(page.stem, request.shown), objects + prefixes))
 
 
 @operation(

@@ -36,11 +36,3 @@ def test_markup_is_not_escaped_again_and_everything_else_is() -> None:
     assert _ROOT(joined([inner("<"), inner(1)])) == "<R><K><A>&lt;</A><A>1</A></K></R>"
     assert inner("x") + "<" == "<A>x</A>&lt;"
     assert inner('"') == "<A>&#34;</A>"
-
-
-@given(st.lists(st.tuples(st.text(max_size=4) | st.sampled_from("&<>'\"\r"), st.integers())))
-def test_rows_are_written_as_by_a_call_for_each(rows: list[tuple[str, int]]) -> None:
-    pair = Template("<A>{}</A><B>{}</B>")
-    assert pair.each(rows) == joined(pair(*row) for row in rows)
-    inner = [(_ROOT(text), number) for text, number in rows]
-    assert pair.each(inner) == joined(pair(*row) for row in inner)

@@ -31,12 +31,13 @@ from graveler.records import (
     TOMBSTONE,
     Absent,
     Entry,
+    Record,
     Repository,
 )
 from graveler.refs.names.resolve import ResolvedRef
 from graveler.staging import area, stack
-from graveler.streams import Cursor, Overlay, list_page
-from graveler.wire import recent_entry
+from graveler.streams import Cursor, Overlay, Page, list_page
+from graveler.wire import decode_entry, recent_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,13 @@ def list_objects(repo: OpenRepository, ref: str, query: ListQuery) -> ObjectList
     Cost on a branch: 2 KV requests with one shard, and 1 for each jump over a common prefix that
     leaves the rows read so far.
     """
+    lines, more = list_records(repo, ref, query)
+    decoded = [(key.decode(), recent_entry(value) if value else ABSENT) for key, value in lines]
+    return ObjectList(decoded, more)
+
+
+def list_records(repo: OpenRepository, ref: str, query: ListQuery) -> Page:
+    """As `list_objects`, with the records as they are stored: `line_of` decodes a line."""
     prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
     deadline = operation_deadline(repo)
     where = resolved(repo, ref)
@@ -130,8 +138,13 @@ def list_objects(repo: OpenRepository, ref: str, query: ListQuery) -> ObjectList
     cursor = view(repo, where, first=query.amount + 1, jumps=jumps)
     page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
     deadline.check("list")
-    lines = [(key.decode(), recent_entry(value) if value else ABSENT) for key, value in page.lines]
-    return ObjectList(lines, page.more)
+    return page
+
+
+def line_of(record: Record) -> tuple[str, Entry | Literal[Absent.ABSENT]]:
+    """The path and the entry of a line of `list_records`; a common prefix has no entry.  Pure."""
+    key, value = record
+    return key.decode(), decode_entry(value) if value else ABSENT
 
 
 def view(repo: OpenRepository, where: ResolvedRef, *, first: int, jumps: bool = True) -> Cursor:
