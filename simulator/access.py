@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.auth import accounts, credentials, directory, entities, links
@@ -369,6 +369,9 @@ def _indexes(run: AccessRun, *, exact: bool) -> Iterator[str]:
         yield "V5 a key of nobody is stored"
 
 
+R = TypeVar("R", bound=AccessRun)
+
+
 def check_access(profile: str, seed: int) -> AccessRun:
     """Run and judge one seed."""
     random = Random(f"access/{profile}/{seed}")
@@ -376,9 +379,21 @@ def check_access(profile: str, seed: int) -> AccessRun:
     for calls in clients[1::2]:  # the second process looks on most of the time
         for call in calls:
             call.verb = "use" if random.random() < _LOOKS_ON else call.verb
+    run = played(AccessRun, clients, random, profile, seed)
+    judge(run)
+    return run
+
+
+def played(
+    kind: Callable[..., R],
+    clients: Sequence[Sequence[Call]],
+    random: Random,
+    profile: str,
+    seed: int,
+) -> R:
+    """A run of all clients.  The seed says how long a step is, and whether calls are retried."""
     step_ns = 50_000_000 if seed % 3 else 700_000_000
     choices = SeededChoices(random, profile_of(profile, seed))
-    run = AccessRun(choices, step_ns, retrying=seed % 2 == 0)
+    run = kind(choices, step_ns, retrying=seed % 2 == 0)
     run.play(clients)
-    judge(run)
     return run

@@ -32,10 +32,11 @@ from simulator.access import (
     Moment,
     Process,
     is_calm,
+    played,
     statement,
 )
 from simulator.access import ground as of_access
-from simulator.families import Family, profile_of, program
+from simulator.families import Family, program
 from simulator.ports import SimulatedStore
 from simulator.schedule import Call, SeededChoices
 
@@ -207,9 +208,6 @@ def check_logins(profile: str, seed: int) -> LoginRun:
     """Run and judge one seed."""
     random = Random(f"logins/{profile}/{seed}")
     clients = program(FAMILY, random)
-    step_ns = 50_000_000 if seed % 3 else 700_000_000
-    choices = SeededChoices(random, profile_of(profile, seed))
-    run = LoginRun(choices, step_ns, retrying=seed % 2 == 0)
-    run.play(clients)
+    run = played(LoginRun, clients, random, profile, seed)
     judge(run)
     return run

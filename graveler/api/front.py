@@ -58,6 +58,11 @@ class Front:
     hosts: tuple[str, ...] = ()
     tls_only: bool = False
 
+    @property
+    def serves_others(self) -> bool:
+        """Whether other machines may reach the service: by plain HTTP, or through a proxy."""
+        return not self.tls_only or bool(self.trusted_proxies)
+
     def origin(self, scope: Mapping[str, Any]) -> Origin:
         """The origin of the request with this ASGI scope."""
         scheme: str = scope["scheme"]

@@ -28,6 +28,7 @@ from graveler.kv.store import Store
 from graveler.refs.jobs import record
 
 METRICS_PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/_health"
 READY_PATH: Final = "/_health/ready"
 _PERMISSIONS: Final = (Permission("fs:ReadConfig", "*"),)
 _CONTENT: Final = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"), NOSNIFF)

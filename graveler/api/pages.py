@@ -16,7 +16,7 @@ from graveler.api import cookies, errors, reference_page
 from graveler.api.answers import HTML, JSON, PLAIN, Answer
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Disconnected, Receive
-from graveler.api.observation import METRICS_PATH, READY_PATH, Observation
+from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH, Observation
 from graveler.api.openapi import document
 from graveler.api.presigned_urls import presigned
 from graveler.api.responses import Send, send
@@ -28,7 +28,8 @@ from graveler.errors import Invalid
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
 DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
-HEALTH_PATHS: Final = ("/_health", READY_PATH, "/healthcheck")
+_ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
+HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
 OPEN_PATHS: Final = (
     "/",
     *HEALTH_PATHS,
@@ -122,7 +123,7 @@ class Pages:
             return _NOT_IMPLEMENTED
         if scope["method"] not in ("GET", "HEAD"):
             return _html(_NOT_HERE, 404)
-        if path in ("/_health", "/healthcheck"):
+        if path in _ALIVE_PATHS:
             return Answer(200, PLAIN, f"alive! {self._instance}".encode())
         if path == "/logout":
             if self._is_foreign(scope):  # a page of another site ends no session

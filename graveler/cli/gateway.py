@@ -29,7 +29,6 @@ class GatewayOptions:
     front: Front = DIRECT
     s3: S3Options = field(default_factory=S3Options)
     owns_cache: bool = True
-    insecure_http: bool = False  # other machines may use plain HTTP
 
 
 @operator("gateway")
@@ -99,5 +98,4 @@ def options_of(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> G
         ),
         S3Options(parameters["s3_domains"], parameters["s3_v2_writes"]),
         owns_cache=not settings.get(_CACHE_FOLDER),
-        insecure_http=parameters["insecure_http"],
     )

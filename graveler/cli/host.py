@@ -77,17 +77,18 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place(listen: Listen, *, plain: bool) -> Iterator[Place]:
+def place(listen: Listen, front: Front) -> Iterator[Place]:
     """A bound port for the time of the block, with signals handled and files made for their owner
-    alone.  `plain`: whether other machines may reach it, by plain HTTP.
+    alone.
 
-    Errors: those of `bind`; `Invalid` for an address of other machines.  Main thread only."""
+    Errors: those of `bind`; `Invalid` for an address of other machines, unless `front` lets them
+    in.  Main thread only."""
     mask = os.umask(0o077)  # a library creates the database files, with the modes of the umask
     signals = Signals()
     try:
         taken = bind(listen)
         try:
-            if not plain and not is_loopback(taken.getsockname()[0]):
+            if not front.serves_others and not is_loopback(taken.getsockname()[0]):
                 raise Invalid(
                     "listen address invalid: credentials would cross the network by plain HTTP; "
                     "put a proxy with TLS in front (--trusted-proxy), or allow it "

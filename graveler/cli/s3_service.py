@@ -34,8 +34,7 @@ def serve(options: GatewayOptions) -> int:
     is served.
     """
     log_json()
-    plain = options.insecure_http or bool(options.front.trusted_proxies)
-    with place(options.listen, plain=plain) as at, _cached(options) as deployment:
+    with place(options.listen, options.front) as at, _cached(options) as deployment:
         aws = _opened(deployment)
         _check(aws, deployment)
         service = _service(aws, deployment, options)

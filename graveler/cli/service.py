@@ -41,8 +41,8 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
-    plain = options.insecure_http or bool(options.front.trusted_proxies)
-    with place(options.listen, plain=plain) as at:
+    settings = _settings(options)
+    with place(options.listen, settings.front) as at:
         store = open_embedded(
             options.store,
             import_roots=options.import_roots,
@@ -56,7 +56,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
                     ports,
                     store.signer,
                     store.secret,
-                    _settings(options),
+                    settings,
                     identities=_identities(options, ports),
                     trail=trail,
                 )

@@ -15,7 +15,7 @@ from typing import Final
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Receive
 from graveler.api.metrics import add_requests
-from graveler.api.observation import METRICS_PATH, READY_PATH
+from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH
 from graveler.api.pages import Pages
 from graveler.api.responses import Send
 from graveler.api.service import Service
@@ -24,7 +24,6 @@ from graveler.errors import GravelerError
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 
-HEALTH_PATH: Final = "/_health"
 OBSERVED_PATHS: Final = (HEALTH_PATH, READY_PATH, METRICS_PATH)
 
 

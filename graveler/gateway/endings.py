@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Ending:
-    """The end of work whose answer begins before it, told once.  For the event loop."""
+    """An end that is told once."""
 
     def __init__(self) -> None:
         self._tell: Callable[[Exception | None], None] | None = None

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 from graveler.api.pools import BoundedPool, Pools
@@ -10,6 +12,7 @@ from graveler.api.routing import api_route
 from graveler.api.service import Service, ServiceSettings
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
+from graveler.auth.keeper import Keeper
 from graveler.block.signature import Signer
 from graveler.ids import JobId
 from graveler.jobs.handover import Patience
@@ -23,29 +26,37 @@ SECRET = bytes(range(32))
 HAND_OVER, ANSWER = 20.0, 27.0
 
 
-def _service(world: World, pools: Pools) -> Service:
-    """Over the store of `world`, in which there is an administrator."""
+def _prepare(world: World) -> Keeper:
+    """Make an administrator in the store of `world`, unless there is one."""
     ports = world.lake.ports
     keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, SECRET)
     if accounts.find(ports.kv) is accounts.ABSENT:
         accounts.create(keeper, USER, "", ADMINISTRATOR)
+    return keeper
+
+
+@contextmanager
+def _door(world: World) -> Iterator[Door]:
+    """A door into the API over the store of `world`, for its administrator."""
+    keeper, ports = _prepare(world), world.lake.ports
+    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
+    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
+    loop = asyncio.new_event_loop()
     settings = ServiceSettings("mem", patience=Patience(HAND_OVER, ANSWER))
     signer = Signer(SECRET, "", ports.clock)
-    return Service(ports, Authenticator(keeper, SECRET), signer, settings, pools, world.queue)
+    service = Service(ports, Authenticator(keeper, SECRET), signer, settings, pools, world.queue)
+    pair = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+    try:
+        yield Door(api_route(service).handle, loop, {"Authorization": basic(*pair)})
+    finally:
+        pools.close()
+        loop.close()
 
 
 def test_a_copy_that_takes_long_is_left_to_a_worker_and_told_to_whoever_asks_again() -> None:
     world = new_world()
     put_long(world)
-    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
-    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
-    loop = asyncio.new_event_loop()
-    try:
-        door = Door(
-            api_route(_service(world, pools)).handle,
-            loop,
-            {"Authorization": basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)},
-        )
+    with _door(world) as door:
         asked = Ask.json(
             "POST",
             "/repositories/lake/branches/main/objects/copy?dest_path=copied",
@@ -58,9 +69,6 @@ def test_a_copy_that_takes_long_is_left_to_a_worker_and_told_to_whoever_asks_aga
         assert any(name.lower() == "retry-after" for name in first.headers)
         world.work(JobId(message.job))
         second = door.send(asked)
-    finally:
-        pools.close()
-        loop.close()
     said = json.loads(second.body)
     assert second.status == 201 and said["path"] == "copied"
     assert world.lake.ports.blocks.read(said["physical_address"], 0, 100) == b"long"
@@ -71,18 +79,9 @@ def test_the_time_that_it_took_to_know_the_sender_counts() -> None:
     world = new_world()
     world.lake.put("d", "3")
     clock = world.lake.ports.clock
-    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
-    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
-    loop = asyncio.new_event_loop()
-    try:
-        _service(world, pools)
-        lake, script = world.lake.interposed()
-        slow = replace(world, lake=lake)
-        door = Door(
-            api_route(_service(slow, pools)).handle,
-            loop,
-            {"Authorization": basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)},
-        )
+    _prepare(world)
+    lake, script = world.lake.interposed()
+    with _door(replace(world, lake=lake)) as door:
         script.seen.clear()
         script.before("get", lambda: clock.sleep(15))  # who is asking?
         script.after("scan", lambda: clock.sleep(10), 2)  # of the commit itself
@@ -90,9 +89,6 @@ def test_the_time_that_it_took_to_know_the_sender_counts() -> None:
         heard = door.send(
             Ask.json("POST", "/repositories/lake/branches/main/commits", {"message": "m"})
         )
-    finally:
-        pools.close()
-        loop.close()
     assert script.finished and heard.status == 503 and b"outcome unknown" in heard.body
     assert len(world.queue.messages) == 1
     assert ANSWER <= clock.steady_seconds() - begun < ANSWER + 1
@@ -101,17 +97,9 @@ def test_the_time_that_it_took_to_know_the_sender_counts() -> None:
 def test_a_reset_that_takes_long_is_left_to_a_worker() -> None:
     world = new_world()
     world.lake.put("r/a", "3")
-    short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
-    pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
-    loop = asyncio.new_event_loop()
-    try:
-        _service(world, pools)
-        lake, script = world.lake.interposed()
-        door = Door(
-            api_route(_service(replace(world, lake=lake), pools)).handle,
-            loop,
-            {"Authorization": basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)},
-        )
+    _prepare(world)
+    lake, script = world.lake.interposed()
+    with _door(replace(world, lake=lake)) as door:
         script.after("scan", lambda: world.lake.ports.clock.sleep(HAND_OVER))
         asked = Ask.json(
             "PUT",
@@ -125,7 +113,4 @@ def test_a_reset_that_takes_long_is_left_to_a_worker() -> None:
         assert len(world.lake.uncommitted()) == 1
         world.work(JobId(message.job))
         second = door.send(asked)
-    finally:
-        pools.close()
-        loop.close()
     assert second.status == 204 and world.lake.uncommitted() == []

@@ -43,7 +43,7 @@ from tests.auth.provider import (
     rsa_key,
     token,
 )
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import PATIENCE_SECONDS, stands_at, until
 
 NOW = START + 10
 
@@ -218,12 +218,24 @@ def test_the_first_callers_wait_for_the_one_that_reads_the_keys() -> None:
 
     provider = SlowProvider()
     keys = FetchedKeys("https://login.example.com/keys", provider, TickingClock())
+    threads: list[int] = []
+
+    def find() -> Any:
+        threads.append(threading.get_ident())
+        return keys.find("r")
+
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(keys.find, "r")
         assert asked.wait(PATIENCE_SECONDS)
-        second = pool.submit(keys.find, "r")
-        until(second.running, "the second caller asks")
+        second = pool.submit(find)
+
+        def waits() -> bool:
+            return second.done() or stands_at(threads, "with self._lock:")
+
+        until(waits, "the second caller waits")
+        is_early = second.done()
         answers.set()
+        assert not is_early
         assert first.result() is not ABSENT and second.result() is not ABSENT
     assert provider.count == 1
 

@@ -471,8 +471,8 @@ def test_other_machines_need_tls_unless_plain_http_is_allowed() -> None:
     elsewhere = {"client": ("10.0.0.9", 1), "scheme": "http", "headers": []}
     strict = options("--stack", "lake", "--bucket", "a")
     allowed = options("--stack", "lake", "--bucket", "a", "--insecure-http")
-    assert strict.front.refuses(elsewhere) and not strict.insecure_http
-    assert not allowed.front.refuses(elsewhere) and allowed.insecure_http
+    assert strict.front.refuses(elsewhere) and not strict.front.serves_others
+    assert not allowed.front.refuses(elsewhere) and allowed.front.serves_others
 
 
 def test_the_variables_of_the_functions_name_a_deployment_too() -> None:

@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from graveler.api.observation import HEALTH_PATH
 from graveler.cli.gateway import GatewayOptions, gateway, options_of
-from graveler.gateway.app import HEALTH_PATH
 from tests.aws.engines import ROOT
 from tests.aws.locked_packages import pins
 

@@ -82,7 +82,8 @@ class Load:
             else:
                 body = str(path.sent).encode()
                 answer = client.post(f"{BRANCH}/objects", params=where, content=body)
-        except GONE:
+        except GONE as error:
+            self._gone(f"write {path.name}", error)
             return False
         if answer.status_code not in (201, 204):
             self.failures.append(f"write {path.name}: {answer.status_code} {answer.text}")
@@ -90,11 +91,17 @@ class Load:
             path.acknowledged = path.sent
         return True
 
+    def _gone(self, request: str, error: httpx.TransportError) -> None:
+        """A server that was killed closes its connections; one that does not answer has failed."""
+        if isinstance(error, httpx.TimeoutException):
+            self.failures.append(f"{request}: {error!r}")
+
     def _commit(self, client: httpx.Client, name: str) -> bool:
         before = {path.name: path.acknowledged for path in self.paths}
         try:
             answer = client.post(f"{BRANCH}/commits", json={"message": name})
-        except GONE:
+        except GONE as error:
+            self._gone("commit", error)
             return False
         if answer.status_code == 201:
             self.commits.append(Committed(answer.json()["id"], before))

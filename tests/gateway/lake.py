@@ -23,6 +23,19 @@ from tests.gateway.serving import DOMAIN, Gateway, gateway
 from tests.gateway.tls import Secured, secured
 
 REGION = "us-east-1"
+EASY_NAMES = (  # odd, but every client can name them
+    "a b",
+    "a+b",
+    "a%2Fb",
+    "a%b",
+    "a&b",
+    "ü",
+    "😀",
+    "q\"'<>",
+    "#?=;@:$,",
+    "[]{}|^`~!*()",
+    "b\\c",
+)
 MANY = [f"many/{number:04}" for number in range(1_005)]  # two pages of a listing
 
 

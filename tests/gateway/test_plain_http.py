@@ -10,6 +10,7 @@ import pytest
 
 from graveler.api.app import create_app
 from graveler.api.front import Front
+from graveler.api.observation import HEALTH_PATH, READY_PATH
 from graveler.api.pages import HEALTH_PATHS
 from graveler.api.service import Service
 from graveler.api.start import Application
@@ -74,7 +75,7 @@ def test_an_s3_request_with_the_path_of_a_health_check_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("made", "paths"), [(_beside_the_api, HEALTH_PATHS), (_alone, ("/_health", "/_health/ready"))]
+    ("made", "paths"), [(_beside_the_api, HEALTH_PATHS), (_alone, (HEALTH_PATH, READY_PATH))]
 )
 def test_health_checks_are_read_by_everybody(
     tmp_path: Path, made: Callable[[Service], Application], paths: tuple[str, ...]

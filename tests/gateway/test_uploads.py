@@ -4,16 +4,19 @@ import hashlib
 import http.client
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
 from graveler.api.service import Service, ServiceSettings
+from graveler.audit.files import AUDIT_FOLDER, FileTrail
 from graveler.audit.lines import Question
+from graveler.audit.trail import Trail
+from graveler.clock import SystemClock
 from graveler.errors import Unavailable
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.endings import Ending
@@ -44,6 +47,12 @@ def sent(boto: Any, upload: dict[str, str], *bodies: bytes) -> dict[str, Any]:
     numbered = enumerate(bodies, start=1)
     etags = {n: boto.upload_part(**upload, PartNumber=n, Body=b)["ETag"] for n, b in numbered}
     return {"Parts": [{"PartNumber": number, "ETag": etag} for number, etag in etags.items()]}
+
+
+def completion(tag: str) -> bytes:
+    """The body of a request that completes an upload of one part."""
+    part = f"<Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part>"
+    return f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode()
 
 
 def test_a_long_file_is_uploaded_and_copied_by_the_transfers_of_boto3(
@@ -142,11 +151,9 @@ def test_an_etag_may_come_without_quotes(
 ) -> None:
     upload = begun(boto, repo)
     sent(boto, upload, b"one")
-    tag = etag(b"one").strip('"')
-    body = f"<Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part>"
-    whole = f"<CompleteMultipartUpload>{body}</CompleteMultipartUpload>".encode()
+    body = completion(etag(b"one").strip('"'))
     query = {"uploadId": upload["UploadId"]}
-    assert s3.send("POST", f"/{repo}/main/a", query, body=whole).status == 200
+    assert s3.send("POST", f"/{repo}/main/a", query, body=body).status == 200
     assert content(served_gateway, repo, "a") == b"one"
 
 
@@ -347,10 +354,19 @@ def other_ports(
         yield live, Gateway(live, s3).boto()
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fails: bool) -> None:
-    """The answer begins as a success; its document says how the join ended.  The join has the only
-    thread."""
+class Join(NamedTuple):
+    """A completion whose answer has begun.  The join waits for `goes_on`."""
+
+    live: Served
+    repo: str
+    connection: http.client.HTTPConnection
+    answer: http.client.HTTPResponse
+    goes_on: threading.Event
+
+
+@contextmanager
+def joining(store: Path, *, fails: bool, threads: int = 16) -> Iterator[Join]:
+    """A server that joins the part of `main/a`."""
     goes_on = threading.Event()
 
     def slow(blocks: Any) -> Any:
@@ -362,23 +378,32 @@ def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fa
 
         return Overridden(blocks, complete_upload=complete)
 
-    store = tmp_path / "store"
-    with other_ports(store, blocks=slow, seconds=0.01, threads=1) as (live, boto):
-        repo = live.fresh_repository()
-        upload = begun(boto, repo)
-        sent(boto, upload, b"one")
-        part = f"<Part><PartNumber>1</PartNumber><ETag>{etag(b'one')}</ETag></Part>"
-        body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
-        connection = signed(live, repo, upload, body.encode())
-        answer = connection.getresponse()
-        assert answer.status == 200
+    with other_ports(store, blocks=slow, seconds=0.01, threads=threads) as (live, boto):
         try:
-            begin = answer.read(60)
+            repo = live.fresh_repository()
+            upload = begun(boto, repo)
+            sent(boto, upload, b"one")
+            with (
+                closing(signed(live, repo, upload, completion(etag(b"one")))) as connection,
+                closing(connection.getresponse()) as answer,
+            ):
+                assert answer.status == 200
+                yield Join(live, repo, connection, answer, goes_on)
         finally:
             goes_on.set()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fails: bool) -> None:
+    """The answer begins as a success; its document says how the join ended.  The join has the only
+    thread."""
+    store = tmp_path / "store"
+    with joining(store, fails=fails, threads=1) as join:
+        live, answer = join.live, join.answer
+        begin = answer.read(60)
         assert begin.startswith(b"<?xml") and begin.endswith(b"  ")
+        join.goes_on.set()
         rest = answer.read()
-        connection.close()
         assert len(begin + rest) == int(answer.headers["Content-Length"])
         root = ElementTree.fromstring(begin + rest)
         if fails:
@@ -390,38 +415,46 @@ def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fa
         counted = f'operation="s3:CompleteMultipartUpload",status="{status}"'
         until(lambda: any(counted in line for line in live.service.metrics.lines()), "counted")
     with gateway(store) as later:
-        assert is_there(later, repo, "a") is not fails
+        assert is_there(later, join.repo, "a") is not fails
 
 
 def recorded(live: Served) -> list[tuple[str, int]]:
     """Outcome and status of the completions in the audit trail."""
+    return completions_in(live.service.trail)
+
+
+def completions_in(trail: Trail) -> list[tuple[str, int]]:
     question = Question(0, 2**62, operation="s3:CompleteMultipartUpload")
-    lines = live.service.trail.read(question, "", 100).lines
+    lines = trail.read(question, "", 100).lines
     return [(line.outcome, line.status) for line in lines]
 
 
-def test_a_join_whose_client_goes_away_is_recorded_with_its_end(tmp_path: Path) -> None:
-    goes_on = threading.Event()
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_join_whose_client_goes_away_is_recorded_with_its_end(
+    tmp_path: Path, fails: bool
+) -> None:
+    with joining(tmp_path / "store", fails=fails) as join:
+        assert join.answer.read(60) and recorded(join.live) == []
+        join.answer.close()
+        join.connection.close()
+        join.goes_on.set()
+        end = ("unknown", 503) if fails else ("done", 200)
+        until(lambda: recorded(join.live) == [end], "recorded")
 
-    def slow(blocks: Any) -> Any:
-        def complete(*arguments: Any) -> Any:
-            goes_on.wait()
-            raise Unavailable("no join")
 
-        return Overridden(blocks, complete_upload=complete)
-
-    with other_ports(tmp_path / "store", blocks=slow, seconds=0.01) as (live, boto):
-        repo = live.fresh_repository()
-        upload = begun(boto, repo)
-        sent(boto, upload, b"one")
-        part = f"<Part><PartNumber>1</PartNumber><ETag>{etag(b'one')}</ETag></Part>"
-        body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
-        connection = signed(live, repo, upload, body.encode())
-        answer = connection.getresponse()
-        assert answer.read(60) and recorded(live) == []
-        connection.close()
-        goes_on.set()
-        until(lambda: recorded(live) == [("unknown", 503)], "recorded")
+def test_a_join_that_outlives_its_server_is_recorded_once(tmp_path: Path) -> None:
+    """When the server gives its requests up; the end of the work comes later."""
+    store = tmp_path / "store"
+    with joining(store, fails=False) as join:
+        assert join.answer.read(60) and recorded(join.live) == []
+        join.live.server.config.timeout_graceful_shutdown = 0
+        join.live.server.should_exit = True
+        until(lambda: recorded(join.live), "recorded")
+        assert recorded(join.live) == [("unknown", 0)]
+    with closing(FileTrail(store / AUDIT_FOLDER, SystemClock())) as trail:
+        assert completions_in(trail) == [("unknown", 0)]
+    with gateway(store) as later:
+        assert is_there(later, join.repo, "a")
 
 
 def test_an_end_is_told_once_whatever_comes_first() -> None:

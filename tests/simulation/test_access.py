@@ -16,13 +16,9 @@ from tests.auth.bench import SECRET, Lake
 from tests.auth.test_accounts import basic
 from tests.auth.test_directory import VERBS
 from tests.simulation.access_mutants import ACCESS_MUTANTS, AccessMutant
-from tests.simulation.edits import patched
+from tests.simulation.access_rules import PROFILES, check_caught, check_rules
 from tests.simulation.failing import Killed, Kind, Port, Turn
-from tests.simulation.witnesses import seeds
 
-PROFILES = ("clean", "crash", "amb", "delay", "all")
-SEEDS_PER_PROFILE = 100
-SEEDS_MAX = 10_000
 CALLS_MAX = 40
 KILLS = (Kind.KILLED, Kind.KILLED_AFTER)
 ROLE = "arn:aws:sts::123456789012:assumed-role/etl"
@@ -43,21 +39,12 @@ CHANGES: dict[str, Callable[[Keeper], object]] = {
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_was_taken_away_is_not_granted(profile: str) -> None:
-    for seed in range(SEEDS_PER_PROFILE):
-        wrong = check_access(profile, seed).wrong
-        assert not wrong, f"{profile} {seed}: {wrong}"
+    check_rules(check_access, profile)
 
 
 @pytest.mark.parametrize("mutant", ACCESS_MUTANTS, ids=[each.name for each in ACCESS_MUTANTS])
 def test_broken_access_control_is_caught(mutant: AccessMutant) -> None:
-    with patched(mutant.edits):
-        for seed in seeds(mutant.name, SEEDS_MAX):
-            found = check_access(mutant.profile, seed).wrong
-            wrong = [each for each in found if each.startswith(mutant.name[:2])]
-            if wrong:
-                print(f"{mutant.name} {mutant.profile} {seed}: {wrong[0]}")
-                return
-    pytest.fail(f"{mutant.name} survived {SEEDS_MAX} seeds: {mutant.breach}")
+    check_caught(mutant, check_access)
 
 
 def _lake(name: str) -> Lake:

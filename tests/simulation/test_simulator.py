@@ -34,6 +34,8 @@ def test_every_cell_is_measured() -> None:
     said = json.loads(last)
     assert said["schedules_per_second_per_core"] > 0 < said["of_all_cells"]
     assert said["compiled"] is False
+    page = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
+    assert f"There are {len(seconds)} cells" in page
 
 
 def test_seeds_of_collection_are_judged() -> None:

@@ -152,7 +152,7 @@ def give_up(repo: OpenRepository, branch: str, path: str, upload: PartsUpload) -
     try:
         repo.blocks.abort_upload(full, upload.id)
     except NotFound as error:
-        if _found(repo, full) is not ABSENT:
+        if joined(repo, full) is not ABSENT:
             raise NotFound(f"upload was finished: upload_id={upload.id[:200]}") from error
 
 
@@ -166,7 +166,7 @@ def _joined(ports: Ports, full: str, order: Finish) -> ObjectHead:
     try:
         return ports.blocks.complete_upload(full, upload_id, parts)
     except (NotFound, OutcomeUnknown) as error:
-        head = _found(ports, full)
+        head = joined(ports, full)
         if head is not ABSENT:
             return head
         if isinstance(error, OutcomeUnknown):
@@ -178,13 +178,15 @@ def _joined_again(ports: Ports, full: str, order: Finish) -> ObjectHead:
     try:
         return ports.blocks.complete_upload(full, order.upload.id, order.parts)
     except NotFound as error:  # the first attempt landed late, or the upload was given up
-        head = _found(ports, full)
+        head = joined(ports, full)
         if head is ABSENT:
             raise NotFound(f"upload not found: upload_id={order.upload.id[:200]}") from error
         return head
 
 
-def _found(ports: Ports, full: str) -> ObjectHead | Literal[Absent.ABSENT]:
+def joined(ports: Ports, full: str) -> ObjectHead | Literal[Absent.ABSENT]:
+    """The object that an earlier attempt has joined at the address of an upload.  1 block
+    request."""
     try:
         return ports.blocks.head(full)
     except NotFound:

@@ -37,7 +37,7 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
 from graveler.engine import protection
 from graveler.engine.commits.records import fresh
-from graveler.engine.objects import completions, reachable, write
+from graveler.engine.objects import completions, multipart, reachable, write
 from graveler.engine.objects.completions import is_over, present, unknown
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, Description
@@ -142,7 +142,7 @@ def copy_part(
     try:
         return repo.blocks.copy_part(part, _full(repo, seen), bytes_at, start, end)
     except NotFound as error:
-        if _exists(repo, bytes_at):
+        if multipart.joined(repo, bytes_at) is not ABSENT:
             raise unknown(upload.id) from error
         raise Gone(f"no data: path={source.path}") from error
 
@@ -323,7 +323,7 @@ def _join(repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part])
             repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
             return planned
         except (Invalid, NotFound, OutcomeUnknown) as error:
-            if _exists(repo, full):
+            if multipart.joined(repo, full) is not ABSENT:
                 return present(repo, planned)
             if isinstance(error, Invalid):  # a part was replaced since the plan was made
                 unplanned = seen._replace(entry=b"", parts=b"")
@@ -468,11 +468,3 @@ def _digest(parts: Sequence[Part]) -> bytes:
 
 def _full(repo: OpenRepository, upload: MultipartUpload) -> str:
     return address.join(repo.namespace, upload.address)
-
-
-def _exists(repo: OpenRepository, full: str) -> bool:
-    try:
-        repo.blocks.head(full)
-    except NotFound:
-        return False
-    return True

@@ -4,13 +4,18 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
+from graveler.api.observation import HEALTH_PATH
 from graveler.api.server import make_server
 from graveler.cli.gateway import GatewayOptions, gateway, options_of
-from graveler.gateway.app import HEALTH_PATH
 from scripts.deploy import ROOT
-from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
+from tests.aws.deployment.templates import (
+    actions,
+    loaded,
+    of_type,
+    resources_of,
+    statements,
+)
 from tests.aws.test_gateway_image import only
 
 TEMPLATE = ROOT / "infra" / "gateway.yaml"
@@ -22,15 +27,9 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
     """An application that nobody asks."""
 
 
-def loaded(path: Any) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    return found
-
-
 @pytest.fixture(scope="module")
 def resources() -> dict[str, Any]:
-    found: dict[str, Any] = loaded(TEMPLATE)["Resources"]
-    return found
+    return resources_of(TEMPLATE)
 
 
 @pytest.fixture(scope="module")

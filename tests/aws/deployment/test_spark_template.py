@@ -6,10 +6,9 @@ from fnmatch import fnmatch
 from typing import Any
 
 import pytest
-import yaml
 
 from scripts.deploy import ROOT
-from tests.aws.deployment.test_template import _Loader, actions, of_type, statements
+from tests.aws.deployment.templates import actions, of_type, resources_of, statements
 
 TEMPLATE = ROOT / "infra" / "spark.yaml"
 KEY_USES = ("Decrypt", "GenerateDataKey")
@@ -18,8 +17,7 @@ ROLES = ("ImportRole", "CommitRole", "CollectRole")
 
 @pytest.fixture(scope="module")
 def resources() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Resources"]
-    return found
+    return resources_of(TEMPLATE)
 
 
 def everything(resources: dict[str, Any], role: str) -> list[dict[str, Any]]:

@@ -3,72 +3,36 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from graveler import limits, settings
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
 from scripts import deploy
 from scripts.deploy import ROOT, RUNTIMES, tool
+from tests.aws.deployment.templates import (
+    actions,
+    loaded,
+    of_type,
+    resources_of,
+    statements,
+)
 from tests.test_settings import GIVEN
 
 TEMPLATE = ROOT / "template.yaml"
 TEMPLATES = [str(TEMPLATE), *map(str, sorted((ROOT / "infra").glob("*.yaml")))]
 
 
-class _Loader(yaml.SafeLoader):
-    """Reads `!Ref x` as {"!Ref": x}, and so on."""
-
-
-def _tagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    if isinstance(node, yaml.ScalarNode):
-        return {f"!{suffix}": loader.construct_scalar(node)}
-    if isinstance(node, yaml.SequenceNode):
-        return {f"!{suffix}": loader.construct_sequence(node, deep=True)}
-    assert isinstance(node, yaml.MappingNode)
-    return {f"!{suffix}": loader.construct_mapping(node, deep=True)}
-
-
-_Loader.add_multi_constructor("!", _tagged)
-
-
 @pytest.fixture(scope="module")
 def parameters() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Parameters"]
+    found: dict[str, Any] = loaded(TEMPLATE)["Parameters"]
     return found
 
 
 @pytest.fixture(scope="module")
 def resources() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Resources"]
-    return found
-
-
-def of_type(resources: dict[str, Any], kind: str) -> dict[str, Any]:
-    return {name: each["Properties"] for name, each in resources.items() if each["Type"] == kind}
-
-
-def statements(properties: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The statements of a role's own policies, or of a managed policy."""
-    policies = [each["PolicyDocument"] for each in properties.get("Policies", [])]
-    if "ManagedPolicyName" in properties or "Description" in properties:
-        policies.append(properties["PolicyDocument"])
-    for policy in policies:
-        for each in policy["Statement"]:
-            yield each["!If"][1] if "!If" in each else each
-
-
-def actions(properties: dict[str, Any]) -> set[str]:
-    """What is allowed."""
-    found: set[str] = set()
-    for each in statements(properties):
-        if each["Effect"] == "Deny":
-            continue
-        found |= {each["Action"]} if isinstance(each["Action"], str) else set(each["Action"])
-    return found
+    return resources_of(TEMPLATE)
 
 
 def granting(resources: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -187,7 +151,7 @@ def test_the_api_knows_the_rate_of_a_user(
 
 
 def test_functions_know_what_is_only_read() -> None:
-    variables = yaml.load(TEMPLATE.read_text(), _Loader)["Globals"]["Function"]["Environment"]
+    variables = loaded(TEMPLATE)["Globals"]["Function"]["Environment"]
     names = variables["Variables"]["GRAVELER_READ_ONLY_BUCKETS"]
     assert names == {"!Join": [",", {"!Ref": "ReadOnlyBuckets"}]}
 
@@ -382,7 +346,7 @@ def test_hooks_are_sent_by_a_function_that_may_only_write_its_log(
     (statement,) = statements(role)
     assert statement["Resource"]["!Sub"].endswith(f":log-group:{log}:*")
     function = resources["HooksFunction"]
-    given = yaml.load(TEMPLATE.read_text(), _Loader)["Globals"]["Function"]
+    given = loaded(TEMPLATE)["Globals"]["Function"]
     own = {"Runtime", "Architectures", "Handler"}
     assert set(function["IgnoreGlobals"]) == set(given) - own
     assert not set(function["Properties"]) & {"Layers", "VpcConfig", "FileSystemConfigs"}
@@ -448,7 +412,7 @@ def test_no_secret_is_in_the_environment_of_a_function(
     assert not [name for name, each in parameters.items() if each.get("NoEcho")]
     text = TEMPLATE.read_text()
     assert "{{resolve:" not in text
-    variables = yaml.load(text, _Loader)["Globals"]["Function"]["Environment"]["Variables"]
+    variables = loaded(TEMPLATE)["Globals"]["Function"]["Environment"]["Variables"]
     secrets = {name: value for name, value in variables.items() if "SECRET" in name}
     assert secrets.pop("GRAVELER_HOOKS_SECRET_NAME") == {"!Ref": "HooksSecretArn"}
     assert set(secrets) == {"GRAVELER_SECRET", "GRAVELER_SECRET_GENERATION"}

@@ -4,17 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.aws.deployment.test_template import TEMPLATE, _Loader, of_type
+from tests.aws.deployment.templates import of_type, resources_of
 
 ROOT = Path(__file__).parents[3]
+TEMPLATE = ROOT / "template.yaml"
 
 
 @pytest.fixture(scope="module")
 def resources() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)["Resources"]
-    return found
+    return resources_of(TEMPLATE)
 
 
 def test_functions_are_reached_through_the_gateway_alone(resources: dict[str, Any]) -> None:
