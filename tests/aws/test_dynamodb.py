@@ -30,7 +30,7 @@ THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
 
 class TestDynamoStore(KvSuite):
     bounds_step = 1 if THOROUGH else 6
-    random_steps = 20_000 if THOROUGH else 500
+    random_steps = 20_000 if THOROUGH else 250
     deleted_rows = 10_000 if THOROUGH else 2_000
 
     @pytest.fixture
@@ -100,7 +100,7 @@ class TestDynamoStoreOnMoto(ConditionClauses, ScanClauses):
     that it refuses the longest, and its pages of 1 MB are not those of the service."""
 
     bounds_step = 12
-    random_steps = 300
+    random_steps = 150
     deleted_rows = 1_000
 
     @pytest.fixture

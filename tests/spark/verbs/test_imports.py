@@ -149,6 +149,7 @@ def test_bad_and_duplicate_rows_are_told_and_fail_the_import(
     assert made.report.bad == report.bad and made.report.duplicates == 20
 
 
+@pytest.mark.one_version
 def test_a_refused_row_at_a_cut_does_not_end_a_range(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_refused_row_at_a_cut_does_not_end_a_range(
     assert list(made.ranges) == sequential(place, kept, tmp_path / "one")[1]
 
 
+@pytest.mark.one_version
 def test_rows_without_a_path_do_not_go_to_a_task(spark: SparkSession, place: Place) -> None:
     """They have no place among the keys, so all of them would go to the same."""
     rows = some_rows(12, 60)
@@ -175,6 +177,7 @@ def test_rows_without_a_path_do_not_go_to_a_task(spark: SparkSession, place: Pla
     assert [part.rejected for part in told.values() if part.rejected] == []
 
 
+@pytest.mark.one_version
 def test_keys_without_breaks_are_not_all_one_task(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -187,6 +190,7 @@ def test_keys_without_breaks_are_not_all_one_task(
     assert list(made.ranges) == sequential(there, rows, tmp_path / "one")[1]
 
 
+@pytest.mark.one_version
 def test_samples_are_few_however_many_rows_are_bad(spark: SparkSession, place: Place) -> None:
     rows = [(*row[:2], -1, *row[3:]) for row in some_rows(11, 1_200)]
     made = import_rows(frame(spark, rows), place, ImportOptions(on_bad="skip", tasks=3))
@@ -284,12 +288,14 @@ def test_a_missing_column_is_named(spark: SparkSession, place: Place) -> None:
         import_rows(df, place)
 
 
+@pytest.mark.one_version
 def test_an_unknown_choice_is_refused(spark: SparkSession, place: Place) -> None:
     with pytest.raises(Invalid, match="on_bad"):
         options = ImportOptions(on_bad="ignore")  # type: ignore[arg-type]
         import_rows(frame(spark, []), place, options)
 
 
+@pytest.mark.one_version
 def test_ranges_may_be_large(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     """The parameters that repositories have by default: one bucket, one range."""
     place = replace(place, breaks=BreakParameters(salt=b"s"))
