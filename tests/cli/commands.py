@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import re
+import select
 import shlex
 import struct
 import subprocess
@@ -29,6 +30,7 @@ from tests.api.serving import ADMINISTRATOR
 from tests.cli.service import environment
 
 COLUMNS = 100
+QUIET_SECONDS = 10.0  # a command that ends takes far less
 PROGRAM = (sys.executable, "-m", "graveler")
 
 
@@ -108,6 +110,19 @@ class Terminal:
     def type(self, text: str) -> None:
         """What a person types."""
         os.write(self.handle, text.encode())
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, read to the end, and return the exit code.
+
+        A signal just before a read is seen only when that read ends: a person who sees nothing
+        happen presses again, and so does this."""
+        self.type("\x03")
+        while True:
+            shown, _, _ = select.select([self.handle], [], [], QUIET_SECONDS)
+            if not shown:
+                self.type("\x03")
+            elif not self._more():
+                return self.end()
 
     def end(self) -> int:
         """Read to the end, and return the exit code."""

@@ -328,8 +328,7 @@ def test_progress_is_shown_and_ctrl_c_leaves_nothing_visible(user: Client, tmp_p
         user.know(url)
         shown = terminal(user, "download", "lake/main/a", folder=tmp_path)
         shown.until("0/1")
-        shown.type("\x03")
-        assert shown.end() == 130
+        assert shown.interrupt() == 130
     assert "Traceback" not in shown.text
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [f".a.{CHECKSUM}.part"]
 
@@ -346,8 +345,7 @@ def test_an_upload_that_is_interrupted_is_never_whole(user: Client) -> None:
         with connection:
             while b"some bytes" not in received:
                 received += connection.recv(65_536)
-            shown.type("\x03")
-            assert shown.end() == 130
+            assert shown.interrupt() == 130
             while piece := connection.recv(65_536):
                 received += piece
     assert b"Transfer-Encoding: chunked" in received and not received.endswith(b"0\r\n\r\n")
