@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from graveler.cli import past
+from graveler.cli import journal, past
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, at, client, group, paging, yes
 from graveler.cli.invocation import Invocation
@@ -126,6 +126,7 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
         invocation.confirm(f"Delete the branch {address}{lost}?", yes=yes)
     refs.delete_branch(session, address.repository, address.ref)
     commit = head["commit_id"]
+    journal.record(invocation, address, "deletion", commit, "", kind="branch")
     invocation.output.note(
         f"deleted branch {address}, it was at {commit}\n"
         f"to make it again: graveler branch create {address} {commit}"
@@ -189,6 +190,7 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     )
     invocation.confirm_name(question, place.ref, typed)
     refs.hard_reset_branch(session, place.repository, place.ref, goal["id"])
+    journal.record(invocation, place, "reset", before, goal["id"], kind="branch")
     after = {"id": place.ref, "commit_id": goal["id"], "graveler": {"before": before}}
     lines = [
         f"{place} is at {invocation.output.id(goal['id'])}",

@@ -4,8 +4,9 @@ from typing import Final
 
 import click
 
+from graveler.cli import journal, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, yes
+from graveler.cli.command import address_argument, at, client, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import field
 from graveler.client import commits
@@ -84,6 +85,7 @@ def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
 )
 @click.option("--squash", is_flag=True, help="do not record SOURCE as a parent")
 @click.option("--allow-empty", is_flag=True, help="even if nothing changes")
+@at
 def merge(
     invocation: Invocation,
     source: str,
@@ -96,9 +98,11 @@ def merge(
 ) -> int:
     """Merge the commits of SOURCE into BRANCH.
 
+    With --at, SOURCE is as it was then.
     A conflict changes nothing: the command names the paths and ends with 5.
     """
     come, into = _both(invocation, source, destination)
+    come = past.then(invocation, come)
     name, session = come.repository, invocation.session
     try:
         reference = commits.merge(
@@ -113,6 +117,7 @@ def merge(
         if not paths:
             raise
         raise conflict(come, into, paths) from error
+    journal.record_commit(invocation, into, "merge", reference)
     line = f"merged {come} into {into}: {invocation.output.id(reference)}"
     invocation.output.record({"reference": reference}, [line])
     return 0
@@ -161,9 +166,10 @@ def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Add
 @client("merge-base", examples=("graveler merge-base lake/dev main",))
 @address_argument("left", metavar="A")
 @address_argument("right", metavar="B")
+@at
 def merge_base(invocation: Invocation, left: str, right: str) -> int:
     """Show the best common ancestor of two refs."""
-    source, destination = _both(invocation, left, right)
+    source, destination = (past.then(invocation, each) for each in _both(invocation, left, right))
     base = commits.merge_base(invocation.session, source.repository, source.ref, destination.ref)
     invocation.output.record(base, [base["base_commit_id"]])
     return 0

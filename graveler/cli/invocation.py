@@ -73,7 +73,7 @@ class Invocation:
 
     def repository(self, text: str) -> Address:
         """The address of a repository alone.  Raises `UsageMistake`."""
-        address = self._address(text)
+        address = self.address(text)
         if address.ref:
             raise UsageMistake(f"repository expected, without a ref: {text!r}")
         return address
@@ -83,7 +83,7 @@ class Invocation:
         repository of the first.  `default`: the ref if there is none.  Raises `UsageMistake`."""
         if self.subject is not None and "/" not in text and not text.startswith(":"):
             return Address(self.subject.repository, text)
-        address = self._address(text)
+        address = self.address(text)
         if address.path:
             raise UsageMistake(f"ref expected, without a path: {text!r}")
         if not address.ref:
@@ -94,7 +94,7 @@ class Invocation:
 
     def path(self, text: str, *, optional: bool = False) -> Address:
         """The address of an object, or with `optional` also of a ref.  Raises `UsageMistake`."""
-        address = self._address(text)
+        address = self.address(text)
         if not address.ref:
             raise UsageMistake(f"ref missing: write {address.repository}/REF/PATH")
         if not address.path and not optional:
@@ -106,7 +106,8 @@ class Invocation:
         self.item, self.listed_by = item, listed_by
         return item
 
-    def _address(self, text: str) -> Address:
+    def address(self, text: str) -> Address:
+        """Any address.  Raises `UsageMistake`."""
         if self.subject is not None:
             current = self.subject.repository
         else:

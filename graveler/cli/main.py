@@ -51,6 +51,18 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "merge-base": Entry(_CHANGE, "merge_base", "the common ancestor of two refs", _HISTORY),
     "revert": Entry(_CHANGE, "revert", "undo a commit with a new one", _HISTORY),
     "cherry-pick": Entry(_CHANGE, "cherry_pick", "repeat a commit on a branch", _HISTORY),
+    "restore": Entry(
+        "graveler.cli.restore", "restore", "commit the content of an old commit", _HISTORY
+    ),
+    "undo": Entry(
+        "graveler.cli.journal", "undo", "undo the last reset, merge or deletion", _HISTORY
+    ),
+    "annotate": Entry(
+        "graveler.cli.annotate", "annotate", "the commit that last changed each object", _HISTORY
+    ),
+    "blame": Entry("graveler.cli.annotate", "annotate", "the same by the name of git"),
+    "bisect": Entry("graveler.cli.bisect", "bisect", "find the commit that broke data", _HISTORY),
+    "watch": Entry("graveler.cli.watch", "watch", "commits and changes, as they come", _HISTORY),
     "reset": Entry(_BRANCH, "reset", "discard uncommitted changes, or move a branch", _HISTORY),
     **{
         name: Entry("graveler.cli.objects", name, help, _OBJECTS)
@@ -73,6 +85,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "local": Entry("graveler.cli.local", "local", "a folder in step with a branch", _OBJECTS),
     "fs": Entry("graveler.cli.objects", "FS", "the same by the names of lakectl"),
+    "open": Entry(
+        "graveler.cli.open_command", "open_command", "show an address in the browser", _SETUP
+    ),
     "login": Entry(_ACCOUNT, "login", "try credentials, and keep them in a profile", _SETUP),
     "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),
     "whoami": Entry(_ACCOUNT, "whoami", "show the user and the server", _SETUP),

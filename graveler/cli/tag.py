@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from graveler.cli import past
+from graveler.cli import journal, past
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, at, client, group, paging, yes
 from graveler.cli.invocation import Invocation
@@ -105,6 +105,7 @@ def delete(invocation: Invocation, tag: str, yes: bool) -> int:
     commit = refs.get_tag(session, address.repository, address.ref)["commit_id"]
     invocation.confirm(f"Delete the tag {address} at {commit[:12]}?", yes=yes)
     refs.delete_tag(session, address.repository, address.ref)
+    journal.record(invocation, address, "deletion", commit, "", kind="tag")
     invocation.output.note(
         f"deleted tag {address}, it was at {commit}\n"
         f"to make it again: graveler tag create {address} {commit}"

@@ -58,12 +58,14 @@ class MergeBase(TypedDict):
 @dataclass(frozen=True, slots=True)
 class LogFilter:
     """Which commits of a log to show.  `since`: an RFC 3339 time.  `objects`, `prefixes`: only
-    commits that changed one of these paths."""
+    commits that changed one of these paths.  `limit`: the server looks for no commit after the
+    ones of a page."""
 
     objects: Sequence[str] = ()
     prefixes: Sequence[str] = ()
     since: str = ""
     first_parent: bool = False
+    limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def log(
         prefixes=list(which.prefixes),
         since=which.since,
         first_parent=which.first_parent,
+        limit=which.limit,
     )
     for item in listed(session, path, after=after, amount=amount):
         yield cast(Commit, checked(item, *COMMIT_FIELDS))
@@ -182,14 +185,21 @@ def merge_base(session: Session, repository: str, source: str, destination: str)
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def commit(session: Session, repository: str, branch: str, message: Message) -> Commit:
+def commit(
+    session: Session, repository: str, branch: str, message: Message, *, source_metarange: str = ""
+) -> Commit:
     """Commit what is uncommitted, and wait for it.  Raises `Invalid` if there is nothing to commit.
     After `OutcomeUnknown`, read the log.
+
+    `source_metarange`: the content of the commit, such as `meta_range_id` of another commit of the
+    repository, instead of what is uncommitted; the branch must have no uncommitted changes.  An
+    empty commit has no such id, and an empty id commits what is uncommitted.
 
     A commit continues on the server if the caller goes away.  Cost: a request to begin, one to
     learn the result, and one for each 2 seconds of a long commit."""
     path = below("repositories", repository, "branches", branch, "commits")
-    return cast(Commit, checked(_task(session, path, message.body()), *COMMIT_FIELDS))
+    answer = _task(session, path, message.body(), source_metarange=source_metarange)
+    return cast(Commit, checked(answer, *COMMIT_FIELDS))
 
 
 def merge(
@@ -278,13 +288,15 @@ def _merge(repository: str, source: str, destination: str) -> str:
     return below("repositories", repository, "refs", source, "merge", destination)
 
 
-def _task(session: Session, path: str, body: dict[str, Any]) -> Any:
+def _task(session: Session, path: str, body: dict[str, Any], **query: str) -> Any:
     """The result of a call that the server may execute in the background.  A server that cannot is
     asked to answer with the result itself."""
     try:
-        id = str(checked(session.ask("POST", f"{path}/async", body), "id")["id"])
+        id = str(
+            checked(session.ask("POST", with_query(f"{path}/async", **query), body), "id")["id"]
+        )
     except (NotFound, Unsupported):
-        return session.ask("POST", path, body)
+        return session.ask("POST", with_query(path, **query), body)
     pause = _PAUSE_SECONDS
     while True:
         status = checked(session.ask("GET", f"{path}/async{below(id)}/status"), "completed")

@@ -83,14 +83,22 @@ def stat(session: Session, repository: str, ref: str, path: str, *, presign: boo
 
 
 def open_object(
-    session: Session, repository: str, ref: str, path: str, *, start: int = 0, presign: bool = False
+    session: Session,
+    repository: str,
+    ref: str,
+    path: str,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    presign: bool = False,
 ) -> Response:
-    """The content of an object from byte `start` on; close it.
+    """The content of an object from byte `start` on, to byte `end` if there is one; close it.
 
     `presign`: from the object store, without the credentials of the session.  Raises `NotFound`.
-    A start that is not 0 may be ignored: the status is then 200 instead of 206."""
+    A start that is not 0, and an end, may be ignored: the status is then 200 instead of 206."""
     where = below("repositories", repository, "refs", ref, "objects")
-    headers = {"Range": f"bytes={start}-"} if start else {}
+    last = "" if end is None else str(end)
+    headers = {"Range": f"bytes={start}-{last}"} if start or last else {}
     answer = session.open("GET", with_query(where, path=path, presign=presign), b"", headers)
     if answer.status in _REDIRECTS and "Location" in answer.headers:
         answer.close()

@@ -71,7 +71,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mangum": ("functions",),
     "msgspec": ("graveler/api",),
     "numpy": ("graveler/spark",),
-    "pyarrow": ("graveler/spark",),
+    "pyarrow": ("graveler/spark", "graveler/cli/rows.py"),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "pytest": ("graveler/testing",),

@@ -25,6 +25,8 @@ ALLOWED = {
             "Tables.list_commands",
         )
     },
+    "graveler.cli.rows:_Remote.readable": "readers of files call it",
+    "graveler.cli.rows:_Remote.seekable": "readers of files call it",
     "graveler.client.bulk:status": "users call it",
     "graveler.client.event_rules:get": "users call it",
     "graveler.spark.files.parquet:Remote.readable": "readers of files call it",

@@ -53,6 +53,7 @@ class Client:
     def __post_init__(self) -> None:
         config = str(self.home / "config")
         self.variables |= {"HOME": str(self.home), "XDG_CONFIG_HOME": config, "TZ": "UTC"}
+        self.variables |= {"XDG_STATE_HOME": str(self.home / "state")}
         self.variables |= {"TERM": "xterm", "PAGER": "cat", "COLUMNS": str(COLUMNS)}
 
     def know(self, url: str) -> None:

@@ -46,6 +46,8 @@ def test_every_command_that_reads_a_ref_reads_it_as_it_was(lake: Lake) -> None:
     reset = ("reset", "--hard", f"{name}/old", "main", "--confirm", "old")
     moved = user.read(dict[str, Any], *reset, "--at", "2026-01-03T00:00:00Z")
     assert moved["commit_id"] == ids[0]
+    base = user.read(dict[str, str], "merge-base", f"{name}/main", "old", *at)
+    assert base["base_commit_id"] == ids[0]
     copied = user.run("cp", f"lakefs://{name}/main/b", f"lakefs://{name}/main/copy", *at)
     assert copied.code == 0, copied
     assert user.run("cat", f"{name}/main/copy").out == "b"

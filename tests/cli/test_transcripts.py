@@ -80,6 +80,26 @@ def test_a_terminal(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         check("terminal.txt", run)
 
 
+def test_history_on_a_terminal(
+    user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving(tmp_path / "store") as service:
+        served_lake(user, service.url)
+        assert user.line("repo create lake local://lake").code == 0
+        for text in ("id\n1\n", "id,price\n1,5\n2,6\n", "id,price,tax\n1,5,1\n"):
+            (tmp_path / "prices.csv").write_text(text)
+            for line in ("upload prices.csv lake/main/", "commit lake/main -m 'Change prices'"):
+                assert user.line(line).code == 0
+
+        def run(line: str) -> tuple[int, str]:
+            shown = terminal(user, *shlex.split(line), folder=tmp_path)
+            code = shown.end()
+            return code, shown.text.replace("\x1b", "^")
+
+        check("history.txt", run)
+
+
 def test_a_transcript_that_differs_is_noticed(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("$ graveler branch list nowhere\n")

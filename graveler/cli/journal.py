@@ -1,0 +1,184 @@
+"""The heads that branches and tags had before this client moved or deleted them; `graveler undo`.
+
+A line of `undo.jsonl` is a move: which ref, on which server, from which commit to which.  Another
+line marks it as undone.  The journal knows nothing of other clients, so `undo` compares the head
+with the commit that the move led to.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from graveler.cli import state
+from graveler.cli.address import Address
+from graveler.cli.command import address_argument, client, count, yes
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import field
+from graveler.client import commits, refs
+from graveler.clock import SystemClock
+from graveler.errors import Conflict, GravelerError, Invalid, NotFound, Unavailable
+from graveler.variables import environment
+
+_FILE: Final = "undo.jsonl"
+_BYTES_MAX: Final = 1 << 20
+_MOVES_KEPT: Final = 1_000  # when the file is shortened
+_COLUMNS: Final = (
+    field("time", "time", "TIME"),
+    field("action"),
+    field("ref"),
+    field("before", "id", "BEFORE"),
+    field("after", "id", "AFTER"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A head that moved.  `after` is empty for a deletion."""
+
+    server: str
+    repository: str
+    kind: str  # branch or tag
+    name: str
+    action: str
+    before: str
+    after: str
+    time_ns: int
+
+    @property
+    def ref(self) -> Address:
+        return Address(self.repository, self.name)
+
+
+def record(
+    invocation: Invocation, ref: Address, action: str, before: str, after: str, *, kind: str
+) -> None:
+    """Remember a move.  A journal that cannot be written fails no command."""
+    now_ns = SystemClock().now_ns()
+    server = invocation.session.url
+    move = Move(server, ref.repository, kind, ref.ref, action, before, after, now_ns)
+    try:
+        file = _file()
+        state.append(file, json.dumps(asdict(move)))
+        if file.stat().st_size > _BYTES_MAX:
+            lines = state.read(file).splitlines()[-_MOVES_KEPT:]
+            state.write(file, "".join(f"{line}\n" for line in lines))
+    except (Unavailable, Invalid, OSError) as error:
+        invocation.output.note(f"`graveler undo` will not know of this: {error}")
+
+
+def record_commit(invocation: Invocation, branch: Address, action: str, id: str) -> None:
+    """Remember a commit that became the head of a branch: its first parent was the head before.
+    Cost: one request."""
+    try:
+        parents = commits.get(invocation.session, branch.repository, id)["parents"]
+    except GravelerError as error:
+        invocation.output.note(f"`graveler undo` will not know of this: {error}")
+        return
+    record(invocation, branch, action, parents[0], id, kind="branch")
+
+
+def _file() -> Path:
+    return state.folder(environment()) / _FILE
+
+
+def _moves() -> list[Move]:
+    """The moves that are not undone, oldest first.  Lines of another form are left out."""
+    moves: dict[int, Move] = {}
+    for line in state.read(_file()).splitlines():
+        try:
+            fields = json.loads(line)
+            if "undone" in fields:
+                moves.pop(fields["undone"], None)
+            else:
+                move = Move(**fields)
+                moves[move.time_ns] = move
+        except (ValueError, TypeError):  # a line that was torn, or of another version
+            continue
+    return list(moves.values())
+
+
+@client(
+    "undo",
+    examples=(
+        "graveler undo                                  # the last reset, merge or deletion",
+        "graveler undo lake/main                        # the last one of this branch",
+        "graveler undo --list -n 10",
+    ),
+)
+@address_argument("address", metavar="[REPOSITORY[/REF]]", required=False)
+@click.option("--list", "is_list", is_flag=True, help="show what can be undone, newest first")
+@count
+@yes
+def undo(
+    invocation: Invocation, address: str | None, is_list: bool, amount: int | None, yes: bool
+) -> int:
+    """Move a branch or a tag back to where it was before this client moved or deleted it.
+
+    It undoes the last `reset --hard`, `merge`, `restore`, or deletion of a branch or tag on this
+    server; one after the other if it is repeated.  Uncommitted changes are not brought back.  A
+    branch that has moved since is left alone: the command ends with 5.
+    """
+    moves = _of(invocation, address)
+    if is_list:
+        rows = [_row(move) for move in moves][:amount]
+        if not invocation.output.items(_COLUMNS, rows):
+            invocation.output.note("nothing to undo")
+        return 0
+    if not moves:
+        raise NotFound("nothing to undo on this server")
+    move = moves[0]
+    if move.after:
+        _check_head(invocation, move)
+        way = f"from {move.after[:12]} to {move.before[:12]}"
+        invocation.confirm(f"Undo the {move.action} of {move.ref}: move it {way}?", yes=yes)
+        refs.hard_reset_branch(invocation.session, move.repository, move.name, move.before)
+    else:
+        question = f"Undo the {move.action} of {move.ref}: make it again at {move.before[:12]}?"
+        invocation.confirm(question, yes=yes)
+        make = refs.create_branch if move.kind == "branch" else refs.create_tag
+        make(invocation.session, move.repository, move.name, move.before)
+    state.append(_file(), json.dumps({"undone": move.time_ns}))
+    result = {"id": move.name, "commit_id": move.before, "graveler": _row(move)}
+    lines = [f"{move.ref} is at {invocation.output.id(move.before)} again"]
+    invocation.output.record(result, lines)
+    return 0
+
+
+def _of(invocation: Invocation, address: str | None) -> list[Move]:
+    """The moves on this server, newest first; those of an address only."""
+    place = invocation.path(address, optional=True) if address and "/" in address else None
+    if address and place is None:
+        place = invocation.repository(address)
+    return list(_chosen(invocation.session.url, place))
+
+
+def _chosen(server: str, place: Address | None) -> Iterator[Move]:
+    for move in reversed(_moves()):
+        if move.server != server or (place and place.repository != move.repository):
+            continue
+        if place is None or place.ref in ("", move.name):
+            yield move
+
+
+def _check_head(invocation: Invocation, move: Move) -> None:
+    head = refs.get_branch(invocation.session, move.repository, move.name)["commit_id"]
+    if head != move.after:
+        raise Conflict(
+            f"{move.ref} has moved since the {move.action}: it is at {head[:12]}, not at "
+            f"{move.after[:12]}; to move it all the same: "
+            f"graveler reset --hard {move.ref} {move.before[:12]}"
+        )
+
+
+def _row(move: Move) -> dict[str, Any]:
+    names = {"ref": str(move.ref), "action": move.action, "kind": move.kind}
+    return {
+        "time": move.time_ns // 10**9,
+        **names,
+        "before": move.before,
+        "after": move.after,
+    }

@@ -1,0 +1,137 @@
+"""`undo` and `restore`: what a client moved, deleted or merged comes back."""
+
+import json
+from typing import Any
+
+from tests.cli.commands import terminal
+from tests.cli.conftest import Lake
+
+
+def head(lake: Lake, ref: str = "main") -> str:
+    return str(lake.user.read(dict[str, Any], "show", f"{lake.name}/{ref}")["id"])
+
+
+def added(lake: Lake, path: str, branch: str = "main") -> str:
+    lake.put(path, path.encode(), branch)
+    return lake.commit(f"add {path}", branch)
+
+
+def test_a_hard_reset_a_merge_and_deletions_are_undone_one_after_the_other(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    first = added(lake, "a")
+    user.run("branch", "create", f"{name}/dev")
+    second = added(lake, "b", "dev")
+    assert user.run("merge", f"{name}/dev", "main").code == 0
+    merged = head(lake)
+    assert user.run("reset", "--hard", f"{name}/dev", "main", "--confirm", "dev").code == 0
+    user.run("tag", "create", f"{name}/v1", "dev~1")
+    assert user.run("tag", "delete", f"{name}/v1", "--yes").code == 0
+    assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0
+    rows = json.loads(user.run("undo", "--list", "--json").out)
+    assert [(row["action"], row["ref"]) for row in rows] == [
+        ("deletion", f"{name}/dev"),
+        ("deletion", f"{name}/v1"),
+        ("reset", f"{name}/dev"),
+        ("merge", f"{name}/main"),
+    ]
+    assert user.run("undo").code == 2  # nobody can be asked
+    for ref, commit in (("dev", merged), ("v1", first), ("dev", second), ("main", first)):
+        result = user.run("undo", "--yes")
+        assert (result.code, result.err) == (0, "")
+        assert result.out == f"{name}/{ref} is at {commit} again\n"
+        assert head(lake, ref) == commit
+    result = user.run("undo", "--yes")
+    assert result.code == 3 and "nothing to undo" in result.err
+
+
+def test_a_branch_that_moved_since_is_left_alone(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    user.run("branch", "create", f"{name}/dev", "main~1")
+    assert user.run("merge", f"{name}/main", "dev").code == 0
+    last = added(lake, "b", "dev")
+    result = user.run("undo", f"{name}/dev", "--yes")
+    assert result.code == 5 and "has moved since the merge" in result.err
+    assert head(lake, "dev") == last
+    assert user.run("undo", f"{name}/main", "--yes").code == 3
+
+
+def test_an_undo_asks(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    user.run("branch", "delete", f"{name}/dev", "--yes")
+    shown = terminal(user, "undo", name)
+    shown.until(f"Undo the deletion of {name}/dev: make it again at ")
+    shown.type("n\n")
+    assert shown.end() == 1 and user.run("branch", "show", f"{name}/dev").code == 3
+
+
+def test_lines_of_another_form_are_left_out(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    user.run("branch", "delete", f"{name}/dev", "--yes")
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    file.write_text('{"torn\n[]\n{"version": 2}\n' + file.read_text())
+    assert user.run("undo", "--list").out.count("\n") == 1
+
+
+def test_a_journal_that_cannot_be_written_fails_no_command(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    (user.home / "state").mkdir(exist_ok=True)
+    (user.home / "state" / "graveler").write_text("a file, where a folder should be")
+    result = user.run("branch", "delete", f"{name}/dev", "--yes")
+    assert result.code == 0 and "`graveler undo` will not know of this" in result.err
+
+
+def test_the_journal_stays_short(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text(('{"undone": 1}' + " " * 1_000 + "\n") * 1_100)
+    user.run("branch", "create", f"{name}/dev")
+    user.run("branch", "delete", f"{name}/dev", "--yes")
+    assert len(file.read_text().splitlines()) == 1_000
+    assert user.run("undo", name, "--yes").code == 0
+
+
+# ---- restore -------------------------------------------------------------------------------------
+
+
+def test_a_restore_commits_the_content_of_an_old_commit(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    first = added(lake, "a")
+    added(lake, "b")
+    last = added(lake, "c")
+    made = user.read(dict[str, Any], "restore", f"{name}/main", "main~2", "--yes")
+    assert made["parents"] == [last] and made["message"] == f"Restore {first[:12]}: add a"
+    assert user.run("diff", f"{name}/main..{first}", "--exit-code").code == 0
+    assert user.run("restore", f"{name}/main", first, "--yes").code == 1  # equal already
+    assert user.run("undo", name, "--yes").code == 0
+    assert head(lake) == last
+
+
+def test_a_restore_asks_and_says_how_much_it_changes(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    first = added(lake, "a")
+    last = added(lake, "b")
+    assert user.run("restore", f"{name}/main", "main~1").code == 2
+    shown = terminal(user, "restore", f"{name}/main", "main~1")
+    shown.until(f"Restore {name}/main to {first[:12]} (add a), which commits 1 change? [y/N]: ")
+    shown.type("n\n")
+    assert shown.end() == 1 and head(lake) == last
+    other = lake.live.fresh_repository()
+    assert user.run("restore", f"{name}/main", f"{other}/main", "--yes").code == 2
+
+
+def test_a_restore_keeps_uncommitted_changes_from_being_lost(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    last = added(lake, "b")
+    lake.put("c")
+    # The first commit of a repository is empty.
+    for ref, reason in (("main~1", "uncommitted changes"), ("main~2", "is empty")):
+        result = user.run("restore", f"{name}/main", ref, "--yes")
+        assert result.code == 1 and reason in result.err
+    assert head(lake) == last
+    assert user.run("diff", f"{name}/main").out.startswith("added\tc\t")
