@@ -33,6 +33,7 @@ READS = frozenset(
     ("kv.get", "kv.get_many", "kv.scan", "block.get", "block.read", "block.head", "block.list")
 )
 SAME_WHEN_LASTING = frozenset((verb, Fault.DROPPED) for verb in READS)
+SAME_WHEN_RETRIED = SAME_WHEN_LASTING  # a wrapper repeats a read however it failed
 OF_READS = (Fault.REFUSED, Fault.DROPPED)
 OF_WRITES = (Fault.REFUSED, Fault.FULL, Fault.DROPPED, Fault.LOST, Fault.REPEATED, Fault.LATE)
 PUT = "block.put"  # never repeated below its caller (B5); not retried if its body is a stream
@@ -133,7 +134,7 @@ def _blows(verbs: list[str]) -> Iterator[Blow]:
                 yield Blow(number, verb, fault, late_last=True)
             if fault is not Fault.REPEATED and (verb, fault) not in SAME_WHEN_LASTING:
                 yield Blow(number, verb, fault, lasting=True, retrying=True)
-            if fault not in (Fault.REPEATED, Fault.FULL):
+            if fault not in (Fault.REPEATED, Fault.FULL) and (verb, fault) not in SAME_WHEN_RETRIED:
                 yield Blow(number, verb, fault, retrying=True)
 
 

@@ -1,7 +1,10 @@
 """Many deletions cost few requests on S3, bring nothing back, and lose no failure."""
 
+import http.client
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -115,6 +118,19 @@ def stored(blocks: S3Blocks, bucket: str, *keys: str) -> list[Target]:
     ]
 
 
+def stored_fast(engine: str, bucket: str, *keys: str) -> list[Target]:
+    """The same for thousands: the engine takes unsigned requests, which cost a third."""
+    made = []
+    with closing(http.client.HTTPConnection(urlsplit(engine).netloc)) as connection:
+        for key in keys:
+            connection.request("PUT", f"/{bucket}/{key}", b"x")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200, answer.status
+            made.append(Target(f"s3://{bucket}/{key}", answer.headers["x-amz-version-id"]))
+    return made
+
+
 def versions(client: Client, bucket: str) -> list[str]:
     """The keys of all versions that are left."""
     pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket)
@@ -122,9 +138,9 @@ def versions(client: Client, bucket: str) -> list[str]:
 
 
 def test_a_thousand_cost_one_list_and_one_deletion(
-    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+    engine: str, direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
 ) -> None:
-    due = stored(direct, bucket, *(f"data/{number:04}" for number in range(1_000)))
+    due = stored_fast(engine, bucket, *(f"data/{number:04}" for number in range(1_000)))
     kept = stored(direct, bucket, "data/", "data/1000", "e")
     wire.proxy.plan(wire.look, operation=DELETE)
     far.delete_all(due[::-1])
@@ -146,10 +162,10 @@ def test_without_versions_nothing_is_listed(
 
 
 def test_what_lies_between_is_passed_over_and_far_apart_every_page_finds_one_at_least(
-    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+    engine: str, direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
 ) -> None:
     names = [f"m/{number:05}" for number in range(2_001)]
-    every = stored(direct, bucket, *names)
+    every = stored_fast(engine, bucket, *names)
     due = stored(direct, bucket, "a", "b", "z1", "z2")
     far.delete_all(due)
     assert wire.proxy.operations == [LIST, LIST, DELETE]
@@ -178,9 +194,9 @@ def test_older_versions_go_first_and_none_comes_back(
 
 
 def test_more_versions_of_one_key_than_a_page_has(
-    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+    engine: str, direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
 ) -> None:
-    stored(direct, bucket, *["a"] * 1_050)
+    stored_fast(engine, bucket, *["a"] * 1_050)
     due = stored(direct, bucket, "a", "b")
     far.delete_all(due)
     assert wire.proxy.operations == [LIST, LIST, DELETE, DELETE, DELETE]
