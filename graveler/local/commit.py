@@ -49,6 +49,7 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     `Conflict` if it has uncommitted changes.  Then nothing was staged.  Requests: three, two for
     each file, one for each 1,000 deletions; those of `pull` if the branch has moved."""
     places: Places = {}
+    pulled = _end_pull(work)
     operation = sync.settle(work, "commit")
     if operation is not None:
         places = work.records.places() if operation.phase == "send" else {}
@@ -58,9 +59,13 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     head = work.server.head()
     entries = base(work, link)
     local = local_changes(work, entries)
+    if not local and pulled is not None:
+        return pulled
     if not local:
         raise Invalid("nothing to commit: the folder is as the branch was", Code.NO_CHANGES)
-    _check(work, local, link, head, entries)
+    local = _pending(work, local, link, head, entries)
+    if not local:  # the branch has all of it, perhaps from a commit that was interrupted
+        return sync.pull(work)
     has_others = _check_staged(work, link, force=force)
     actions = [
         Action(slot, path, local[path].entry, _before(local[path]))
@@ -82,23 +87,33 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     return Outcome(commit_id, len(written), len(removed))
 
 
+def _end_pull(work: Work) -> Outcome | None:
+    """End a pull that was interrupted: an earlier call may have begun it after its commit."""
+    operation = work.records.operation()
+    return sync.pull(work) if operation is not None and operation.name == "pull" else None
+
+
 # ---- checks --------------------------------------------------------------------------------------
 
 
-def _check(
+def _pending(
     work: Work,
     local: Mapping[str, Change],
     link: Link,
     head: str,
     entries: Mapping[str, Entry],
-) -> None:
-    split = three_way(local, remote_changes(work, link, head), work.checksum, work.settings)
+) -> dict[str, Change]:
+    """The local changes that the branch has not made too.  Raises `MergeConflict`, and `Invalid`
+    for names that could not be cloned."""
+    remote = remote_changes(work, link, head)
+    split = three_way(local, remote, work.checksum, work.settings)
     if split.conflicts:
         raise sync.conflict(split.conflicts)
     paths = {path for path in entries if path not in local} | {
         path for path, change in local.items() if change.entry is not None
     }
     names.check(paths, [path for path, change in local.items() if change.kind == "added"])
+    return {path: change for path, change in local.items() if path not in remote}
 
 
 def _check_staged(work: Work, link: Link, *, force: bool) -> bool:

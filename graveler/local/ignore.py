@@ -19,6 +19,14 @@ from graveler.errors import Invalid
 FILE: Final = ".gravelerignore"
 BYTES_MAX: Final = 64 << 10
 _PATTERNS_MAX: Final = 1_000
+_PIECES: Final = re.compile(r"/\*\*/|\*\*/|/\*\*|\*|\?|[^*?/]+|/")
+_SPECIAL: Final = {
+    "/**/": "/(?:.*/)?",
+    "**/": "(?:.*/)?",
+    "/**": "/.*",
+    "*": "[^/]*",
+    "?": "[^/]",
+}
 _STARS_MAX: Final = 8  # of one pattern; each can be tried at every place of a path
 
 
@@ -71,15 +79,8 @@ def _rule(line: str) -> _Rule:
     if words.count("*") > _STARS_MAX:
         raise Invalid(f"{FILE}: a pattern has more than {_STARS_MAX} stars: {line!r:.80}")
     anchored = "/" in words
-    text = "".join(
-        _expression(piece)
-        for piece in re.findall(r"\*\*/|/\*\*|\*|\?|[^*?/]+|/", words.removeprefix("/"))
-    )
+    pieces = _PIECES.findall(words.removeprefix("/"))
+    text = "".join(_SPECIAL.get(piece) or re.escape(piece) for piece in pieces)
     return _Rule(
         re.compile(text if anchored else f"(?:.*/)?{text}", re.DOTALL), negates, folders_only
     )
-
-
-def _expression(piece: str) -> str:
-    special = {"**/": "(?:.*/)?", "/**": "/.*", "*": "[^/]*", "?": "[^/]"}
-    return special.get(piece) or re.escape(piece)

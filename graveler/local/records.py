@@ -24,7 +24,7 @@ from graveler.errors import Contended, Unavailable
 from graveler.local.compare import Digest
 from graveler.local.entries import Action, Entry, Fingerprint, Link, Posix, Prefix
 
-Phase = Literal["receive", "place", "send", "stage", "back"]
+Phase = Literal["receive", "place", "send", "stage", "back", "undone"]
 _VERSION: Final = 1
 _WAIT_SECONDS: Final = 5.0
 # A file that was written again this soon after its checksum was computed may look the same.

@@ -107,12 +107,15 @@ def pull(
 
 
 def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -> Outcome:
-    """Go back: undo an interrupted operation; else discard the changes of the folder, after
-    `confirm` with their number, and with `ref` make it equal to that ref.
+    """Go back: undo an interrupted operation, but go on with the same checkout; else discard the
+    changes of the folder, after `confirm` with their number, and with `ref` make it equal to that
+    ref.
 
     Requests: none of its own, with `ref` one and those of a listing; one for each object."""
     operation = settle(work, "checkout", any_name=True)
     if operation is not None:
+        if _is_same_checkout(operation, ref):
+            return _complete(work, operation, work.records.actions())
         return go_back(work, operation)
     link = linked(work)
     local = local_changes(work, base(work, link))
@@ -125,6 +128,12 @@ def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -
     wanted_paths = {path: entries.get(path) for path in changes}
     old = link.during("")
     return _apply(work, Operation("checkout", "receive", old, new), wanted_paths, entries)
+
+
+def _is_same_checkout(operation: Operation, ref: str) -> bool:
+    if operation.name != "checkout" or operation.old is None:
+        return False
+    return operation.new.source.ref == (ref or operation.old.source.ref)
 
 
 def conflict(paths: list[str]) -> MergeConflict:
@@ -146,20 +155,24 @@ def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | N
     not finished.  Raises `Conflict` for another operation."""
     link, operation = _known_link(work), work.records.operation()
     if operation is None:
-        if any(work.shelf.slots()):
-            work.shelf.discard()
+        if work.shelf.slots()[1]:
+            raise Conflict(
+                "files that an operation displaced are still beside the folder, but its journal is "
+                "gone: take what you need from .NAME.graveler-…, and remove it"
+            )
+        work.shelf.discard()
         if link is not None and link.operation and not any_name:
             raise Conflict(
                 f"{link.operation} was interrupted, and another program began it: end it there, or "
                 "run `graveler local checkout`, which discards the changes of the folder"
             )
         return None
-    if operation.phase == "back":
+    if operation.phase in ("back", "undone"):
         go_back(work, operation)
         return None
     if (link is None or not link.operation) and _has_ended(operation, link):
-        work.records.finish()
         work.shelf.discard()
+        work.records.finish()
         return None
     if operation.name != command and not any_name:
         raise Conflict(
@@ -203,9 +216,10 @@ def go_back(work: Work, operation: Operation) -> Outcome:
         new, old = work.shelf.slots()
         for action in reversed(actions):
             aside += _undo(work, action, new, old)
+        work.records.enter(operation, "undone")
     write_link(work, operation.old)
-    work.records.finish()
     work.shelf.discard()
+    work.records.finish()
     head = operation.old.head if operation.old is not None else ""
     return Outcome(head, aside=tuple(aside), undone=operation.name)
 
@@ -308,8 +322,8 @@ def _complete(
         aside += _place(work, action, new, old)
     write_link(work, operation.new)
     _learn(work, actions)
-    work.records.finish((operation.new, entries) if entries is not None else None)
     work.shelf.discard()
+    work.records.finish((operation.new, entries) if entries is not None else None)
     written = sum(action.entry is not None for action in actions)
     return Outcome(operation.new.head, written, len(actions) - written, tuple(aside))
 

@@ -1,0 +1,153 @@
+"""Which paths can be files, which links stay inside, what `.gravelerignore` leaves alone."""
+
+import pytest
+
+from graveler.errors import Invalid
+from graveler.local import names, state
+from graveler.local.entries import Link, Prefix
+from graveler.local.ignore import Ignore
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["..", "../a", "a/../b", "a/..", ".", "./a", "/a", "/etc/passwd", "a//b", "a\0b", "x" * 256],
+)
+def test_paths_that_no_file_may_have(path: str) -> None:
+    with pytest.raises(Invalid, match="cannot be files"):
+        names.check([path], [path])
+
+
+@pytest.mark.parametrize(
+    ("paths", "clash"),
+    [
+        (["a.csv", "A.csv"], "A.csv|a.csv"),
+        (["d/x", "D/y"], "differs by case alone"),
+        (["é", "E\u0301"], "differs by case alone"),
+        (["a", "a/b"], "a is a file too"),
+        (["a/b/c", "a/b"], "a/b is a file too"),
+    ],
+)
+def test_paths_that_clash(paths: list[str], clash: str) -> None:
+    with pytest.raises(Invalid, match=clash):
+        names.check(paths, paths)
+    for new in paths:
+        with pytest.raises(Invalid):
+            names.check(paths, [new])
+    names.check(paths, [])  # what is there already is not looked at
+
+
+def test_paths_that_do_not_clash() -> None:
+    paths = ["a", "b/a", "b/c/a", "B.csv", "b.tsv", "ab", "a.b/c", "...", "..a"]
+    names.check(paths, paths)
+
+
+@pytest.mark.parametrize("count", [21, 25])
+def test_many_refusals_are_counted(count: int) -> None:
+    with pytest.raises(Invalid, match=f"and {count - 20} more"):
+        names.check([], [f"../{number}" for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("path", "link", "is_inside"),
+    [
+        ("a", "b", True),
+        ("d/a", "../b", True),
+        ("d/a", "../d/./b", True),
+        ("a", "../b", False),
+        ("d/a", "../../b", False),
+        ("d/a", "..", True),
+        ("a", "..", False),
+        ("a", "/etc/passwd", False),
+        ("a", "", False),
+        ("a", "b/../../c", False),
+        ("a", "..b", True),
+    ],
+)
+def test_links_stay_in_the_folder(path: str, link: str, is_inside: bool) -> None:
+    assert names.is_inside(path, link) is is_inside
+
+
+IGNORE = """
+# a comment
+*.tmp
+!keep.tmp
+/cache
+logs/
+doc/*.txt
+deep/**/x
+\\#odd
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "is_ignored"),
+    [
+        ("a.tmp", True),
+        ("d/a.tmp", True),
+        ("keep.tmp", False),
+        ("d/keep.tmp", False),
+        ("cache", True),
+        ("cache/x/y", True),
+        ("d/cache", False),
+        ("logs", False),
+        ("logs/a", True),
+        ("d/logs/a", True),
+        ("doc/a.txt", True),
+        ("doc/d/a.txt", False),
+        ("x/doc/a.txt", False),
+        ("deep/x", True),
+        ("deep/a/b/x", True),
+        ("deep/a/b/y", False),
+        ("#odd", True),
+        ("a.tmpx", False),
+    ],
+)
+def test_patterns_of_ignored_files(path: str, is_ignored: bool) -> None:
+    assert Ignore(IGNORE).covers(path) is is_ignored
+
+
+def test_patterns_are_bounded() -> None:
+    assert not Ignore("").covers("a") and not Ignore("# nothing")
+    with pytest.raises(Invalid, match="stars"):
+        Ignore("*" + "a*" * 8)
+    with pytest.raises(Invalid, match="patterns"):
+        Ignore("a\n" * 1_001)
+
+
+LINK = Link(Prefix("lake", "main", "data/"), "0" * 64)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f'src: lakefs://lake/main/data/\nat_head: {"0" * 64}\nactive_operation: ""\n',
+        f"at_head: {'0' * 64}\nsrc: lakefs://lake/main/data\nactive_operation:\n",
+        f'"src": "lakefs://lake/main/data/"\nat_head: "{"0" * 64}"\n',
+        f"src: lakefs://lake/main/data/ # a comment\nat_head: '{'0' * 64}'\nother: [1]\n",
+    ],
+)
+def test_state_files_of_any_form(content: str) -> None:
+    assert state.parse(content.encode()) == LINK
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        LINK,
+        LINK.during("pull"),
+        Link(Prefix("lake", "a-b_c", "é x/: #1/"), "1" * 64, "clone"),
+        Link(Prefix("lake", "main", ""), ""),
+        Link(Prefix("lake", "main", 'a"b\\/'), "a" * 64),
+    ],
+)
+def test_a_state_file_is_read_as_it_was_written(link: Link) -> None:
+    assert state.parse(state.dump(link)) == link
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"src: lakefs://lake\n", b"src: /x/y/z\nat_head: a\n", b"\xff", b"src:\n"],
+)
+def test_state_files_that_cannot_be_read(content: bytes) -> None:
+    with pytest.raises(Invalid):
+        state.parse(content)
