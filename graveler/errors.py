@@ -232,7 +232,8 @@ class Unauthenticated(GravelerError):
 
 
 class Throttled(GravelerError):
-    """Too many recent failures; the call was not examined.  `seconds`: how long to wait."""
+    """Too many recent failures, or calls at once; the call was not examined.  `seconds`: how long
+    to wait."""
 
     code = Code.THROTTLED
 

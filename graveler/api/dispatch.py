@@ -106,7 +106,8 @@ class ApiRoute:
             return _CLIENT_GONE
         except Exception as error:
             trace.error = error
-            return errors.answer(error, "", arguments)
+            is_known = trace.account is not ABSENT
+            return errors.answer(error, "", arguments, is_known=is_known)
         try:
             answer = await run(plan.run, plan.runs, call)
             if plan.is_open:
@@ -116,7 +117,7 @@ class ApiRoute:
             return _CLIENT_GONE
         except Exception as error:
             trace.error = error
-            return errors.answer(error, plan.name, _names(call))
+            return errors.answer(error, plan.name, _names(call), is_known=not plan.is_open)
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:
         trace.needed = plan.named(call)

@@ -39,6 +39,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.Corrupt: 500,
     errors.Internal: 500,
 }
+_NOT_AVAILABLE: Final = "service not available; try again"
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 _RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer
@@ -53,8 +54,12 @@ def status_of(error: BaseException) -> int:
     return 500
 
 
-def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer:
-    """The answer for an error.  `names`: the strings of the request, by name."""
+def answer(
+    error: Exception, operation: str, names: Mapping[str, str], *, is_known: bool = True
+) -> Answer:
+    """The answer for an error.  `names`: the strings of the request, by name.  `is_known`: the
+    caller has proved who it is; others are not told what the service needs and does not get, such
+    as an identity provider, but the log is."""
     status = status_of(error)
     if isinstance(error, errors.MergeConflict) and operation == _MERGE:
         return answers.json({"reference": ""}, 409)
@@ -71,4 +76,13 @@ def answer(error: Exception, operation: str, names: Mapping[str, str]) -> Answer
         headers = ((b"retry-after", b"%d" % error.seconds),)
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
+    if status == 503 and not is_known:
+        _LOG.warning("not available: operation=%s %s", operation, error)
+        return answers.message(status, unavailable_text(error), headers)
     return answers.message(status, text_for(error, operation, names), headers)
+
+
+def unavailable_text(error: BaseException) -> str:
+    """What a caller without credentials is told of a 503."""
+    is_open = isinstance(error, errors.OutcomeUnknown)
+    return f"{_NOT_AVAILABLE}; {errors.OUTCOME_UNKNOWN}" if is_open else _NOT_AVAILABLE

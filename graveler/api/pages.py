@@ -24,6 +24,7 @@ from graveler.api.service import Service
 from graveler.api.witness import RequestTrace, Witness
 from graveler.block.signature import PRESIGNED_PATH
 from graveler.errors import Invalid
+from graveler.records import ABSENT
 
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
 DOCUMENT_PATH: Final = "/openapi.json"
@@ -95,7 +96,8 @@ class Pages:
             answer = Answer(499)
         except Exception as error:
             trace.error = error
-            answer = errors.answer(error, "", {})
+            is_known = trace.account is not ABSENT
+            answer = errors.answer(error, "", {}, is_known=is_known)
         if trace.acting or trace.denied(answer.status):
             self._witness.record(_operation(path), scope, trace, answer.status)
         if trace.changes:

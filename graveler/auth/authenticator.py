@@ -19,6 +19,7 @@ Thread-safe: threads only replace whole values.  For api/.
 import base64
 import binascii
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,6 +111,7 @@ class Authenticator:
         self.access = Access(keeper.kv, keeper.clock)
         self.keeper = keeper
         self.identities = identities
+        self.proving = threading.BoundedSemaphore(limits.external_logins_max)  # see logins.py
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
         """The administrator's record, from a cache of at most two seconds.  A record that is not

@@ -6,7 +6,7 @@ from graveler.auth import principals
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.principals import Assignment
 from graveler.auth.tokens import IssuedToken
-from graveler.errors import Refused, Unauthenticated
+from graveler.errors import Refused, Throttled, Unauthenticated
 from graveler.records import ABSENT
 
 
@@ -17,15 +17,20 @@ def login(
 
     `prove` gets the time in seconds since 1970 and returns the principal of the caller with its
     user; it raises `Unauthenticated` if the caller proves nothing, which counts as a failed attempt
-    of `address`.  Raises what it raises, and `Throttled`.  The requests of `prove` and of
-    `Sessions.begin`.
+    of `address`.  Raises what it raises, and `Throttled`, also if
+    `limits.external_logins_max` others wait for a proof: whoever is slow to answer holds no more
+    threads.  The requests of `prove` and of `Sessions.begin`.
     """
     auth.attempts.check(ABSENT, address)
+    if not auth.proving.acquire(blocking=False):
+        raise Throttled("too many logins at the same time; wait and try again")
     try:
         assignment = prove(auth.sessions.now())
     except Unauthenticated:
         auth.attempts.failed(ABSENT, address)
         raise
+    finally:
+        auth.proving.release()
     return auth.sessions.begin(assignment.user.id, assignment.principal.epoch, seconds)
 
 

@@ -23,7 +23,7 @@ from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.oidc import OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.clock import SystemClock
-from graveler.errors import Invalid
+from graveler.errors import Invalid, Refused
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.records import ABSENT
 from graveler.settings import (
@@ -489,3 +489,33 @@ def test_a_deployment_names_an_issuer_with_its_keys(tmp_path: Path) -> None:
         settings = identity_settings({**given, "GRAVELER_OIDC_KEYS": keys})
         with pytest.raises(Invalid, match="key"):
             open_identities(settings, SystemClock())
+
+
+def test_only_the_log_says_why_a_provider_is_not_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Callers without credentials learn neither hosts nor settings, by code or by token."""
+    provider = FakeProvider(
+        lambda _code: "", described={"token_endpoint": "https://inner.example/"}
+    )
+
+    class Fenced:
+        def send(self, request: Outgoing, seconds: float) -> Reply:
+            if "inner" in request.url:
+                raise Refused("host is not on the allow-list: host=inner.example")
+            return provider.send(request, seconds)
+
+    keys = FetchedKeys("https://inner.example/keys", Fenced(), SystemClock())
+    client = OidcClient(CLIENT, CLIENT_SECRET, frozenset((REDIRECT,)))
+    oidc = OidcIssuer(ISSUER, AUDIENCE, keys)
+    login = CodeLogin(oidc, client, Fenced(), SystemClock())
+    with served(tmp_path, identities=Identities(oidc=oidc, codes=login)) as live:
+        lake = CodeLake(live, provider, {})
+        stranger = Client(live.client.host, live.client.port, "")
+        bearer = {"Authorization": f"Bearer {token()}"}
+        refused = [lake.log_in("x"), stranger.send("GET", "/user", headers=bearer)]
+    for reply in refused:
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert reply.message == "service not available; try again"
+    assert "GRAVELER_OIDC_HOSTS" in caplog.text
+    assert caplog.text.count("host=inner.example") >= 2

@@ -1,6 +1,8 @@
 """Logins with codes of an identity provider: what is asked, what is believed, what is refused."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
@@ -32,6 +34,7 @@ from tests.auth.provider import (
     key_set,
     token,
 )
+from tests.waiting import PATIENCE_SECONDS
 
 NOW = START + 10
 OIDC = OidcIssuer(ISSUER, AUDIENCE, GivenKeys(key_set()), groups_claim="groups")
@@ -245,3 +248,34 @@ def test_wrong_codes_count_as_failed_logins() -> None:
     with pytest.raises(Throttled):
         enter()
     assert len(provider.requests) == asked  # the provider is left alone
+
+
+def test_only_some_logins_wait_for_a_provider() -> None:
+    """Who is slow to answer, and whoever sends codes to it, holds no more threads."""
+    lake = Lake()
+    auth = Authenticator(lake.keeper(), SECRET)
+    asked, answer = threading.Semaphore(0), threading.Event()
+
+    def slow(code: str) -> str:
+        asked.release()
+        assert answer.wait(PATIENCE_SECONDS)
+        return ""
+
+    codes = login_of(FakeProvider(slow))
+
+    def log_in() -> None:
+        def prove(now: int) -> Assignment:
+            return user_of(auth, codes.claims("good", REDIRECT, now), [])
+
+        login(auth, prove, 60, "")
+
+    with ThreadPoolExecutor(limits.external_logins_max) as pool:
+        waiting = [pool.submit(log_in) for _ in range(limits.external_logins_max)]
+        for _ in waiting:
+            assert asked.acquire(timeout=PATIENCE_SECONDS)
+        with pytest.raises(Throttled, match="at the same time"):
+            log_in()
+        answer.set()
+        assert {type(each.exception()) for each in waiting} == {Unauthenticated}
+    with pytest.raises(Unauthenticated):
+        log_in()  # there is room again
