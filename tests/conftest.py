@@ -1,6 +1,7 @@
 """The tests of `graveler.spark` run in environments of their own (`make test-spark`), one for each
 version of PySpark; where there is none, they are left out.  Tests of one group share a process."""
 
+import atexit
 import gc
 import sys
 from collections.abc import Generator
@@ -23,6 +24,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        atexit.register(gc.unfreeze)  # extension modules look for what they leak at the end
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
