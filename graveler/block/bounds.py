@@ -73,10 +73,15 @@ def measured(body: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
     for chunk in body:
         size += len(chunk)
-        if size > limits.object_size_bytes_max:
-            raise Invalid(f"object exceeds {limits.object_size_bytes_max} bytes")
+        check_size(size)
         if chunk:
             yield chunk
+
+
+def check_size(size: int) -> None:
+    """Raises `Invalid` for more bytes than an object may have."""
+    if size > limits.object_size_bytes_max:
+        raise Invalid(f"object exceeds {limits.object_size_bytes_max} bytes")
 
 
 def gathered(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -6,20 +6,22 @@ immediately.  A change that first checks the present file holds a lock of its na
 driver only.
 """
 
+import errno
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import layout
-from graveler.block.adapter import ANY_VERSION, CREATE, Mode, ObjectHead, Update
+from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
-from graveler.block.bounds import gathered, measured
+from graveler.block.bounds import check_size, gathered, measured
 from graveler.block.folders import (
     Folders,
     Temporary,
@@ -35,6 +37,11 @@ from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
 from graveler.records import ABSENT, Absent
 
 _LOCKS = 64
+_COPIED_MAX: Final = 64 * 1024 * 1024  # in one call
+# A pair of file systems, or a kernel, that does not copy by itself.
+_REFUSALS: Final = frozenset(
+    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+)
 
 
 class DeletionTarget(NamedTuple):
@@ -67,15 +74,30 @@ class Files:
             for chunk in gathered(measured(body)):
                 with translated(address):
                     temporary.write(chunk)
-            with translated(address):
-                written_ns = self._fresh_ns()
-                os.utime(temporary.file, ns=(written_ns, written_ns))
-                os.fsync(temporary.file)
-                with closing(self._folders.make(place.folders)) as folder:
-                    with self._lock(place):
-                        _publish(temporary, folder, place.name, mode, address)
-                    self._folders.sync(place.folders, folder, address)
-                return head_of(os.fstat(temporary.file))
+            return self._stored(temporary, place, mode, address)
+
+    def join(self, place: Place, pieces: Iterable["Chunks"], address: str) -> ObjectHead:
+        """As `write`, with the bytes of open files one after the other.  Where the file system
+        allows it, they do not pass through this process."""
+        with self._folders.temporary.new(address) as temporary:
+            size = 0
+            for chunks in pieces:
+                size += chunks.end - chunks.at
+                check_size(size)
+                chunks.append_to(temporary)
+            return self._stored(temporary, place, OVERWRITE, address)
+
+    def _stored(self, temporary: Temporary, place: Place, mode: Mode, address: str) -> ObjectHead:
+        """Make the bytes durable, and visible under their name."""
+        with translated(address):
+            written_ns = self._fresh_ns()
+            os.utime(temporary.file, ns=(written_ns, written_ns))
+            os.fsync(temporary.file)
+            with closing(self._folders.make(place.folders)) as folder:
+                with self._lock(place):
+                    _publish(temporary, folder, place.name, mode, address)
+                self._folders.sync(place.folders, folder, address)
+            return head_of(os.fstat(temporary.file))
 
     def remove(self, doomed: Sequence[DeletionTarget]) -> None:
         """Remove files of one folder, each only if it exists and has its version.  The folder is
@@ -184,6 +206,21 @@ class Chunks:
         self.at += len(chunk)
         return chunk
 
+    def append_to(self, target: Temporary) -> None:
+        """Append all bytes to a file; then this one is closed.
+
+        The kernel copies them, or shares their blocks.  If it refuses, they are read and written.
+        """
+        with translated(self._address):
+            while self.at < self.end:
+                count = _copied(self._descriptor, target.file, self.end - self.at, self.at)
+                if not count:
+                    break
+                self.at += count
+        for chunk in self:
+            with translated(self._address):
+                target.write(chunk)
+
     def close(self) -> None:
         """Close the file.  Idempotent."""
         if self._descriptor >= 0:
@@ -202,6 +239,19 @@ def head_of(status: os.stat_result) -> ObjectHead:
         status.st_mtime_ns,
         f"{status.st_ino:x}-{status.st_mtime_ns:x}",
     )
+
+
+def _copied(source: int, target: int, length: int, at: int) -> int:
+    """Append up to `length` bytes of a file from the offset `at` to another one.  Returns how many
+    the kernel has copied; 0 if it refuses."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return os.copy_file_range(source, target, min(length, _COPIED_MAX), offset_src=at)
+    except OSError as error:
+        if error.errno in _REFUSALS:
+            return 0
+        raise
 
 
 def _publish(temporary: Temporary, folder: int, name: str, mode: Mode, address: str) -> None:

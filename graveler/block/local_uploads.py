@@ -85,7 +85,7 @@ class LocalUploads:
         self._check(address, upload_id)
         for part in parts:
             self._check_part(address, upload_id, part)
-        head = self._files.write(place, self._joined(address, upload_id, parts), OVERWRITE, address)
+        head = self._files.join(place, self._opened(address, upload_id, parts), address)
         with suppress(GravelerError):  # the object is stored
             self._forget(address, upload_id)
         return head
@@ -104,7 +104,8 @@ class LocalUploads:
                 if _newest_ns(self._folder(name)) < before_ns:
                     self._forget(address, name)
 
-    def _joined(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> Iterator[bytes]:
+    def _opened(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> Iterator[Chunks]:
+        """The bytes of each part, open until the next one is asked for."""
         for part in parts:
             chunks = self._files.open(_place(upload_id, str(part.number)), address)
             with closing(chunks):
@@ -112,7 +113,7 @@ class LocalUploads:
                 # Another call may have replaced the part since it was checked.
                 if _digest(chunks) != part.etag:
                     raise Invalid(f"part was not uploaded with this etag: number={part.number}")
-                yield from chunks
+                yield chunks
 
     def _check_part(self, address: str, upload_id: str, part: Part) -> None:
         try:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import IO, Any, NamedTuple, TypeVar
 
 from graveler import limits
@@ -81,9 +80,9 @@ def put(
     """See `BlockStore.put`.  Cost: one request; for more than 8 MiB, one per part and two more."""
     how = {**_condition(mode, parts), **_kept(storage_class)}
     pieces = _pieces(bounds.measured(body))
-    begun = list(islice(pieces, 2))
-    if len(begun) < 2:
-        first = b"".join(begun)
+    begun = [next(pieces)]
+    if begun[0].is_last:
+        first = begun[0].body
         call = Call("put_object", "put an object", parts.bucket, parts.key)
         answer = _conditionally(mode, parts, lambda: calls.send(call, Body=first, **how))
         return _head(answer, len(first), storage_class)
@@ -94,7 +93,7 @@ def put(
 def _put_long(
     calls: S3Calls,
     parts: Parts,
-    pieces: Iterator[bytes],
+    pieces: Iterator["_Piece"],
     mode: Mode,
     storage_class: str,
     resending: Resending,
@@ -103,7 +102,7 @@ def _put_long(
     try:
         stored: list[Part] = []
         size = 0
-        for piece in pieces:
+        for piece, _ in pieces:
             send = partial(put_part, calls, parts, upload_id, len(stored) + 1, piece)
             stored.append(resending(send))
             size += len(piece)
@@ -307,24 +306,41 @@ def _head(answer: dict[str, Any], size: int, storage_class: str = "") -> ObjectH
     )
 
 
-def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of the size of parts; only the last one may be shorter."""
-    waiting = bytearray()
-    number, length = 1, PART_LENGTH
+class _Piece(NamedTuple):
+    """The bytes of one part."""
+
+    body: bytes
+    is_last: bool
+
+
+def _pieces(chunks: Iterator[bytes]) -> Iterator[_Piece]:
+    """The same bytes in pieces of the size of parts; only the last one may be shorter.  Between two
+    pieces it holds no more than one chunk."""
+    held: list[memoryview] = []
+    number, room = 1, PART_LENGTH
     for chunk in chunks:
-        waiting += chunk
-        while len(waiting) > length:
-            yield bytes(memoryview(waiting)[:length])
-            del waiting[:length]
-            number += 1
-            if number > limits.multipart_parts_count_max:
-                raise Invalid("object is too long to be stored as a stream")
-            length = PART_LENGTH << (number - 1) // _DOUBLED_COUNT
-    if waiting:
-        yield bytes(waiting)
+        rest = memoryview(chunk)
+        while rest:
+            if not room:
+                yield _Piece(_joined(held), is_last=False)
+                number += 1
+                if number > limits.multipart_parts_count_max:
+                    raise Invalid("object is too long to be stored as a stream")
+                room = PART_LENGTH << (number - 1) // _DOUBLED_COUNT
+            piece, rest = rest[:room], rest[room:]
+            held.append(piece)
+            room -= len(piece)
+    yield _Piece(_joined(held), is_last=True)
 
 
-def _resumed(begun: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+def _joined(held: list[memoryview]) -> bytes:
+    """The chunks as one, which are taken out of the list."""
+    body = b"".join(held)
+    held.clear()
+    return body
+
+
+def _resumed(begun: list[_Piece], rest: Iterator[_Piece]) -> Iterator[_Piece]:
     """The pieces in `begun`, which are taken out of it, and then the rest."""
     while begun:
         yield begun.pop(0)

@@ -4,21 +4,27 @@ import errno
 import gc
 import os
 import stat
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from graveler import limits
 from graveler.block.adapter import CREATE, Blocks
 from graveler.block.counter import ObservedBlocks
+from graveler.block.files import Chunks
+from graveler.block.folders import Temporary
 from graveler.block.local import LocalBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
+    Corrupt,
     GravelerError,
     Invalid,
     NotFound,
+    StorageFull,
 )
 from graveler.requests import Counts, RetryPolicy
 from graveler.testing.block_suite import BlockSuite, content
@@ -242,3 +248,44 @@ class TestLinks:
         assert [line.address for line in found.lines] == ["local://lake/a"]
         blocks.put("local://lake/evil", [b"replaced, not followed"])
         assert (secret / "secret%").read_bytes() == b"secret"
+
+
+def test_parts_are_joined_without_a_copy_in_the_process(blocks: LocalBlocks) -> None:
+    address, body = f"local://suite/{DATA}", os.urandom(5 << 20)
+    upload = blocks.create_upload(address)
+    parts = tuple(blocks.put_part(address, upload, number, [body]) for number in (1, 2))
+    tracemalloc.start()
+    try:
+        blocks.complete_upload(address, upload, parts)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < limits.chunk_length_bytes // 2
+    assert content(blocks, address) == body * 2
+
+
+def test_what_the_kernel_does_not_copy_is_read_and_written(tmp_path: Path) -> None:
+    """A file of another file system, and one that can only be read."""
+    source = Path("/proc/version")
+    text = source.read_bytes()
+    chunks = Chunks(os.open(source, os.O_RDONLY), "version")
+    chunks.at, chunks.end = 1, len(text)
+    with (tmp_path / "target").open("wb") as target:
+        chunks.append_to(Temporary(target.fileno(), -1, ""))
+    assert (tmp_path / "target").read_bytes() == text[1:]
+
+
+def test_a_file_that_is_shorter_than_it_was_is_not_appended(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"123")
+    chunks = Chunks(os.open(tmp_path / "short", os.O_RDONLY), "short")
+    chunks.end = 4
+    with (tmp_path / "target").open("wb") as target, pytest.raises(Corrupt):
+        chunks.append_to(Temporary(target.fileno(), -1, ""))
+
+
+def test_a_disk_that_is_full_ends_a_join(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"123")
+    chunks = Chunks(os.open(tmp_path / "source", os.O_RDONLY), "source")
+    chunks.end = 3
+    with Path("/dev/full").open("wb") as target, pytest.raises(StorageFull):
+        chunks.append_to(Temporary(target.fileno(), -1, ""))
