@@ -11,6 +11,7 @@ A ref that does not exist has no objects: its listing is empty.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote
 
@@ -204,9 +205,9 @@ _LINES: Final = RenderedLines(_line)
 
 def _body(request: ListRequest, page: ListPage) -> Markup:
     """All lines: the objects, then the common prefixes."""
-    objects = [record for record in page.lines if record[1]]
     prefixes = [record for record in page.lines if not record[1]]
-    return joined(_LINES.of(_Context(page.stem, request.shown), objects + prefixes))
+    objects = [record for record in page.lines if record[1]] if prefixes else page.lines
+    return joined(_LINES.of(_Context(page.stem, request.shown), chain(objects, prefixes)))
 
 
 @operation(

@@ -58,7 +58,9 @@ def parameters(raw_query: bytes) -> Sequence[tuple[bytes, bytes]]:
     for part in raw_query.replace(b"+", b" ").split(b"&"):
         if part:
             name, _, value = part.partition(b"=")
-            pairs.append((unquote_to_bytes(name), unquote_to_bytes(value)))
+            if b"%" in part:
+                name, value = unquote_to_bytes(name), unquote_to_bytes(value)
+            pairs.append((name, value))
     return pairs
 
 

@@ -30,7 +30,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from graveler.gateway.errors import S3Error
 from graveler.gateway.request import parameters
@@ -53,9 +53,9 @@ _MOMENTS_MAX: Final = 1_024
 _HEADER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
 _HASH: Final = re.compile(rb"[0-9a-f]{64}")
 _SECONDS: Final = re.compile(rb"[0-9]{1,9}")
-_PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]+")
-_PATH_SAFE: Final = "/-_.~"
-_QUERY_SAFE: Final = "-_.~"
+_PATH_RESERVED: Final = re.compile(rb"[^A-Za-z0-9/_.~-]")
+_RESERVED: Final = re.compile(rb"[^A-Za-z0-9_.~-]")
+_ENCODED: Final = {bytes((byte,)): b"%%%02X" % byte for byte in range(256)}
 _TOKEN: Final = b"x-amz-security-token"
 _OWN: Final = frozenset(
     (
@@ -418,14 +418,14 @@ def _text(
 def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> bytes:
     request = opened.request
     query = [
-        (_encoded(name), _encoded(value))
+        (_RESERVED.sub(_encoded, name), _RESERVED.sub(_encoded, value))
         for name, value in opened.query.items()
         if name != b"X-Amz-Signature"
     ]
     lines = [
         request.method.encode(),
         _canonical_path(request.path),
-        "&".join([f"{name}={value}" for name, value in sorted(query)]).encode(),
+        b"&".join([name + b"=" + value for name, value in sorted(query)]),
         *[name + b":" + opened.headers[name] for name in names],
         b"",
         b";".join(names),
@@ -435,13 +435,11 @@ def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> by
 
 
 def _canonical_path(path: bytes) -> bytes:
-    if _PLAIN_PATH.fullmatch(path):  # nothing of it is encoded
-        return path
-    return quote_from_bytes(unquote_to_bytes(path), _PATH_SAFE).encode() or b"/"
+    return _PATH_RESERVED.sub(_encoded, unquote_to_bytes(path)) or b"/"
 
 
-def _encoded(raw: bytes) -> str:
-    return quote_from_bytes(raw, _QUERY_SAFE)
+def _encoded(match: re.Match[bytes]) -> bytes:
+    return _ENCODED[match[0]]
 
 
 # ---- the signature -------------------------------------------------------------------------------
