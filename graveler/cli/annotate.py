@@ -43,9 +43,16 @@ _COLUMNS: Final = (
 )
 @address_argument("address", metavar="REF[/PATH]")
 @click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
+@click.option("--first-parent", is_flag=True, help="of merges, follow the first parent only")
 @count
 @at
-def annotate(invocation: Invocation, address: str, recursive: bool, amount: int | None) -> int:
+def annotate(
+    invocation: Invocation,
+    address: str,
+    recursive: bool,
+    first_parent: bool,
+    amount: int | None,
+) -> int:
     """Show the commit that last changed each object below a prefix.
 
     A common prefix has the commit that last changed something below it.  A path that is not
@@ -59,18 +66,27 @@ def annotate(invocation: Invocation, address: str, recursive: bool, amount: int 
         amount=amount,
     )
     paths = (stats["path"] for stats in listed)
-    if not invocation.output.items(_COLUMNS, _rows(invocation, place, paths)):
+    if not invocation.output.items(
+        _COLUMNS, _rows(invocation, place, paths, first_parent=first_parent)
+    ):
         invocation.output.note(f"no objects below {place}")
     return 0
 
 
-def _rows(invocation: Invocation, place: Address, paths: Iterator[str]) -> Iterator[dict[str, Any]]:
+def _rows(
+    invocation: Invocation, place: Address, paths: Iterator[str], *, first_parent: bool
+) -> Iterator[dict[str, Any]]:
     """The rows in the order of the paths; a few calls are ahead of what is printed."""
     session = invocation.session
 
     def last(path: str) -> Commit | None:
         is_prefix = path.endswith("/")
-        which = LogFilter([] if is_prefix else [path], [path] if is_prefix else [], limit=True)
+        which = LogFilter(
+            [] if is_prefix else [path],
+            [path] if is_prefix else [],
+            first_parent=first_parent,
+            limit=True,
+        )
         log = commits.log(session, place.repository, place.ref, which, amount=1)
         return next(log, None)
 

@@ -1,13 +1,15 @@
 """`graveler branch`: branches, and `graveler reset`."""
 
+from copy import copy
 from itertools import islice
 from typing import Final
 
 import click
 
 from graveler.cli import journal, past
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, at, client, group, paging, yes
+from graveler.cli.address import SCHEME, Address, UsageMistake
+from graveler.cli.change import revert
+from graveler.cli.command import Group, address_argument, at, client, group, paging, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plural
 from graveler.client import commits, refs
@@ -212,3 +214,54 @@ def _uncommitted(invocation: Invocation, place: Address, path: str) -> str:
     if count > _COUNT_MAX:
         return f"more than {_COUNT_MAX:,} uncommitted changes"
     return plural(count, "uncommitted change") if count else ""
+
+
+# ---- lakectl's names -----------------------------------------------------------------------------
+
+
+@client(
+    "reset",
+    group=branch,
+    hidden=True,
+    examples=("graveler branch reset lakefs://lake/dev --prefix sales/ --yes",),
+)
+@address_argument("branch")
+@click.option("--prefix", default="", metavar="PREFIX", help="only below it")
+@click.option("--object", "path", default="", metavar="PATH", help="only this path")
+@click.option("--commit", default="", metavar="ID", help="move the head of the branch to it")
+@click.option("--confirm", "typed", metavar="NAME", help="with --commit: the branch again")
+@yes
+def lakectl_reset(
+    invocation: Invocation,
+    branch: str,
+    prefix: str,
+    path: str,
+    commit: str,
+    typed: str | None,
+    yes: bool,
+) -> int:
+    """Discard uncommitted changes: `graveler reset` with the options of lakectl."""
+    if sum(map(bool, (prefix, path, commit))) > 1:
+        raise UsageMistake("one of --prefix, --object and --commit expected")
+    place = invocation.ref(branch)
+    folder = prefix if not prefix or prefix.endswith("/") else prefix + "/"
+    return int(
+        click.get_current_context().invoke(
+            reset,
+            address=f"{SCHEME}{place.at(folder or path)}",
+            ref=commit or None,
+            hard=bool(commit),
+            typed=typed,
+            yes=yes,
+        )
+    )
+
+
+def _with_revert(names: Group) -> Group:
+    command = copy(revert)
+    command.hidden = True
+    names.add_command(command)
+    return names
+
+
+BRANCH: Final = _with_revert(branch)

@@ -58,6 +58,10 @@ _DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size"
 @click.option("--until", default="", metavar="TIME", help="only commits until then")
 @click.option("--author", default="", metavar="TEXT", help="only committers with this text")
 @click.option("--after", default="", metavar="COMMIT", help="begin after this commit")
+@click.option("--objects", "lakectl_objects", multiple=True, hidden=True)
+@click.option("--prefixes", "lakectl_prefixes", multiple=True, hidden=True)
+@click.option("--limit", "lakectl_limit", is_flag=True, hidden=True)
+@click.option("--show-meta-range-id", "lakectl_id", is_flag=True, hidden=True)  # JSON has it
 @at
 def log(
     invocation: Invocation, ref: str, paths: tuple[str, ...], amount: int | None, **how: Any
@@ -70,10 +74,11 @@ def log(
     now_ns = SystemClock().now_ns()
     since = moments.rfc3339(moments.parse(how["since"], now_ns)) if how["since"] else ""
     which = LogFilter(
-        [path for path in paths if not path.endswith("/")],
-        [path for path in paths if path.endswith("/")],
+        [*(path for path in paths if not path.endswith("/")), *_words(how["lakectl_objects"])],
+        [*(path for path in paths if path.endswith("/")), *_words(how["lakectl_prefixes"])],
         since,
         how["first_parent"],
+        how["lakectl_limit"],
     )
     until = moments.parse(how["until"], now_ns).timestamp() if how["until"] else None
     is_shown = _wanted(until, how["author"], no_merges=how["no_merges"])
@@ -88,6 +93,11 @@ def log(
     with paged(invocation.output):
         _print_log(invocation.output, chosen, is_graph=how["is_graph"], oneline=how["oneline"])
     return DONE
+
+
+def _words(options: tuple[str, ...]) -> list[str]:
+    """The paths of an option that may be repeated, or have several with commas, as in lakectl."""
+    return [word for option in options for word in option.split(",") if word]
 
 
 def _log_of_all(invocation: Invocation, ref: str, which: LogFilter, after: str) -> Iterator[Commit]:

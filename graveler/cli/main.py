@@ -33,7 +33,7 @@ _LOG: Final = "graveler.cli.history"
 
 COMMANDS: Final[Mapping[str, Entry]] = {
     "repo": Entry("graveler.cli.repo", "repo", "create, list and delete repositories", _REFS),
-    "branch": Entry(_BRANCH, "branch", "create, list and delete branches", _REFS),
+    "branch": Entry(_BRANCH, "BRANCH", "create, list and delete branches", _REFS),
     "tag": Entry("graveler.cli.tag", "tag", "create, list and delete tags", _REFS),
     "branch-protect": Entry(
         "graveler.cli.branch_protect",
@@ -49,6 +49,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "merge": Entry(_CHANGE, "merge", "merge one branch into another", _HISTORY),
     "pr": Entry("graveler.cli.pr", "pr", "pull requests: ask for merges, and make them", _HISTORY),
     "merge-base": Entry(_CHANGE, "merge_base", "the common ancestor of two refs", _HISTORY),
+    "find-merge-base": Entry(_CHANGE, "merge_base", "the same by the name of lakectl"),
     "revert": Entry(_CHANGE, "revert", "undo a commit with a new one", _HISTORY),
     "cherry-pick": Entry(_CHANGE, "cherry_pick", "repeat a commit on a branch", _HISTORY),
     "restore": Entry(

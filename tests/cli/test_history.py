@@ -127,6 +127,27 @@ def test_two_repositories_are_refused(lake: Lake) -> None:
         assert lake.user.run(*words).code == 2
 
 
+def test_branches_are_reset_and_reverted_by_the_names_of_lakectl(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    address = f"lakefs://{name}/main"
+    for path in ("a/x", "b/y", "c"):
+        lake.put(path)
+    assert user.run("branch", "reset", address, "--prefix", "a", "--yes").code == 0
+    assert user.run("branch", "reset", address, "--object", "c", "--yes").code == 0
+    assert user.run("diff", address, "--name-only").out == "b/y\n"
+    assert user.run("branch", "reset", address, "--prefix", "b", "--object", "c").code == 2
+    assert user.run("branch", "reset", address, "--yes").code == 0
+    for path in ("d", "e"):
+        lake.put(path)
+        lake.commit(f"add {path}")
+    assert user.run("branch", "revert", address, "main~1", "--yes").code == 0
+    assert user.run("ls", address).out.endswith("\te\n")
+    words = ("branch", "reset", address, "--commit", "main~1", "--confirm", "main")
+    assert user.run(*words).code == 0
+    assert user.run("ls", address).out.count("\n") == 2
+    assert "revert" not in user.run("branch", "--help").out
+
+
 # ---- questions -----------------------------------------------------------------------------------
 
 

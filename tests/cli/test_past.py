@@ -62,6 +62,14 @@ def test_a_folder_is_downloaded_as_it_was(lake: Lake) -> None:
     assert [file.name for file in target.iterdir()] == ["a"]
 
 
+def test_a_time_costs_one_request_if_the_commit_is_among_the_newest(lake: Lake) -> None:
+    commit(lake, 2, "a")
+    result = lake.user.run("ls", f"{lake.name}/main", "--at", "2026-01-03", "-v")
+    requests = [line for line in result.err.splitlines() if line.startswith("> GET ")]
+    assert len(requests) == 2 and "amount=32 " in requests[0]
+    assert "first_parent=true" in requests[0]
+
+
 def test_an_address_may_have_its_own_time(lake: Lake) -> None:
     name = lake.name
     commit(lake, 2, "a")
@@ -137,6 +145,16 @@ def test_the_log_of_all_refs_lists_each_commit_once(lake: Lake) -> None:
     drawn = lake.user.run("log", name, "--all", "--graph", "--oneline").out
     assert drawn.count("*") == 5
     assert lake.user.run("log", name, "--all", "--after", "main").code == 2
+
+
+def test_a_log_takes_the_options_of_lakectl(lake: Lake) -> None:
+    for day, path in ((2, "a/x"), (3, "b"), (4, "c")):
+        commit(lake, day, path)
+    options = ("--objects", "b", "--prefixes", "a/,d/", "--show-meta-range-id")
+    assert messages(lake, f"{lake.name}/main", *options) == ["add b", "add a/x"]
+    assert messages(lake, f"{lake.name}/main", "--limit", "-n", "1") == ["add c"]
+    base = ("find-merge-base", f"{lake.name}/main", "main~1")
+    assert len(lake.user.run(*base).out) == 65
 
 
 def test_a_diff_of_a_prefix(lake: Lake) -> None:

@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow
@@ -47,8 +50,6 @@ def test_rows_and_columns_of_parquet_files(lake: Lake) -> None:
 
 
 def test_only_the_footer_of_a_large_file_is_read(lake: Lake) -> None:
-    import os
-
     buffer = io.BytesIO()
     noise = pyarrow.array([os.urandom(1_000) for _ in range(2_000)])
     parquet.write_table(pyarrow.table({"noise": noise}), buffer, compression="none")
@@ -88,6 +89,24 @@ def test_a_diff_of_branches_begins_at_their_merge_base(lake: Lake) -> None:
     assert (row["type"], row["rows_before"], row["rows_after"]) == ("conflict", 1, 2)
     row = rows(lake, f"{name}/main..dev")["a.csv"]
     assert (row["type"], row["rows_before"], row["rows_after"]) == ("changed", 3, 2)
+
+
+def test_without_pyarrow_csv_files_are_counted_still(lake: Lake) -> None:
+    lake.put("a.csv", b"id\n1\n")
+    lake.put("t.parquet", table(1, a=pyarrow.int32()))
+    script = (
+        "import sys; sys.modules['pyarrow'] = None; from graveler.cli.main import main; "
+        "sys.exit(main())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, "diff", "--rows", f"{lake.name}/main"],
+        env=lake.user.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.splitlines() == ["added\ta.csv\t\t1\t", "added\tt.parquet\t\t\t"]
+    assert "t.parquet" in run.stderr and "pip install pyarrow" in run.stderr
 
 
 def test_what_is_no_table_is_said(lake: Lake) -> None:
