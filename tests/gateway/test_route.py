@@ -12,6 +12,8 @@ from tests.api.serving import ADMINISTRATOR
 from tests.gateway.serving import Gateway, S3Client
 from tests.waiting import PATIENCE_SECONDS
 
+MIB = 1024 * 1024
+
 
 def _head(s3: S3Client, path: str, key: NewCredential, **headers: str) -> bytes:
     """The head of a signed upload that waits for `100 Continue`."""
@@ -71,3 +73,23 @@ def test_a_request_is_known_by_one_id_everywhere(served_gateway: Gateway, s3: S3
     assert reply.headers["x-request-id"] == request_id
     lines = "\n".join(served_gateway.live.service.metrics.lines())
     assert 'operation="s3:GetBucketLocation",status="404"' in lines
+
+
+def test_a_client_that_sends_all_before_it_reads_is_told_why_it_was_denied(
+    s3: S3Client, repo: str
+) -> None:
+    """The answer is there before the body; the server drops the body and does not reset the
+    connection, which would lose the answer."""
+    body = bytes(16 * MIB)
+    wrong = S3Client(s3.host, s3.port, NewCredential(ADMINISTRATOR.access_key_id, "w" * 40))
+    target = f"/{repo}/main/a"
+    signed = wrong.signed("PUT", target, payload="UNSIGNED-PAYLOAD")
+    lines = [f"PUT {target} HTTP/1.1", f"Host: {s3.host}:{s3.port}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in signed.items()]
+    with socket.create_connection((s3.host, s3.port), timeout=PATIENCE_SECONDS) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        connection.sendall(body)
+        with connection.makefile("rb") as answer:
+            told = answer.read()
+    assert told.startswith(b"HTTP/1.1 403") and told.endswith(b"</Error>")
+    assert b"<Code>SignatureDoesNotMatch</Code>" in told

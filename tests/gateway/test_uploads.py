@@ -17,7 +17,7 @@ from graveler.audit.files import AUDIT_FOLDER, FileTrail
 from graveler.audit.lines import Question
 from graveler.audit.trail import Trail
 from graveler.clock import SystemClock
-from graveler.errors import Unavailable
+from graveler.errors import StorageFull, Unavailable
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.endings import Ending
 from graveler.gateway.route import S3Route
@@ -352,6 +352,41 @@ def other_ports(
     with served(store, settings=settings, further=route) as live:
         s3 = S3Client(live.client.host, live.client.port)
         yield live, Gateway(live, s3).boto()
+
+
+def test_a_store_that_is_full_changes_nothing(tmp_path: Path) -> None:
+    """Neither by a body, nor by a part, nor by a join."""
+    is_full = threading.Event()
+
+    def limited(blocks: Any) -> Any:
+        def guarded(write: Callable[..., Any]) -> Callable[..., Any]:
+            def guard(*arguments: Any) -> Any:
+                if is_full.is_set():
+                    raise StorageFull("no space")
+                return write(*arguments)
+
+            return guard
+
+        writes = ("put", "put_part", "complete_upload")
+        return Overridden(blocks, **{name: guarded(getattr(blocks, name)) for name in writes})
+
+    with other_ports(tmp_path / "store", blocks=limited) as (live, boto):
+        repo = live.fresh_repository()
+        named = {"Bucket": repo, "Key": "main/a"}
+        boto.put_object(**named, Body=b"before")
+        upload = begun(boto, repo)
+        parts = sent(boto, upload, b"one")
+        is_full.set()
+        full = (507, "StorageFull")
+        assert refused(boto.put_object, **named, Body=b"after") == full
+        assert refused(boto.put_object, **named, Body=LONG) == full
+        assert refused(boto.upload_part, **upload, PartNumber=2, Body=b"two") == full
+        assert refused(boto.complete_multipart_upload, **upload, MultipartUpload=parts) == full
+        assert boto.get_object(**named)["Body"].read() == b"before"
+        assert [part["PartNumber"] for part in boto.list_parts(**upload)["Parts"]] == [1]
+        is_full.clear()
+        boto.complete_multipart_upload(**upload, MultipartUpload=parts)
+        assert boto.get_object(**named)["Body"].read() == b"one"
 
 
 class Join(NamedTuple):
