@@ -207,7 +207,9 @@ def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator
     while more:
         answer = session.ask("GET", with_query(path, amount=amount, after=after))
         yield from results_of(answer)
-        page = answer["pagination"]
+        page = answer.get("pagination")
+        if not isinstance(page, dict) or not page.keys() >= {"has_more", "next_offset"}:
+            raise Internal(NOT_GRAVELER)
         more = page["has_more"]
         if more and page["next_offset"] == after:
             raise Internal(f"the server repeats a page: {path=} {after=}")

@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
+from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
 
 DAY = 86_400
 START = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -112,6 +114,21 @@ def test_a_time_before_the_first_commit(lake: Lake) -> None:
     result = lake.user.run("ls", f"{lake.name}/main", "--at", "2001-01-01")
     assert (result.code, result.out) == (3, "")
     assert "no commit is that old: the first one, " in result.err
+
+
+def test_the_search_for_an_old_commit_is_bounded(user: Client) -> None:
+    commit = {"id": "c", "parents": ["b"], "committer": "", "message": "", "metadata": {}}
+    rows = [{**commit, "creation_date": START}] * 1_000
+
+    def page(following: str) -> Said:
+        pagination = {"has_more": True, "next_offset": following}
+        return Said(200, json.dumps({"results": rows, "pagination": pagination}).encode())
+
+    with scripted([page("x"), page("y")] * 60) as script:
+        user.know(script.url)
+        result = user.run("ls", "lake/main", "--at", "2020-01-01")
+    assert result.code == 1 and len(script.asked) == 101
+    assert "more than 100,000 commits of lake/main are younger than 2020-01-01" in result.err
 
 
 def test_times_that_make_no_sense(lake: Lake) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from graveler import errors
 from graveler.client import Session, connect, connect_as_lakectl
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, below
-from graveler.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable
+from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, below, paged
+from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
@@ -158,6 +158,16 @@ def test_credentials_follow_nobody_to_another_address() -> None:
 def test_what_is_no_json_is_no_answer() -> None:
     with scripted([Said(200, b"<html>")]) as server, pytest.raises(Invalid, match="not JSON"):
         session(server.url)[0].ask("GET", "/x")
+
+
+@pytest.mark.parametrize("pagination", [None, [], {}, {"has_more": False}])
+def test_a_list_that_does_not_say_whether_it_goes_on_is_no_list(pagination: object) -> None:
+    body = json.dumps({"results": [{"id": "a"}], "pagination": pagination}).encode()
+    with scripted([Said(200, body)]) as server:
+        items = paged(session(server.url)[0], "/x", 10)
+        assert next(items) == {"id": "a"}
+        with pytest.raises(Internal):
+            next(items)
 
 
 def test_the_secret_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
