@@ -319,7 +319,7 @@ def judge(run: AccessRun) -> None:
             run.wrong.append(f"{rule} {call.verb} was granted what was taken away: {call.start}")
         if call.verb == "use" and not call.answer and judged.must(each):
             run.wrong.append(f"V2 a use was refused what was granted: {call.start}")
-    run.wrong += list(_indexes(run, exact=not run.world.faults and is_calm(judged.changes)))
+    run.wrong += list(indexes_of(run, exact=not run.world.faults and is_calm(judged.changes)))
 
 
 def is_calm(changes: Sequence[Moment]) -> bool:
@@ -331,7 +331,7 @@ def is_calm(changes: Sequence[Moment]) -> bool:
     return whole and all(one.end_ns < two.start_ns for one, two in pairwise(ordered))
 
 
-def _indexes(run: AccessRun, *, exact: bool) -> Iterator[str]:
+def indexes_of(run: AccessRun, *, exact: bool) -> Iterator[str]:
     """What is wrong with the indexes, as the records say.  `exact`: nothing may be too many."""
     kv: Any = SimulatedStore(run.world)
     linked: set[tuple[bytes, bytes]] = set()

@@ -22,6 +22,7 @@ from graveler import limits
 from graveler.auth import credentials, entities, principals
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Table, User
 from graveler.auth.keeper import Keeper, begun
+from graveler.errors import Contended
 from graveler.kv.store import Place, Row, Store, Write
 from graveler.records import ABSENT, Absent
 
@@ -138,21 +139,46 @@ def set_groups(
     """Make a user a member of these groups alone, unless its groups are from `at` or later; `user`
     is the record as it was read.  The links to groups that it had before; `ABSENT` if they stay.
 
-    Raises `NotFound`, `OutcomeUnknown`.  2 requests; 2 more if groups are added, and one for the
-    rows of those that go, and one for each of them.
+    Raises `NotFound`, `Contended`, `OutcomeUnknown`.  2 requests; 2 more if groups are added, and
+    one for the rows of those that go, and one for each of them; all of them and a read again if
+    the groups have changed meanwhile.
     """
     memberships = tuple(sorted(Link(group.id, group.uid) for group in groups))
+    for _ in range(limits.write_attempt_count_max):
+        is_settled, before = _set_groups(keeper, user, memberships, at)
+        if is_settled:
+            return before
+        newest = entities.get(keeper.kv, USERS, user.id)
+        if newest.uid != user.uid:  # another user has the name now
+            return ABSENT
+        user = newest
+    raise Contended(f"groups of the user keep changing: {user.id=}")
+
+
+def _set_groups(
+    keeper: Keeper, user: User, memberships: tuple[Link, ...], at: int
+) -> tuple[bool, tuple[Link, ...] | Literal[Absent.ABSENT]]:
+    """Whether the groups of `user` are as they were read, or stay; and as `set_groups`.
+
+    Which rows are written and removed follows from the groups that were read.  So no swap replaces
+    other ones: whoever has taken one of them away meanwhile may be about to remove its row.
+    """
     fresh = [link for link in memberships if link not in user.groups]
     places = [(f"{MEMBER.partitions}/{link.uid}".encode(), user.id.encode()) for link in fresh]
     gone = replace(user, groups=tuple(link for link in user.groups if link not in memberships))
     rows = _index_rows(keeper, gone, MEMBER)
     before: tuple[Link, ...] | Literal[Absent.ABSENT] = ABSENT
+    is_settled = True
 
     def change(record: User) -> User:
-        nonlocal before
+        nonlocal before, is_settled
         is_older = record.uid == user.uid and record.groups_at < at
-        before = record.groups if is_older else ABSENT
-        return replace(record, groups=memberships, groups_at=at) if is_older else record
+        is_settled = not is_older or record.groups == user.groups
+        if not is_older or not is_settled:
+            before = ABSENT
+            return record
+        before = record.groups
+        return replace(record, groups=memberships, groups_at=at)
 
     _write_rows(keeper, places)
     entities.update(keeper, USERS, user.id, change)
@@ -160,7 +186,7 @@ def set_groups(
         with begun("change of groups"):
             _write_rows(keeper, places)
             _remove_rows(keeper, rows)
-    return before
+    return is_settled, before
 
 
 def _write_rows(keeper: Keeper, places: list[Place]) -> None:

@@ -1,0 +1,45 @@
+"""Breaches of the rules of first logins by tokens; see `mutants.py`.
+
+The family is the one of `simulator/first_logins.py`.
+"""
+
+from tests.simulation.access_mutants import AccessMutant
+from tests.simulation.edits import Edit
+
+SUBJECTS, LINKS = "auth.subjects", "auth.links"
+
+FIRST_LOGIN_MUTANTS = (
+    AccessMutant(
+        "X1c",
+        "whoever finds the user made binds a principal of its own",
+        "clean",
+        (Edit(SUBJECTS, "_made", "principal = user.principal(...)", ""),),
+    ),
+    AccessMutant(
+        "X3b",
+        "an old token brings back its groups",
+        "clean",
+        (
+            Edit(SUBJECTS, "_set_groups", "claims.issued <= user.groups_at", "False"),
+            Edit(
+                LINKS,
+                "_set_groups",
+                "record.uid == user.uid and record.groups_at < at",
+                "record.uid == user.uid",
+            ),
+        ),
+    ),
+    AccessMutant(
+        "X4a",
+        "groups are replaced that were not the ones that were read",
+        "clean",
+        (
+            Edit(
+                LINKS,
+                "_set_groups",
+                "is_settled = not is_older or record.groups == user.groups",
+                "is_settled = True",
+            ),
+        ),
+    ),
+)
