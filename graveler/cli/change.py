@@ -27,7 +27,7 @@ _META: Final = click.option(
         "graveler commit lake/main                     # writes the message in $EDITOR",
     ),
 )
-@address_argument("branch")
+@address_argument("branch", here="ref")
 @click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
 @_META
 @click.option("--allow-empty", is_flag=True, help="even if nothing changed")

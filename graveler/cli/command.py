@@ -11,7 +11,7 @@ For this folder.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 from click.exceptions import NoSuchCommand
@@ -218,9 +218,27 @@ class Checked(_ParamType):
 # ---- arguments and options that several commands take --------------------------------------------
 
 
-def address_argument(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add an argument that is an address; shells complete it."""
+def address_argument(
+    name: str, *, here: Literal["", "ref", "prefix"] = "", **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an argument that is an address; shells complete it.  `here`: in a linked folder it may be
+    left out, and is then the branch of the folder, or its prefix."""
+    if here:
+        more |= {"required": False, "callback": _here(whole=here == "prefix")}
+        more.setdefault("metavar", f"[{name.upper()}]")
     return click.argument(name, shell_complete=_complete, **more)
+
+
+def _here(*, whole: bool) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def address(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is not None or ctx.resilient_parsing:
+            return value
+        place = ctx.ensure_object(Invocation).here
+        if place is None:
+            raise click.MissingParameter(ctx=ctx, param=param)
+        return f"lakefs://{place if whole else place.at('')}"
+
+    return address
 
 
 def _complete(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
@@ -46,7 +47,7 @@ _DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size"
         "graveler log lake/main -- sales/ prices.csv   # commits that changed these paths",
     ),
 )
-@address_argument("ref")
+@address_argument("ref", here="ref")
 @click.argument("paths", nargs=-1)
 @count
 @click.option("--oneline", is_flag=True, help="a line a commit")
@@ -182,7 +183,7 @@ def _ref_or_default(invocation: Invocation, text: str) -> Address:
     "show",
     examples=("graveler show lake/main", "graveler show lake/1a2b3c4d --json"),
 )
-@address_argument("ref")
+@address_argument("ref", here="ref")
 @click.option("--stat", is_flag=True, help="count the changes of each folder instead")
 @at
 def show(invocation: Invocation, ref: str, stat: bool) -> int:
@@ -228,7 +229,7 @@ def show(invocation: Invocation, ref: str, stat: bool) -> int:
         "graveler diff lake/main dev --rows -- sales/",
     ),
 )
-@address_argument("left", metavar="A")
+@address_argument("left", metavar="[A]", here="ref")
 @address_argument("right", metavar="[B]", required=False)
 @click.option(
     "--two-dot", "--two-way", "two_dot", is_flag=True, help="compare the contents of A and B"
@@ -412,9 +413,18 @@ def _print_stat(output: Output, counts: _Counts) -> None:
 
 
 @client("status", examples=("graveler status lake/main", "graveler status lake --json"))
-@address_argument("branch")
-def status(invocation: Invocation, branch: str) -> int:
-    """Show the head of a branch, and its uncommitted changes by folder."""
+@address_argument("branch", metavar="[BRANCH]", required=False)
+def status(invocation: Invocation, branch: str | None) -> int:
+    """Show the head of a branch, and its uncommitted changes by folder.
+
+    In a linked folder without BRANCH, the same as `graveler local status`.
+    """
+    if branch is None:
+        from graveler.cli import local
+
+        return int(
+            click.get_current_context().invoke(local.status, directory=Path(), local_only=False)
+        )
     address, session, output = (
         _ref_or_default(invocation, branch),
         invocation.session,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graveler.cli.address import Address, UsageMistake, parse
@@ -49,11 +50,16 @@ class Invocation:
 
         return profiles.resolve(self.flags, environment(), sys.stdin)
 
-    def choose_profile(self, name: str) -> None:
-        """Use another profile from now on."""
-        self.flags["profile"] = name
-        self.__dict__.pop("profile", None)
-        self.__dict__.pop("session", None)
+    @cached_property
+    def here(self) -> Address | None:
+        """The prefix with which the current folder, or one above it, is linked."""
+        place = Path.cwd()
+        for folder in (place, *place.parents):
+            if (folder / ".lakefs_ref.yaml").exists():
+                from graveler.cli.local import linked_address
+
+                return linked_address(folder)
+        return None
 
     @cached_property
     def session(self) -> "Session":
@@ -111,11 +117,14 @@ class Invocation:
         if self.subject is not None:
             current = self.subject.repository
         else:
-            current = self.profile.repository if text.startswith(":") else ""
+            current = self._current_repository() if text.startswith(":") else ""
         base_uri = self.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", "")
         address = parse(text, base_uri=base_uri, current=current)
         self.subject = self.subject or address
         return address
+
+    def _current_repository(self) -> str:
+        return self.here.repository if self.here is not None else self.profile.repository
 
     # ---- questions -------------------------------------------------------------------------------
 
@@ -158,6 +167,13 @@ class Invocation:
             f"> {exchange.method} {url} {exchange.status} {exchange.seconds * 1000:.0f} ms{id}",
             file=sys.stderr,
         )
+
+
+def choose_profile(invocation: Invocation, name: str) -> None:
+    """Use another profile from now on."""
+    invocation.flags["profile"] = name
+    for derived in ("profile", "session"):
+        invocation.__dict__.pop(derived, None)
 
 
 class Declined(Exception):

@@ -1,6 +1,7 @@
 """`graveler local`: a folder in step with a prefix of a branch."""
 
 import fcntl
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import click
 from graveler.cli import profiles
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, client, group, yes
-from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.invocation import Invocation, choose_profile, metadata_pairs
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
 from graveler.cli.transfer import THREADS, Interrupted, Tally, Transfer
@@ -311,6 +312,12 @@ def checkout(
 # ---- what they share -----------------------------------------------------------------------------
 
 
+def linked_address(root: Path) -> Address | None:
+    """The prefix with which a folder is linked."""
+    link = DiskFolder(root, Settings()).link()
+    return Address(*link.source) if link is not None else None
+
+
 def _prefix(address: Address) -> Prefix:
     path = address.path
     return Prefix(
@@ -357,6 +364,8 @@ def _opened(
 ) -> Iterator[Work]:
     """The ports of a linked folder, or of one that will be linked with `source`."""
     settings, shows = _settings(invocation), progress != "never" and not no_progress
+    collects = gc.isenabled()
+    gc.disable()  # a listing is many small records without cycles
     folder = DiskFolder(root, settings)
     file = _state_folder() / f"{identity(root)}.db"
     with _locked(file.with_suffix(".lock"), root, lock=lock):
@@ -376,6 +385,8 @@ def _opened(
             )
         finally:
             records.close()
+            if collects:
+                gc.enable()
 
 
 def _use_server(invocation: Invocation, records: Records) -> None:
@@ -390,7 +401,7 @@ def _use_server(invocation: Invocation, records: Records) -> None:
             raise UsageMistake(
                 f"the folder is linked on {linked}, not on {server}: give --profile or --server"
             )
-        invocation.choose_profile(names[0])
+        choose_profile(invocation, names[0])
     if not linked or is_chosen:
         records.note("server", invocation.profile.server)
 

@@ -73,7 +73,7 @@ def _transfer(function: Callable[..., Any]) -> Callable[..., Any]:
         "graveler ls lake/main/sales/ --at '2 days ago'",
     ),
 )
-@address_argument("address", metavar="REF[/PREFIX]")
+@address_argument("address", metavar="[REF[/PREFIX]]", here="prefix")
 @click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
 @click.option("--after", default="", metavar="PATH", help="only paths after it")
 @count

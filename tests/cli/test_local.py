@@ -3,16 +3,20 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from graveler.cli import profiles
+from graveler.cli.profiles import Profiles
 from tests.api.serving import Served, served
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
 
+ROOT = Path(__file__).parents[2]
 FILES = {"a.csv": b"a", "empty": b"", "more/b c+d.bin": bytes(70_000), "more/e/é%.txt": b"e"}
 
 
@@ -170,6 +174,38 @@ def test_init_links_what_is_there(lake: Lake, folder: Path, tmp_path: Path) -> N
     assert local(lake, "status", str(tmp_path), code=3)
 
 
+def test_commands_in_a_linked_folder_need_no_address(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "n").write_bytes(b"n")
+    monkeypatch.chdir(folder / "more")
+    assert lake.user.run("status").out == "local\tadded\tn\n"
+    assert len(lake.user.read(list[Any], "log")) == 2
+    rows = lake.user.read(list[Any], "ls", "-r")
+    assert [row["path"] for row in rows] == sorted(f"data/{path}" for path in FILES)
+    assert lake.user.run("cat", ":main/data/a.csv").out == "a"
+    assert lake.user.run("cat", ":main/other/x").out == "x"
+    lake.put("other/y")
+    assert [row["path"] for row in lake.user.read(list[Any], "diff")] == ["other/y"]
+    assert lake.user.run("commit", "-m", "y").code == 0
+    assert lake.user.read(dict[str, Any], "show")["message"] == "y"
+    monkeypatch.chdir(folder.parent)
+    for command in ("log", "ls", "diff", "show"):
+        assert lake.user.run(command).code == 2
+    assert lake.user.run("status").code == 3
+
+
+def test_another_server_is_refused(lake: Lake, public: Served, folder: Path) -> None:
+    first = profiles.read(lake.user.variables).by_name["test"]
+    other = replace(first, name="other", server=public.client.url)
+    both = Profiles("other", {"test": first, "other": other})
+    profiles.write(both, lake.user.variables)
+    assert status(lake) == []  # by the only profile of its server
+    profiles.write(Profiles("other", {"other": other}), lake.user.variables)
+    assert "linked on" in local(lake, "status", code=2)["message"]
+    assert local(lake, "status", "--server", public.client.url, code=3)
+
+
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with served(tmp_path_factory.mktemp("public") / "store", public=True) as running:
@@ -223,3 +259,28 @@ def test_git_ignores_the_folder_and_commits_name_its_commit(
     assert commit["metadata"]["git_commit_id"] == short.strip()
     local(lake, "init", f"{lake.name}/main/data/", str(work / "d"), "--force")
     assert (work / ".gitignore").read_text() == section
+
+
+def test_the_document_can_be_followed(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of docs/how-to/local.md, in order."""
+    text = (ROOT / "docs/how-to/local.md").read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    assert len(lines) == 11
+    lake.put("sales/february.csv")
+    lake.commit()
+    lake.user.variables["XDG_STATE_HOME"] = str(tmp_path / "state")
+    monkeypatch.chdir(tmp_path)
+    for line in lines:
+        if line == "cd sales":
+            monkeypatch.chdir(tmp_path / "sales")
+        elif line.startswith("printf"):
+            subprocess.run(line, shell=True, check=True)
+        else:
+            result = lake.user.line(
+                line.removeprefix("graveler ").replace("lake/", f"{lake.name}/")
+            )
+            assert result.code == 0, result
+    assert sorted(files(tmp_path / "sales")) == ["april.csv", "february.csv", "march.csv"]
+    assert status(lake) == []
