@@ -8,7 +8,7 @@ import pytest
 from tests.docs.examples import ROOT
 
 TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
-STATES = {"open", "with the S3 gateway", "with the web page"}
+STATES = {"open", "with the web page"}
 ADVISORIES = (
     *("GHSA-m836-gxwq-j2pm", "GHSA-28q9-9c3g-v3f9", "GHSA-9phh-r37v-34wh", "GHSA-4rgc-5g6r-2rjf"),
     *("GHSA-26hr-q2wp-rvc5", "GHSA-fvv5-h29g-f6w5", "GHSA-hh33-46q4-hwm2", "GHSA-j7jw-28jm-whr6"),
