@@ -16,6 +16,7 @@ from graveler.local.entries import Link, Prefix
 
 OPERATIONS: Final = ("clone", "pull", "checkout", "commit")
 _LINE: Final = re.compile(r"(src|at_head|active_operation):(?: +(.*?))? *")
+_COMMIT: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@~^+=-]*")
 
 
@@ -37,6 +38,8 @@ def parse(content: bytes) -> Link:
             raise Invalid("it has no keys")
         values = {str(key): value for key, value in document.items()}
     texts = {key: _text(values, key) for key in ("src", "at_head", "active_operation")}
+    if not _COMMIT.fullmatch(texts["at_head"]):  # perhaps a file that was written in part
+        raise Invalid("at_head must be the id of a commit")
     return Link(prefix(texts["src"]), texts["at_head"], texts["active_operation"])
 
 

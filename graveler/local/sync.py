@@ -121,13 +121,15 @@ def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -
     local = local_changes(work, base(work, link))
     if local:
         confirm(len(local))
+    if link.operation:  # another program began it; the changes that it left are discarded now
+        link = link.during("")
+        write_link(work, link)
     source = link.source._replace(ref=ref or link.source.ref)
     new = Link(source, work.server.head(ref) if ref else link.head)
     entries = base(work, new)
     changes = local if new.head == link.head else local_changes(work, entries)
     wanted_paths = {path: entries.get(path) for path in changes}
-    old = link.during("")
-    return _apply(work, Operation("checkout", "receive", old, new), wanted_paths, entries)
+    return _apply(work, Operation("checkout", "receive", link, new), wanted_paths, entries)
 
 
 def _is_same_checkout(operation: Operation, ref: str) -> bool:

@@ -136,7 +136,7 @@ def test_state_files_of_any_form(content: str) -> None:
         LINK,
         LINK.during("pull"),
         Link(Prefix("lake", "a-b_c", "é x/: #1/"), "1" * 64, "clone"),
-        Link(Prefix("lake", "main", ""), ""),
+        Link(Prefix("lake", "main", ""), "f" * 64),
         Link(Prefix("lake", "main", 'a"b\\/'), "a" * 64),
     ],
 )
@@ -146,7 +146,15 @@ def test_a_state_file_is_read_as_it_was_written(link: Link) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b"src: lakefs://lake\n", b"src: /x/y/z\nat_head: a\n", b"\xff", b"src:\n"],
+    [
+        b"",
+        b"[]",
+        b"src: lakefs://lake\n",
+        b"src: /x/y/z\nat_head: a\n",
+        b"\xff",
+        b"src:\n",
+        b"src: lakefs://a/b/\nat_head: 12",
+    ],
 )
 def test_state_files_that_cannot_be_read(content: bytes) -> None:
     with pytest.raises(Invalid):

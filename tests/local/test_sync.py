@@ -1,0 +1,319 @@
+"""What a folder keeps: links, modes, ignored files, edits made meanwhile; what it refuses."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler.errors import Conflict, Corrupt, Invalid, MergeConflict, NotFound
+from graveler.local import commit, sync
+from graveler.local.disk import DiskFolder, DiskShelf
+from graveler.local.entries import EMPTY_MD5, Entry, Posix, Prefix, Settings
+from tests.local.lake import MTIME, SOURCE, Branches, Killed, Place, entry
+
+MESSAGE = commit.Message("a message", {})
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A clone of three files."""
+    return cloned(tmp_path / "home")
+
+
+def cloned(home: Path, settings: Settings = Settings()) -> Place:  # noqa: B008
+    home.mkdir()
+    branches = Branches()
+    branches.add("main", {})
+    branches.put(a=b"1", d__b=b"22", d__c=b"333")
+    place = Place(home, branches, settings)
+    place.do(lambda work: sync.clone(work, SOURCE))
+    return place
+
+
+def changes(place: Place) -> list[tuple[str, str]]:
+    return place.do(lambda work: [(each.kind, each.path) for each in sync.changes_of(work)[0]])  # type: ignore[no-any-return]
+
+
+class Dying:
+    """A shelf whose process is killed before it places a second file."""
+
+    def __init__(self, shelf: Any) -> None:
+        self._shelf = shelf
+        self._placed = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shelf, name)
+
+    def place(self, slot: int, path: str) -> None:
+        if self._placed:
+            raise Killed
+        self._placed += 1
+        self._shelf.place(slot, path)
+
+
+def placing(place: Place, command: Any) -> None:
+    """Kill a command when it has placed one file of several."""
+    with pytest.raises(Killed):
+        place.do(lambda work: command(replace(work, shelf=Dying(work.shelf))))
+
+
+# ---- edits meanwhile -----------------------------------------------------------------------------
+
+
+def test_an_edit_between_kill_and_repetition_is_kept(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    for path in ("a", "d/b"):
+        (place.root / path).write_bytes(b"edited meanwhile")
+    outcome = place.do(sync.pull)
+    contents = place.files()
+    assert outcome.aside and all(name.endswith(".mine") for name in outcome.aside)
+    assert all(contents[name] == b"edited meanwhile" for name in outcome.aside)
+    assert list(contents.values()).count(b"edited meanwhile") == 2
+    assert place.link().operation == "" and place.others() == []  # type: ignore[union-attr]
+
+
+def test_an_edit_between_kill_and_the_way_back_is_kept(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    (place.root / "a").write_bytes(b"edited meanwhile")
+    outcome = place.do(sync.checkout)
+    assert outcome.undone == "pull"
+    contents = place.files()
+    assert b"edited meanwhile" in contents.values() and contents["d/b"] == b"22"
+    assert place.others() == []
+
+
+def test_another_command_waits_for_the_interrupted_one(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    with pytest.raises(Conflict, match="pull was interrupted"):
+        place.do(lambda work: sync.clone(work, SOURCE))
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    assert place.files()["a"] == b"9"  # it ended the pull first
+
+
+def test_displaced_files_without_a_journal_are_not_removed(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    (place.home / "state/x.db").unlink()
+    (place.home / "state/x.db-wal").unlink(missing_ok=True)
+    with pytest.raises(Conflict, match="journal is gone"):
+        place.do(sync.pull)
+    assert DiskShelf(place.root, place.settings).slots()[1]
+
+
+def test_a_torn_state_file_is_written_anew(place: Place) -> None:
+    file = place.root / ".lakefs_ref.yaml"
+    before = file.read_bytes()
+    file.write_bytes(before[:20])
+    place.do(sync.pull)
+    assert file.read_bytes() == before
+
+
+def test_what_another_program_began_is_not_gone_on_with(place: Place) -> None:
+    link = place.link()
+    assert link is not None
+    place.do(lambda work: work.folder.write_link(link.during("pull")))
+    with pytest.raises(Conflict, match="another program"):
+        place.do(sync.pull)
+    place.do(sync.checkout)
+    assert place.link() == link
+
+
+# ---- comparison ----------------------------------------------------------------------------------
+
+
+def test_equal_edits_do_not_conflict_and_touched_files_do_not_change(place: Place) -> None:
+    place.branches.put(a=b"same", d__b=None)
+    (place.root / "a").write_bytes(b"same")
+    (place.root / "d/b").unlink()
+    os.utime(place.root / "d/c", (1, 1))
+    place.do(sync.pull)
+    assert changes(place) == []
+
+
+def test_an_edit_of_equal_size_in_the_same_second_is_seen(place: Place) -> None:
+    (place.root / "a").write_bytes(b"2")
+    os.utime(place.root / "a", (MTIME, MTIME))
+    assert changes(place) == [("changed", "a")]
+
+
+def test_conflicts_of_all_kinds(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=None, d__c=b"9", new=b"9")
+    (place.root / "a").write_bytes(b"x")
+    (place.root / "d/b").write_bytes(b"x")
+    (place.root / "d/c").unlink()
+    (place.root / "new").write_bytes(b"x")
+    before = place.files()
+    with pytest.raises(MergeConflict) as raised:
+        place.do(sync.pull)
+    assert raised.value.paths == ("a", "d/b", "d/c", "new") and place.files() == before
+    place.do(lambda work: sync.pull(work, "ours"))
+    assert place.files() == before
+    assert changes(place) == [
+        ("changed", "a"),
+        ("added", "d/b"),
+        ("removed", "d/c"),
+        ("changed", "new"),
+    ]
+
+
+def test_a_branch_that_moved_back_is_followed(place: Place) -> None:
+    first = place.branches.heads["main"]
+    place.branches.put(a=b"2")
+    place.do(sync.pull)
+    place.branches.heads["main"] = first
+    place.do(sync.pull)
+    assert place.files()["a"] == b"1"
+
+
+def test_ignored_files_are_left_alone(place: Place) -> None:
+    (place.root / ".gravelerignore").write_text("*.tmp\nd/\n")
+    (place.root / "x.tmp").write_bytes(b"x")
+    (place.root / "d/b").write_bytes(b"local")
+    assert changes(place) == [("added", ".gravelerignore")]
+    place.branches.put(d__c=None, y__tmp=b"1")
+    place.do(sync.pull)
+    assert place.files()["d/c"] == b"333"
+    place.do(sync.checkout)
+    assert place.files()["x.tmp"] == b"x" and place.files()["d/b"] == b"local"
+
+
+# ---- links and modes -----------------------------------------------------------------------------
+
+
+def test_links_are_an_error_or_skipped_or_objects(tmp_path: Path) -> None:
+    place = cloned(tmp_path / "home")
+    (place.root / "link").symlink_to("d/b")
+    with pytest.raises(Invalid, match="skip_non_regular_files"):
+        changes(place)
+    place.settings = Settings(skip_special=True)
+    assert changes(place) == []
+    place.settings = Settings(symlinks=True)
+    assert changes(place) == [("added", "link")]
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    stored = place.branches.view("main")["link"]
+    assert (stored[0].link, stored[0].checksum, stored[1]) == ("d/b", EMPTY_MD5, b"")
+    (place.root / "link").unlink()
+    place.do(sync.checkout)
+    assert os.readlink(place.root / "link") == "d/b" and changes(place) == []
+    (place.root / "out").symlink_to("../state")
+    with pytest.raises(Invalid, match="leads out"):
+        changes(place)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "d/../../x"])
+def test_links_from_the_server_stay_inside(tmp_path: Path, target: str) -> None:
+    place = cloned(tmp_path / "home", Settings(symlinks=True))
+    tree = place.branches.view("main")
+    place.branches.add("main", {**tree, "evil": (Entry(0, MTIME, EMPTY_MD5, target), b"")})
+    before = place.files()
+    with pytest.raises(Invalid, match="leads out"):
+        place.do(sync.pull)
+    assert place.files() == before
+
+
+def test_a_link_in_the_way_leads_nowhere(tmp_path: Path) -> None:
+    place = cloned(tmp_path / "home", Settings(skip_special=True))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (place.root / "n").symlink_to(outside)
+    place.branches.put(n__x=b"1")
+    with pytest.raises(Invalid, match="symbolic link is in the way"):
+        place.do(sync.pull)
+    assert list(outside.iterdir()) == []
+
+
+def test_modes_are_tracked_without_special_bits(tmp_path: Path) -> None:
+    settings = Settings(posix=True)
+    place = cloned(tmp_path / "home")
+    place.settings = settings
+    (place.root / "a").chmod(0o640)
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    stored = place.branches.view("main")
+    assert stored["a"][0].posix is not None and stored["a"][0].posix.mode == 0o100640
+    assert "d/" in stored and changes(place) == []
+    (place.root / "a").chmod(0o600)
+    assert changes(place) == [("changed", "a")]
+    place.do(sync.checkout)
+    assert (place.root / "a").stat().st_mode & 0o7777 == 0o640
+    evil = entry(b"1", posix=Posix(0o104755, 0, 0))
+    place.branches.add("main", {**stored, "evil": (evil, b"1")})
+    place.do(sync.pull)
+    assert (place.root / "evil").stat().st_mode & 0o7777 == 0o755
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["../out", "/out", "A", "d", "a/b"])
+def test_names_that_are_refused_change_nothing(place: Place, path: str) -> None:
+    tree = place.branches.view("main")
+    place.branches.add("main", {**tree, path: (entry(b"x"), b"x"), "fine": (entry(b"x"), b"x")})
+    before = place.files()
+    with pytest.raises(Invalid, match="nothing was changed"):
+        place.do(sync.pull)
+    assert place.files() == before and place.others() == []
+
+
+def test_wrong_bytes_are_never_placed(place: Place) -> None:
+    tree = place.branches.view("main")
+    place.branches.add("main", {**tree, "a": (entry(b"right"), b"wrong")})
+    with pytest.raises(Corrupt):
+        place.do(sync.pull)
+    assert place.files()["a"] == b"1"
+    assert place.do(sync.checkout).undone == "pull" and place.others() == []
+
+
+def test_clone_and_init_take_no_folder_that_is_used(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match="linked"):
+        place.do(lambda work: sync.clone(work, SOURCE))
+    with pytest.raises(Conflict, match="linked"):
+        place.do(lambda work: sync.init(work, SOURCE))
+    place.do(lambda work: sync.init(work, Prefix("lake", "dev"), force=True))
+    other = Place(tmp_path, place.branches)
+    other.root.mkdir()
+    (other.root / "x").touch()
+    with pytest.raises(Conflict, match="not empty"):
+        other.do(lambda work: sync.clone(work, SOURCE))
+    with pytest.raises(NotFound, match="not linked"):
+        other.do(sync.pull)
+
+
+def test_a_file_that_changes_while_it_is_committed(place: Place) -> None:
+    (place.root / "a").write_bytes(b"22")
+
+    class Editing(Branches):
+        """A server during whose upload the user writes."""
+
+        def send(self, *arguments: Any) -> Any:
+            (place.root / "a").write_bytes(b"333")
+            return super().send(*arguments)
+
+    place.branches = Editing(**vars(place.branches))
+    with pytest.raises(Conflict, match="changed while"):
+        place.do(lambda work: commit.commit(work, MESSAGE))
+    assert not place.branches.staged and place.link().operation == ""  # type: ignore[union-attr]
+
+
+def test_a_folder_in_the_way_is_said(place: Place) -> None:
+    (place.root / ".gravelerignore").write_text("n/x\n")
+    (place.root / "n").mkdir()
+    (place.root / "n/x").touch()
+    place.branches.put(n=b"a file")
+    with pytest.raises(Conflict, match="a folder is in the way: n"):
+        place.do(sync.pull)
+    (place.root / "n/x").unlink()
+    place.do(sync.pull)
+    assert place.files()["n"] == b"a file"
+
+
+def test_the_shelf_is_inside_if_it_cannot_be_beside(tmp_path: Path) -> None:
+    folder = DiskFolder(tmp_path, Settings())
+    (tmp_path / ".graveler-shelf").mkdir()
+    (tmp_path / ".graveler-shelf/x").touch()
+    (tmp_path / "a").touch()
+    assert [file.path for file in folder.files()] == ["a"]
