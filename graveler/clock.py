@@ -11,6 +11,8 @@ import time
 from typing import Protocol
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"  # the characters sort like their values
+_CHARACTERS = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))  # one for each byte
+_ALPHABET_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]  # ten bits each
 _ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID_PAIRS = [high + low for high in _ULID_ALPHABET for low in _ULID_ALPHABET]  # ten bits each
 _PARTITION_SPAN_NS = 3_600 * 1_000_000_000
@@ -82,7 +84,7 @@ class SystemIds:
 
     def unique(self, length: int) -> str:
         raw = b"".join(self.stamp() for _ in range(-(-length // 16)))
-        return "".join(_ALPHABET[byte & 31] for byte in raw[:length])
+        return raw[:length].translate(_CHARACTERS).decode("ascii")
 
 
 def reseed() -> None:
@@ -116,7 +118,7 @@ def descending_id(now_ns: int, seed: bytes) -> str:
     left = ((1 << 56) - 1) - now_ns // 1_000
     rest = int.from_bytes(seed[:6].ljust(6, b"\0"), "big") & ((1 << 44) - 1)
     number = left << 44 | rest
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(95, -1, -5))
+    return "".join([_ALPHABET_PAIRS[(number >> shift) & 1023] for shift in range(90, -1, -10)])
 
 
 def descending_partition(now_ns: int, seed: bytes) -> str:
@@ -125,4 +127,4 @@ def descending_partition(now_ns: int, seed: bytes) -> str:
     hour = ((1 << 50) - 1) - now_ns // _PARTITION_SPAN_NS
     rest = int.from_bytes(seed[:7].ljust(7, b"\0"), "big") & ((1 << 50) - 1)
     number = hour << 50 | rest
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(95, -1, -5))
+    return "".join([_ALPHABET_PAIRS[(number >> shift) & 1023] for shift in range(90, -1, -10)])

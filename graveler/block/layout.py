@@ -15,6 +15,7 @@ the local driver only.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from graveler.block.address import Parts, split, split_prefix
@@ -26,6 +27,7 @@ TEMPORARY = "%tmp"
 UPLOADS = "%uploads"
 _MARK = "%"
 _GENERATED = re.compile(r"[0-9a-v]{20}", re.ASCII)
+_FOLDERS_KEPT = 256
 _NAME_LENGTH_BYTES_MAX = 255  # every common file system allows this length
 
 
@@ -58,14 +60,14 @@ def owned(address: str) -> Parts:
 def place(parts: Parts) -> Place:
     """The place of an object's file.  Raises `Invalid` if a segment is too long for a file name."""
     segments = parts.key.split("/")
-    folders = (_escaped(parts.bucket), *_folder_names(segments[:-1]))
+    folders = _folders(parts.bucket, parts.key[: parts.key.rfind("/") + 1])
     mark = "" if _is_plain_file(segments) else _MARK
     return Place(folders, _checked(_escaped(segments[-1]) + mark))
 
 
 def folder(parts: Parts) -> tuple[str, ...]:
     """The folders that contain all keys with a prefix; its last segment does not count."""
-    return (_escaped(parts.bucket), *_folder_names(parts.key.split("/")[:-1]))
+    return _folders(parts.bucket, parts.key[: parts.key.rfind("/") + 1])
 
 
 def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
@@ -87,6 +89,13 @@ def _checked_scheme(parts: Parts, address: str) -> Parts:
             f"address has a scheme that this store does not serve: {address=} scheme={SCHEME}"
         )
     return parts
+
+
+@lru_cache(maxsize=_FOLDERS_KEPT)
+def _folders(bucket: str, stem: str) -> tuple[str, ...]:
+    """The folders of all keys that begin with `stem`, which is empty or ends with a slash.  Cached:
+    new objects go to few folders."""
+    return (_escaped(bucket), *_folder_names(stem.split("/")[:-1]))
 
 
 def _folder_names(segments: Sequence[str]) -> list[str]:
