@@ -99,6 +99,12 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "completion": Entry(
         "graveler.cli.completion", "completion", "complete commands and addresses", _SETUP
     ),
+    "user": Entry("graveler.cli.user", "user", "users, and their access keys", _SERVER),
+    "group": Entry(
+        "graveler.cli.user_group", "groups_command", "groups: users with the same rights", _SERVER
+    ),
+    "policy": Entry("graveler.cli.policy", "policy", "policies: lists of rights", _SERVER),
+    "may-i": Entry("graveler.cli.policy", "may_i", "whether you have a right", _SERVER),
     "jobs": Entry("graveler.cli.jobs", "jobs", "what the server does in the background", _SERVER),
     "serve": Entry(
         "graveler.cli.serve_command", "serve", "serve an embedded store over HTTP", _OPERATE

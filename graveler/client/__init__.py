@@ -1,8 +1,19 @@
-"""A Python client for the features that Graveler adds to lakeFS.
+"""A Python client for what the commands do, and for what Graveler adds to lakeFS.
 
 Use it beside the unmodified `lakefs` client.
 
 session           connects to a server and sends requests; start here
+refs              repositories, branches and tags
+commits           commits, differences and merges
+objects           objects of branches
+imports           objects of a storage, without a copy
+protection        branch protection rules
+pulls             pull requests
+jobs              what the server does in the background
+identity          who the caller is
+users             users and their access keys
+groups            groups of users
+policies          policies, and what the caller may do
 bulk              bulk jobs, staged rows and roots of a collection, for a cluster
 collections       garbage collections, by the server or by a cluster
 event_rules       rules that stage objects as they arrive in a bucket

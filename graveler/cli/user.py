@@ -1,0 +1,184 @@
+"""`graveler user`: users, and their access keys."""
+
+from typing import Final
+
+import click
+
+from graveler.cli.command import client, group, paging, yes
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import Column, field, plural
+from graveler.client import users
+
+COLUMNS: Final = (
+    field("id", title="USER"),
+    field("creation_date", "time", "CREATED"),
+    field("friendly_name", title="NAME"),
+    field("email"),
+)
+_KEYS: Final = (
+    field("access_key_id"),
+    field("creation_date", "time", "CREATED"),
+    field("name"),
+)
+_LISTED_BY: Final = "graveler user list"
+
+
+@group("user")
+def user() -> None:
+    """Users: who may sign in."""
+
+
+@client(
+    "list",
+    group=user,
+    examples=("graveler user list", "graveler user list --prefix etl- --json"),
+)
+@paging
+def list_users(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
+    """List the users."""
+    rows = users.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
+    if not invocation.output.items(COLUMNS, rows):
+        invocation.output.note("no users")
+    return 0
+
+
+@client("show", group=user, examples=("graveler user show ann",))
+@click.argument("user")
+def show(invocation: Invocation, user: str) -> int:
+    """Show one user, with its groups, policies and access keys.
+
+    The policies include those of its groups.
+    """
+    session = invocation.session
+    invocation.about(user, _LISTED_BY)
+    record = users.get(session, user)
+    groups = list(users.list_groups(session, user))
+    policies = [policy["id"] for policy in users.list_policies(session, user, effective=True)]
+    keys = [key["access_key_id"] for key in users.list_keys(session, user)]
+    more = {"groups": groups, "policies": policies, "keys": keys}
+    columns = (
+        *COLUMNS,
+        Column("GROUPS", lambda _: ", ".join(groups)),
+        Column("POLICIES", lambda _: ", ".join(policies)),
+        Column("KEYS", lambda _: ", ".join(keys)),
+    )
+    invocation.output.pairs({**record, "graveler": more}, columns)
+    return 0
+
+
+@client(
+    "create",
+    group=user,
+    examples=(
+        "graveler user create ann",
+        "graveler user create etl --name 'Nightly load' --email data@example.com",
+    ),
+)
+@click.argument("user")
+@click.option("--name", default="", metavar="TEXT", help="the name of a person")
+@click.option("--email", default="", metavar="ADDRESS", help="for people; nothing is sent")
+def create(invocation: Invocation, user: str, name: str, email: str) -> int:
+    """Create a user, without keys and rights.
+
+    `graveler user key create` gives it a key, `graveler group add` rights.
+    """
+    created = users.create(invocation.session, user, name=name, email=email)
+    invocation.output.record(created, [f"created user {created['id']}"])
+    return 0
+
+
+@client(
+    "delete", group=user, examples=("graveler user delete ann", "graveler user delete ann --yes")
+)
+@click.argument("user")
+@yes
+def delete(invocation: Invocation, user: str, yes: bool) -> int:
+    """Delete a user; its access keys and sessions end."""
+    session = invocation.session
+    invocation.about(user, _LISTED_BY)
+    if not yes:
+        users.get(session, user)
+        keys = plural(sum(1 for _ in users.list_keys(session, user)), "access key")
+        invocation.confirm(f"Delete the user {user} with {keys}?", yes=yes)
+    users.delete(session, user)
+    invocation.output.note(f"deleted user {user}")
+    return 0
+
+
+@client("attach", group=user, examples=("graveler user attach ann FSReadAll",))
+@click.argument("user")
+@click.argument("policy")
+def attach(invocation: Invocation, user: str, policy: str) -> int:
+    """Give a user the rights of a policy."""
+    invocation.about(f"{user} {policy}", "graveler user list, graveler policy list")
+    users.attach(invocation.session, user, policy)
+    invocation.output.note(f"attached {policy} to user {user}")
+    return 0
+
+
+@client("detach", group=user, examples=("graveler user detach ann FSReadAll",))
+@click.argument("user")
+@click.argument("policy")
+def detach(invocation: Invocation, user: str, policy: str) -> int:
+    """Take a policy from a user; what its groups give it stays."""
+    invocation.about(f"{user} {policy}", f"graveler user show {user}")
+    users.detach(invocation.session, user, policy)
+    invocation.output.note(f"detached {policy} from user {user}")
+    return 0
+
+
+# ---- keys ----------------------------------------------------------------------------------------
+
+
+@group("key", parent=user)
+def key() -> None:
+    """Access keys of a user."""
+
+
+@client("list", group=key, examples=("graveler user key list ann",))
+@click.argument("user")
+def list_keys(invocation: Invocation, user: str) -> int:
+    """List the access keys of a user, without their secrets."""
+    invocation.about(user, _LISTED_BY)
+    if not invocation.output.items(_KEYS, users.list_keys(invocation.session, user)):
+        invocation.output.note(f"no access keys: graveler user key create {user}")
+    return 0
+
+
+@client(
+    "create",
+    group=key,
+    examples=(
+        "graveler user key create ann",
+        "graveler user key create etl --name laptop --json",
+    ),
+)
+@click.argument("user")
+@click.option("--name", default="", metavar="TEXT", help="what its owner calls it")
+def create_key(invocation: Invocation, user: str, name: str) -> int:
+    """Give a user a further access key.
+
+    Its secret is printed now and never again.
+    """
+    invocation.about(user, _LISTED_BY)
+    created = users.create_key(invocation.session, user, name=name)
+    lines = [
+        f"access_key_id: {created['access_key_id']}",
+        f"secret_access_key: {created['secret_access_key']}",
+    ]
+    invocation.output.record(created, lines)
+    invocation.output.note("the secret is not shown again: keep it now")
+    return 0
+
+
+@client("delete", group=key, examples=("graveler user key delete ann AKIAIOSFODNN7EXAMPLE -y",))
+@click.argument("user")
+@click.argument("key", metavar="ACCESS_KEY_ID")
+@yes
+def delete_key(invocation: Invocation, user: str, key: str, yes: bool) -> int:
+    """End an access key, and the sessions that began with it."""
+    invocation.about(f"{user} {key}", f"graveler user key list {user}")
+    invocation.confirm(f"End the access key {key} of {user}?", yes=yes)
+    users.delete_key(invocation.session, user, key)
+    invocation.output.note(f"deleted access key {key} of {user}")
+    return 0
