@@ -105,6 +105,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "policy": Entry("graveler.cli.policy", "policy", "policies: lists of rights", _SERVER),
     "may-i": Entry("graveler.cli.policy", "may_i", "whether you have a right", _SERVER),
+    "usage": Entry("graveler.cli.usage", "usage", "how many requests were answered", _SERVER),
     "jobs": Entry("graveler.cli.jobs", "jobs", "what the server does in the background", _SERVER),
     "serve": Entry(
         "graveler.cli.serve_command", "serve", "serve an embedded store over HTTP", _OPERATE

@@ -13,6 +13,7 @@ jobs              what the server does in the background
 identity          who the caller is
 users             users and their access keys
 groups            groups of users
+usage             how many requests were answered
 policies          policies, and what the caller may do
 bulk              bulk jobs, staged rows and roots of a collection, for a cluster
 collections       garbage collections, by the server or by a cluster
