@@ -19,7 +19,7 @@ from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
 from graveler.cli.transfer import THREADS, Interrupted, Tally, Transfer
 from graveler.clock import SystemClock
-from graveler.errors import Contended, NotFound, Unavailable
+from graveler.errors import Contended, Invalid, NotFound, Unavailable
 from graveler.local import commit as commit_verb
 from graveler.local import git, sync
 from graveler.local.disk import DiskFolder, DiskShelf, identity
@@ -97,9 +97,7 @@ def clone(
     """
     source = _prefix(invocation.path(address, optional=True))
     name = source.path.rstrip("/").rpartition("/")[2] or source.repository
-    root = (directory or Path(name)).absolute()
-    _check_unlinked_above(root)
-    root.mkdir(parents=True, exist_ok=True)
+    root = _new_root(directory or Path(name))
     with _opened(invocation, root, source, **how) as work:
         outcome = sync.clone(work, source)
     if gitignore:
@@ -125,9 +123,8 @@ def init(
     What differs from the branch is a local change then: `graveler local commit` commits it,
     `graveler local checkout` discards it.
     """
-    source, root = _prefix(invocation.path(address, optional=True)), directory.absolute()
-    _check_unlinked_above(root)
-    root.mkdir(parents=True, exist_ok=True)
+    source = _prefix(invocation.path(address, optional=True))
+    root = _new_root(directory)
     with _opened(invocation, root, source) as work:
         outcome = sync.init(work, source, force=force)
     if gitignore:
@@ -292,7 +289,7 @@ def checkout(
 
     If a command was interrupted in the folder, undo that instead.
     """
-    roots = [each.absolute() for each in _linked_below(directory)] if is_all else [_root(directory)]
+    roots = [*_linked_below(_real(directory))] if is_all else [_root(directory)]
     if not roots:
         raise NotFound(f"no linked folders below {directory}")
     for root in roots:
@@ -327,17 +324,30 @@ def _prefix(address: Address) -> Prefix:
 
 def _root(directory: Path) -> Path:
     """The linked folder that `directory` is, or is in."""
-    start = directory.absolute()
+    start = _real(directory)
     for folder in (start, *start.parents):
         if (folder / STATE_FILE).exists():
             return folder
     raise NotFound(f"no linked folder: {start}: link one with graveler local clone, or init")
 
 
-def _check_unlinked_above(root: Path) -> None:
+def _new_root(directory: Path) -> Path:
+    """The folder that will be linked, made if it is not there."""
+    root = _real(directory)
     for folder in root.parents:
         if (folder / STATE_FILE).exists():
             raise UsageMistake(f"{root} is in the linked folder {folder}: choose another place")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"folder cannot be made: {root}: {error.strerror}") from error
+    return root
+
+
+def _real(directory: Path) -> Path:
+    """The one path of a folder: its state is kept by it, and its parents are the folders that it is
+    in, as those of `sales/../raw` are not."""
+    return Path(os.path.realpath(directory))
 
 
 def _linked_below(top: Path) -> Iterator[Path]:

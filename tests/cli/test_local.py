@@ -174,6 +174,33 @@ def test_init_links_what_is_there(lake: Lake, folder: Path, tmp_path: Path) -> N
     assert local(lake, "status", str(tmp_path), code=3)
 
 
+def test_a_folder_is_found_by_the_path_that_it_has(
+    lake: Lake, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "raw").mkdir()
+    (folder / "a.csv").write_bytes(b"mine")
+    for words in (("checkout", "../raw", "-y"), ("checkout", "--all", "../raw", "-y")):
+        error = local(lake, *words, code=3)
+        assert "linked folder" in error["message"]
+    assert (folder / "a.csv").read_bytes() == b"mine"
+    (tmp_path / "also").symlink_to(folder)
+    for name in (".", "../d", "more/..", str(tmp_path / "also")):
+        local(lake, "pull", name)
+    assert len(list((tmp_path / "state/graveler/local").glob("*.db"))) == 1
+    local(lake, "clone", f"{lake.name}/main/data/", "../raw")  # beside the linked folder
+    assert files(tmp_path / "raw") == FILES
+
+
+def test_a_folder_that_cannot_be_made_is_said(lake: Lake, folder: Path) -> None:
+    for command in ("clone", "init"):
+        for name in ("a.csv", "a.csv/b"):
+            place = str(folder.parent / "taken" / name)
+            (folder.parent / "taken").mkdir(exist_ok=True)
+            (folder.parent / "taken/a.csv").touch()
+            error = local(lake, command, f"{lake.name}/main/data/", place, code=1)
+            assert f"folder cannot be made: {place}: " in error["message"]
+
+
 def test_commands_in_a_linked_folder_need_no_address(
     lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
