@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from graveler.clock import Clock
-from graveler.errors import Contended, Unavailable
+from graveler.errors import Contended, GravelerError, Unavailable
 from graveler.local.compare import Digest
 from graveler.local.entries import Action, Entry, Fingerprint, Link, Posix, Prefix
 
 Phase = Literal["receive", "place", "send", "stage", "back", "undone"]
 _VERSION: Final = 1
 _WAIT_SECONDS: Final = 5.0
+_TORN: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # A file that was written again this soon after its checksum was computed may look the same.
 _GRANULARITY_NS: Final = 10**9
 _SCHEMA: Final = """
@@ -56,15 +57,14 @@ class Records:
     """The database.  Every change is one transaction."""
 
     def __init__(self, file: Path, clock: Clock) -> None:
-        """Opens or makes it.  Raises `Unavailable`."""
+        """Opens or makes it.  A damaged one is renamed to `NAME.torn`.  Raises `Unavailable`, and
+        `Contended` while another process holds it."""
         self._lock = threading.Lock()
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._db = _open(file)
-        except sqlite3.DatabaseError:  # torn: only what can be found again is in it
-            for each in (file, file.with_name(f"{file.name}-wal")):
-                each.unlink(missing_ok=True)
-            self._db = _open(file)
+            self._db = _open_sound(file)
+        except sqlite3.Error as error:
+            raise _failed(error, f"{file}: ") from error
         except OSError as error:
             raise Unavailable(f"state cannot be kept: {file}: {error.strerror}") from error
         self.cache: Final = Cache(self._db, self._lock, clock)
@@ -216,17 +216,38 @@ class _Change:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             self._lock.release()
-            raise Contended(f"the state of the folder is in use: {error}") from error
+            raise _failed(error) from error
         except BaseException:
             self._lock.release()
             raise
         return self._db
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
         try:
-            self._db.execute("COMMIT" if kind is None else "ROLLBACK")
+            if kind is None:
+                self._db.execute("COMMIT")
+        except sqlite3.Error as failure:
+            error = failure
         finally:
+            if self._db.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
             self._lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise _failed(error) from error
+
+
+def _open_sound(file: Path) -> sqlite3.Connection:
+    try:
+        return _open(file)
+    except sqlite3.Error as error:
+        if _kind(error) not in _TORN:  # a lock, or a full disk: the journal is sound
+            raise
+    for end in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            file.with_name(file.name + end).replace(file.with_name(f"{file.name}.torn{end}"))
+    file.with_name(f"{file.name}-shm").unlink(missing_ok=True)
+    return _open(file)
 
 
 def _open(file: Path) -> sqlite3.Connection:
@@ -237,12 +258,23 @@ def _open(file: Path) -> sqlite3.Connection:
         if version not in (0, _VERSION):
             raise Unavailable(f"state was written by another version: {file}: version={version}")
         db.executescript(_SCHEMA)
-        db.execute(f"PRAGMA user_version = {_VERSION}")
+        if version != _VERSION:
+            db.execute(f"PRAGMA user_version = {_VERSION}")
     except BaseException:
         with suppress(sqlite3.Error):
             db.close()
         raise
     return db
+
+
+def _kind(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _failed(error: sqlite3.Error, place: str = "") -> GravelerError:
+    if _kind(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Contended(f"the state of the folder is in use: {place}{error}")
+    return Unavailable(f"the state of the folder cannot be kept: {place}{error}")
 
 
 def _set(db: sqlite3.Connection, name: str, value: str) -> None:

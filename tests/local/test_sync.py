@@ -1,13 +1,15 @@
 """What a folder keeps: links, modes, ignored files, edits made meanwhile; what it refuses."""
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graveler.errors import Conflict, Corrupt, Invalid, MergeConflict, NotFound
+from graveler.errors import Conflict, Corrupt, Invalid, MergeConflict, NotFound, Unavailable
 from graveler.local import commit, sync
 from graveler.local.disk import DiskFolder, DiskShelf
 from graveler.local.entries import EMPTY_MD5, Entry, Posix, Prefix, Settings
@@ -121,6 +123,35 @@ def test_what_another_program_began_is_not_gone_on_with(place: Place) -> None:
         place.do(sync.pull)
     place.do(sync.checkout)
     assert place.link() == link
+
+
+def test_a_lock_of_another_process_costs_no_journal(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    other = sqlite3.connect(place.home / "state/x.db", isolation_level=None)
+    with closing(other):
+        other.execute("BEGIN IMMEDIATE")
+        operation = place.do(lambda work: work.records.operation())
+    assert operation is not None and operation.name == "pull"
+    place.do(sync.pull)
+    assert place.files()["d/b"] == b"99"
+
+
+def test_a_torn_database_is_kept_aside_and_one_that_cannot_be_opened_is_said(
+    place: Place,
+) -> None:
+    file = place.home / "state/x.db"
+    for end in ("-wal", "-shm"):
+        file.with_name(file.name + end).unlink(missing_ok=True)
+    file.write_bytes(b"torn" * 1_000)
+    assert changes(place) == []
+    torn = file.with_name("x.db.torn")
+    assert torn.read_bytes() == b"torn" * 1_000
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(Unavailable, match="cannot be kept"):
+        changes(place)
+    assert file.is_dir()
 
 
 # ---- comparison ----------------------------------------------------------------------------------
