@@ -383,7 +383,7 @@ def _opened(
         try:
             link = folder.link() if source is None else None
             source = source or (link.source if link is not None else Prefix("", ""))
-            _use_server(invocation, records)
+            _use_server(invocation, records, is_linked=os.path.lexists(root / STATE_FILE))
             yield Work(
                 folder=folder,
                 shelf=DiskShelf(root, settings),
@@ -399,9 +399,10 @@ def _opened(
                 gc.enable()
 
 
-def _use_server(invocation: Invocation, records: Records) -> None:
-    """Talk to the server that the folder was linked on, unless an option names another one."""
-    linked = records.note("server")
+def _use_server(invocation: Invocation, records: Records, *, is_linked: bool) -> None:
+    """Talk to the server that the folder was linked on, unless an option names another one.  The
+    records of a folder that is not linked are those of one that was removed."""
+    linked = records.note("server") if is_linked else ""
     flags, server = invocation.flags, invocation.profile.server
     is_chosen = any(flags.get(name) for name in ("server", "profile"))
     if linked and not is_chosen and not profiles.same_origin(linked, server):

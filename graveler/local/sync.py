@@ -50,16 +50,18 @@ def init(work: Work, source: Prefix, *, force: bool = False) -> Outcome:
     request.  `force`: link it anew."""
     if not force:
         _check_unlinked(work)
-    elif work.records.operation() is not None:
+    _forget_removed(work)
+    if not force or work.records.operation() is not None:
         settle(work, "init")
     head = work.server.head()
-    work.folder.write_link(Link(source, head))
+    write_link(work, Link(source, head))
     return Outcome(head)
 
 
 def clone(work: Work, source: Prefix) -> Outcome:
     """Fill an empty folder with a prefix, and link it.  Requests: one, one for each 1,000 entries,
     one for each object."""
+    _forget_removed(work)
     operation = settle(work, "clone")
     if operation is not None:
         if operation.new.source != source:
@@ -182,6 +184,14 @@ def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | N
             "it, or `graveler local checkout` to go back"
         )
     return operation
+
+
+def _forget_removed(work: Work) -> None:
+    """End the operation of a folder that was removed: without a state file nothing goes on.  Files
+    that it displaced stay, and `settle` names them."""
+    operation = work.records.operation()
+    if operation is not None and _known_link(work) is None:
+        work.records.finish()
 
 
 def _has_ended(operation: Operation, link: Link | None) -> bool:

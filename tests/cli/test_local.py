@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -231,6 +232,21 @@ def test_another_server_is_refused(lake: Lake, public: Served, folder: Path) -> 
     profiles.write(Profiles("other", {"other": other}), lake.user.variables)
     assert "linked on" in local(lake, "status", code=2)["message"]
     assert local(lake, "status", "--server", public.client.url, code=3)
+
+
+def test_the_server_of_a_removed_folder_is_forgotten(
+    lake: Lake, public: Served, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = profiles.read(lake.user.variables).by_name["test"]
+    other = replace(first, name="other", server=public.client.url)
+    profiles.write(Profiles("other", {"test": first, "other": other}), lake.user.variables)
+    monkeypatch.chdir(folder.parent)
+    shutil.rmtree(folder)
+    name = public.fresh_repository()
+    local(lake, "clone", f"{name}/main/", "d")
+    assert local(lake, "status", "d") == []
+    shutil.rmtree(folder)
+    local(lake, "init", f"{lake.name}/main/data/", "d", code=3)  # it is on the first server
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """What a folder keeps: links, modes, ignored files, edits made meanwhile; what it refuses."""
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -152,6 +153,36 @@ def test_a_torn_database_is_kept_aside_and_one_that_cannot_be_opened_is_said(
     with pytest.raises(Unavailable, match="cannot be kept"):
         changes(place)
     assert file.is_dir()
+
+
+def test_a_clone_after_a_removed_folder_is_whole(tmp_path: Path) -> None:
+    branches = Branches()
+    branches.add("main", {})
+    branches.put(a=b"1", b=b"22", c=b"333")
+    place = Place(tmp_path, branches)
+    placing(place, lambda work: sync.clone(work, SOURCE))
+    shutil.rmtree(place.root)
+    assert place.do(lambda work: sync.clone(work, SOURCE)).written == 3
+    assert place.files() == {"a": b"1", "b": b"22", "c": b"333"}
+    assert changes(place) == [] and place.others() == []
+
+
+@pytest.mark.parametrize("command", [sync.clone, sync.init])
+def test_a_removed_folder_can_be_linked_again(place: Place, command: Any) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    shutil.rmtree(place.root)
+    for _ in range(2):  # its displaced files are kept until its user removes them
+        with pytest.raises(Conflict, match="take what you need"):
+            place.do(lambda work: command(work, SOURCE))
+    (shelf,) = place.others()
+    displaced = (place.home / shelf / "old").iterdir()
+    assert sorted(file.read_bytes() for file in displaced) == [b"1", b"22"]
+    shutil.rmtree(place.home / shelf)
+    place.do(lambda work: command(work, SOURCE))
+    place.do(lambda work: sync.checkout(work, "main"))
+    assert place.files() == {"a": b"9", "d/b": b"99", "d/c": b"333"}
+    assert place.link().operation == "" and place.others() == []  # type: ignore[union-attr]
 
 
 # ---- comparison ----------------------------------------------------------------------------------
