@@ -15,6 +15,7 @@ from graveler.api.field_types import Integer
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _ENCODE = msgspec.json.Encoder().encode
+_ENCODE_LINES = msgspec.json.Encoder().encode_lines
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 JSON: Headers = ((b"content-type", b"application/json"), NOSNIFF)
@@ -108,9 +109,10 @@ def page_of_lines(lines: Sequence[bytes], more: bool, last: str) -> Answer:
     return json(_AnyPage(pagination(len(lines), last if more else ""), results))
 
 
-def line(result: Shape) -> bytes:
-    """One result of a page, as JSON."""
-    return _ENCODE(result)
+def lines(results: Sequence[Shape]) -> list[bytes]:
+    """Results of a page, each as JSON."""
+    # JSON has no line end but those between the documents.
+    return _ENCODE_LINES(results).splitlines() if results else []
 
 
 def pagination(count: int, following: str, count_max: int = limits.page_count_max) -> Pagination:

@@ -6,10 +6,10 @@ object_reads.py and by the S3 gateway.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from sys import getsizeof
-from typing import Final, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
 
 from graveler import limits
 from graveler.records import Record
@@ -18,6 +18,7 @@ C = TypeVar("C", bound=Hashable)
 L = TypeVar("L", bound=bytes | str)
 _LINE_COST: Final = 160  # bytes of memory: a line's place and its record, without their texts
 _CONTEXT_COST: Final = 1_000  # the same for a context
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class RenderedLines(Generic[C, L]):
@@ -26,58 +27,55 @@ class RenderedLines(Generic[C, L]):
 
     def __init__(
         self,
-        render: Callable[[C, Record], L],
+        render: Callable[[C, Sequence[Record]], Sequence[L]],
         budget: int = limits.rendered_lines_bytes_max,
     ) -> None:
-        """`render`: makes the line of a record in a context.  Pure."""
+        """`render`: makes the lines of records in a context, one for each.  Pure."""
         self._render = render
         self._budget = budget
-        self._contexts: dict[C, _Lines[L]] = {}
+        self._contexts: dict[C, dict[Record, L]] = {}
         self._spent = 0
         self._lock = threading.Lock()
 
-    def of(self, context: C, records: Iterable[Record]) -> list[L]:
-        """The lines of some records.  Raises what `render` raises."""
-        lines = self._contexts.get(context)
-        if lines is None:
-            lines = _Lines(partial(self._render, context), self._keep)
-            with self._lock:
-                self._charge(_CONTEXT_COST)
-                self._contexts[context] = lines
-        return list(map(lines.__getitem__, records))
+    def of(self, context: C, records: Iterable[Record]) -> Sequence[L]:
+        """The lines of some records.  The missing ones are made together, and kept.  Raises what
+        `render` raises."""
+        page = list(records)
+        kept = self._contexts.get(context, _NONE)
+        lines: list[Any] = list(map(kept.get, page))
+        if None not in lines:
+            return lines
+        missing = [at for at, line in enumerate(lines) if line is None]
+        records_missing = [page[at] for at in missing]
+        fresh = self._render(context, records_missing)
+        for at, line in zip(missing, fresh, strict=True):
+            lines[at] = line
+        self._keep(context, records_missing, fresh)
+        return lines
 
     @property
     def spent(self) -> int:
         """The approximate memory that all lines take, in bytes; never more than the budget."""
         return self._spent
 
-    def _keep(self, lines: "_Lines[L]", record: Record, line: L) -> None:
-        cost = _LINE_COST + getsizeof(record[0]) + getsizeof(record[1]) + getsizeof(line)
-        if cost + _CONTEXT_COST <= self._budget:
-            with self._lock:
-                self._charge(cost)
-                lines[record] = line
+    def _keep(self, context: C, records: Sequence[Record], lines: Sequence[L]) -> None:
+        """Keep lines, but for those that are larger than the budget."""
+        with self._lock:
+            kept = self._contexts.get(context)
+            for record, line in zip(records, lines, strict=True):
+                cost = _LINE_COST + getsizeof(record[0]) + getsizeof(record[1]) + getsizeof(line)
+                if cost + _CONTEXT_COST > self._budget or (kept is not None and record in kept):
+                    continue
+                if kept is None or self._spent + cost > self._budget:
+                    kept = self._begin(context, cost)
+                kept[record] = line
+                self._spent += cost
 
-    def _charge(self, cost: int) -> None:
-        """Spend `cost`.  Pages that are being made at this moment keep their own lines."""
-        if self._spent + cost > self._budget:
+    def _begin(self, context: C, cost: int) -> dict[Record, L]:
+        """A place for the lines of a context, with room for one of this cost.  Pages that are
+        being made at this moment have their own lines, so all may be dropped."""
+        if self._spent + _CONTEXT_COST + cost > self._budget:
             self._contexts.clear()
             self._spent = 0
-        self._spent += cost
-
-
-class _Lines(dict[Record, L]):
-    """The lines of one context.  A missing one is made where it is looked up, so that a page of
-    known lines costs one look-up each."""
-
-    def __init__(
-        self, render: Callable[[Record], L], keep: "Callable[[_Lines[L], Record, L], None]"
-    ) -> None:
-        super().__init__()
-        self._render = render
-        self._keep = keep
-
-    def __missing__(self, record: Record) -> L:
-        line = self._render(record)
-        self._keep(self, record, line)
-        return line
+        self._spent += _CONTEXT_COST
+        return self._contexts.setdefault(context, {})

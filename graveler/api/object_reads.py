@@ -1,5 +1,6 @@
 """Operations that read objects: content, headers, metadata, listings."""
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType, field, structs
@@ -368,9 +369,9 @@ class _ListContext(NamedTuple):
     user_metadata: bool
 
 
-def _line(context: _ListContext, record: Record) -> bytes:
-    """A line of a listing as JSON.  Pure."""
-    return answers.line(_listed(context, *read.line_of(record)))
+def _lines(context: _ListContext, records: Sequence[Record]) -> list[bytes]:
+    """Lines of a listing as JSON.  Pure."""
+    return answers.lines([_listed(context, *read.line_of(record)) for record in records])
 
 
 def _listed(context: _ListContext, path: str, entry: Entry | Literal[Absent.ABSENT]) -> ObjectStats:
@@ -381,7 +382,7 @@ def _listed(context: _ListContext, path: str, entry: Entry | Literal[Absent.ABSE
     return shapes.stats(context.repository, path, entry)
 
 
-_LINES: Final = RenderedLines(_line)
+_LINES: Final = RenderedLines(_lines)
 
 
 def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:

@@ -191,8 +191,12 @@ class _Context(NamedTuple):
     shown: Callable[[str], str]
 
 
+def _lines(context: _Context, records: Sequence[Record]) -> list[Markup]:
+    """Lines of a page.  Pure."""
+    return [_line(context, record) for record in records]
+
+
 def _line(context: _Context, record: Record) -> Markup:
-    """A line of a page.  Pure."""
     path, entry = read.line_of(record)
     name = context.shown(context.stem + path)
     if entry is ABSENT:
@@ -200,7 +204,7 @@ def _line(context: _Context, record: Record) -> Markup:
     return _CONTENTS(name, timestamp(entry.modified_ns), entry.checksum, entry.size)
 
 
-_LINES: Final = RenderedLines(_line)
+_LINES: Final = RenderedLines(_lines)
 
 
 def _body(request: ListRequest, page: ListPage) -> Markup:

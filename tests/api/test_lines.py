@@ -4,6 +4,7 @@ import gc
 import random
 import threading
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,9 +21,9 @@ class _Rendering:
     def __init__(self) -> None:
         self.asked: list[Record] = []
 
-    def __call__(self, context: str, record: Record) -> bytes:
-        self.asked.append(record)
-        return context.encode() + record[0] + record[1]
+    def __call__(self, context: str, records: Sequence[Record]) -> list[bytes]:
+        self.asked += records
+        return [context.encode() + key + value for key, value in records]
 
 
 def test_a_line_is_made_once_for_each_context() -> None:
