@@ -28,8 +28,8 @@ class Turns:
         gate.acquire()
         own = (number, gate)
         self._waiting.append(own)
-        self._lock.release()
         try:
+            self._lock.release()
             gate.acquire()
         except BaseException:  # the main thread was interrupted: another one takes its turn
             self._lock.acquire()

@@ -99,6 +99,7 @@ class LoginRun(AccessRun):
         with suppress(Refused):
             issued = logins.login(
                 process.auth,
+                "iam",
                 lambda _now: logins.known(process.auth, [ROLE]),
                 tokens.LIFE_SECONDS,
                 "",

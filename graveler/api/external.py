@@ -162,7 +162,7 @@ def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answ
         signatures.spend(auth.keeper, caller.signature, caller.expires, now)
         return logins.known(auth, caller.principals)
 
-    issued = logins.login(auth, prove, body.token_expiration_duration, call.origin.client)
+    issued = logins.login(auth, "iam", prove, body.token_expiration_duration, call.origin.client)
     return with_session(call, issued)
 
 
@@ -199,5 +199,5 @@ def sts_login(call: Call, body: StsAuthRequest) -> Answer:
         claims = codes.claims(body.code, body.redirect_uri, now)
         return authenticator.user_of(auth, claims, call.changes)
 
-    issued = logins.login(auth, prove, body.ttl_seconds, call.origin.client)
+    issued = logins.login(auth, "code", prove, body.ttl_seconds, call.origin.client)
     return with_session(call, issued)

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from graveler import limits
 from graveler.auth import accounts, credentials, secrets
@@ -54,6 +54,8 @@ from graveler.records import ABSENT, Absent
 if TYPE_CHECKING:
     from graveler.auth.oidc import Claims, OidcIssuer
 
+Proof: TypeAlias = Literal["iam", "code"]  # what a login with another identity shows
+PROOFS: Final[tuple[Proof, ...]] = ("iam", "code")
 _REFRESH_SECONDS = 2.0
 _ACCEPTED_COUNT_MAX = 4_096
 _SETUP_TOKEN_LENGTH = 32
@@ -111,7 +113,9 @@ class Authenticator:
         self.access = Access(keeper.kv, keeper.clock)
         self.keeper = keeper
         self.identities = identities
-        self.proving = threading.BoundedSemaphore(limits.external_logins_max)  # see logins.py
+        self.proving: dict[Proof, threading.BoundedSemaphore] = {  # see logins.py
+            proof: threading.BoundedSemaphore(limits.external_logins_max) for proof in PROOFS
+        }
 
     def account(self) -> Account | Literal[Absent.ABSENT]:
         """The administrator's record, from a cache of at most two seconds.  A record that is not

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from graveler.auth import principals
-from graveler.auth.authenticator import Authenticator
+from graveler.auth.authenticator import Authenticator, Proof
 from graveler.auth.principals import Assignment
 from graveler.auth.tokens import IssuedToken
 from graveler.errors import Refused, Throttled, Unauthenticated
@@ -11,18 +11,23 @@ from graveler.records import ABSENT
 
 
 def login(
-    auth: Authenticator, prove: Callable[[int], Assignment], seconds: int, address: str
+    auth: Authenticator,
+    proof: Proof,
+    prove: Callable[[int], Assignment],
+    seconds: int,
+    address: str,
 ) -> IssuedToken:
     """Begin a session of `seconds` for a caller with an external principal.
 
     `prove` gets the time in seconds since 1970 and returns the principal of the caller with its
     user; it raises `Unauthenticated` if the caller proves nothing, which counts as a failed attempt
     of `address`.  Raises what it raises, and `Throttled`, also if
-    `limits.external_logins_max` others wait for a proof: whoever is slow to answer holds no more
-    threads.  The requests of `prove` and of `Sessions.begin`.
+    `limits.external_logins_max` others wait for a `proof` of this kind: whoever is slow to answer
+    holds no more threads, and holds up no logins of another kind.  The requests of `prove` and of
+    `Sessions.begin`.
     """
     auth.attempts.check(ABSENT, address)
-    if not auth.proving.acquire(blocking=False):
+    if not auth.proving[proof].acquire(blocking=False):
         raise Throttled("too many logins at the same time; wait and try again")
     try:
         assignment = prove(auth.sessions.now())
@@ -30,7 +35,7 @@ def login(
         auth.attempts.failed(ABSENT, address)
         raise
     finally:
-        auth.proving.release()
+        auth.proving[proof].release()
     return auth.sessions.begin(assignment.user.id, assignment.principal.epoch, seconds)
 
 

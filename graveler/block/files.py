@@ -38,9 +38,9 @@ from graveler.records import ABSENT, Absent
 
 _LOCKS = 64
 _COPIED_MAX: Final = 64 * 1024 * 1024  # in one call
-# A pair of file systems, or a kernel, that does not copy by itself.
+# A pair of file systems, or a kernel, that does not copy by itself, or was interrupted.
 _REFUSALS: Final = frozenset(
-    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EINTR)
 )
 
 

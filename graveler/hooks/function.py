@@ -24,6 +24,7 @@ from graveler.web import Outgoing, Reply
 
 _WAIT_SECONDS: Final = 0.2
 _LEAST_SECONDS: Final = 0.01  # in less, nothing is answered
+_TOLD_SECONDS: Final = 0.5  # for the way to the function and back
 _TRIES_MAX: Final = 300  # with these waits, the longest time of a hook
 
 
@@ -49,7 +50,8 @@ class FunctionSender:
             left = end - self._clock.steady_seconds()
             if left < _LEAST_SECONDS:
                 break
-            event = envelopes.packed(request, left)
+            # The function says why a request failed, so it has to end before nobody listens.
+            event = envelopes.packed(request, left - min(_TOLD_SECONDS, left / 4))
             policy = CallPolicy(min(1.0, left), left, 1, 1)
             with closing(self._session.client("lambda", policy)) as client:
                 answer = self._invoked(client, event)
@@ -68,6 +70,10 @@ class FunctionSender:
             if failure.fate is Fate.BUSY:
                 return ABSENT
             cause = failure.code or "no answer"
+            if failure.fate is Fate.UNKNOWN:
+                raise Unavailable(
+                    f"no answer of the function of hooks, which may have sent the request: {cause}"
+                ) from error
             raise Unavailable(f"function of hooks not called: {cause}") from error
         if answered.get("FunctionError") or len(body) > limits.hook_envelope_length_bytes_max:
             raise Unavailable("the function of hooks failed")

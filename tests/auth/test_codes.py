@@ -11,7 +11,7 @@ import pytest
 
 from graveler import limits
 from graveler.auth.attempts import Rates
-from graveler.auth.authenticator import Authenticator, user_of
+from graveler.auth.authenticator import Authenticator, Proof, user_of
 from graveler.auth.changes import Change, created
 from graveler.auth.codes import CodeLogin, OidcClient
 from graveler.auth.jwks import GivenKeys
@@ -215,6 +215,7 @@ def test_a_login_makes_the_user_once_and_ends_with_its_principal() -> None:
     def enter() -> str:
         return login(
             auth,
+            "code",
             lambda now: user_of(auth, codes.claims("any", REDIRECT, now), changes),
             600,
             "192.0.2.1",
@@ -239,7 +240,7 @@ def test_wrong_codes_count_as_failed_logins() -> None:
         def prove(now: int) -> Assignment:
             return user_of(auth, codes.claims("bad", REDIRECT, now), [])
 
-        login(auth, prove, 60, "192.0.2.1")
+        login(auth, "code", prove, 60, "192.0.2.1")
 
     for _ in range(3):
         with pytest.raises(Unauthenticated):
@@ -263,11 +264,11 @@ def test_only_some_logins_wait_for_a_provider() -> None:
 
     codes = login_of(FakeProvider(slow))
 
-    def log_in() -> None:
+    def log_in(proof: Proof = "code") -> None:
         def prove(now: int) -> Assignment:
             return user_of(auth, codes.claims("good", REDIRECT, now), [])
 
-        login(auth, prove, 60, "")
+        login(auth, proof, prove, 60, "")
 
     with ThreadPoolExecutor(limits.external_logins_max) as pool:
         waiting = [pool.submit(log_in) for _ in range(limits.external_logins_max)]
@@ -275,7 +276,11 @@ def test_only_some_logins_wait_for_a_provider() -> None:
             assert asked.acquire(timeout=PATIENCE_SECONDS)
         with pytest.raises(Throttled, match="at the same time"):
             log_in()
+        other = threading.Thread(target=pytest.raises, args=(Unauthenticated, log_in, "iam"))
+        other.start()
+        assert asked.acquire(timeout=PATIENCE_SECONDS)  # another kind of proof has room
         answer.set()
+        other.join(PATIENCE_SECONDS)
         assert {type(each.exception()) for each in waiting} == {Unauthenticated}
     with pytest.raises(Unauthenticated):
         log_in()  # there is room again

@@ -238,7 +238,7 @@ def logged_in(lake: Lake, auth: Authenticator, seconds: int = 600, after: int = 
         signatures.spend(auth.keeper, caller.signature, caller.expires, NOW + after)
         return logins.known(auth, caller.principals)
 
-    return logins.login(auth, prove, seconds, "192.0.2.1").token
+    return logins.login(auth, "iam", prove, seconds, "192.0.2.1").token
 
 
 def user_of(auth: Authenticator, token: str) -> str:

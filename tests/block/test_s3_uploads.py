@@ -83,3 +83,16 @@ def test_a_long_body_takes_the_memory_of_two_parts_and_two_chunks() -> None:
         tracemalloc.stop()
     assert sum(sent.lengths) == 60 * MIB
     assert peak < 2 * s3_uploads.PART_LENGTH + 2 * MIB + MIB // 2
+
+
+def test_a_body_in_tiny_chunks_takes_no_more_than_its_length() -> None:
+    """A chunk is an object of its own, which costs far more memory than its few bytes."""
+    sent, count = Sent(), 250_000
+    tracemalloc.start()
+    try:
+        put(sent, (bytes(4) for _ in range(count)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sent.lengths == [4 * count]
+    assert peak < 10 * MIB

@@ -78,7 +78,7 @@ def test_a_request_arrives_as_it_was_signed_and_its_answer_comes_back() -> None:
     head, _, body = request.partition(b"\r\n\r\n")
     assert body == EVERY_BYTE and b"\r\nX-Signature: of the caller\r\n" in head
     (event,) = service.events
-    assert 0 < event["seconds"] <= 10
+    assert 0 < event["seconds"] <= 9.5  # it ends while the caller still listens
 
 
 def test_what_the_caller_may_not_reach_is_never_handed_over() -> None:
@@ -124,7 +124,7 @@ def test_what_went_wrong_outside_is_said() -> None:
         (failed(403, "AccessDeniedException"), "AccessDeniedException"),
         (failed(500, "ServiceException"), "ServiceException"),
         (ok(json.dumps("x" * limits.hook_envelope_length_bytes_max)), "function of hooks failed"),
-        (b"", "not called"),
+        (b"", "may have sent the request"),
         (ok("[]"), "another form"),
         (ok("{"), "another form"),
         (ok("{}"), "another form"),
