@@ -60,12 +60,12 @@ _SUB_RESOURCES: Final = frozenset(
         *("versions", "website"),
     }
 )
-# What s3cmd asks for before it copies an object, or describes one or a bucket.  It goes on after a
-# 501, and fails after the 405 of the others.
+# What s3cmd asks for before it copies an object or describes one, and of a bucket.  It goes on
+# after a 501, and fails after the 405 of the others, such as the ACL of a bucket.
 _NOT_IMPLEMENTED: Final = frozenset(
     {
         (Level.KEY, frozenset(("acl",))),
-        *((Level.BUCKET, frozenset((name,))) for name in ("acl", "cors", "lifecycle")),
+        *((Level.BUCKET, frozenset((name,))) for name in ("cors", "lifecycle")),
     }
 )
 # Parameters that say how, not what.  Another one without a value counts as a sub-resource: those
@@ -223,9 +223,9 @@ class Table:
     def find(self, request: S3Request, address: Address) -> Operation:
         """The operation that a request asks for.
 
-        Raises `S3Error`: ERRLakeFSNotSupported if there is none, NotImplemented for an ACL, for the
-        CORS and the lifecycle rules of a bucket, and for a header that nothing here serves,
-        NoSuchVersion for a version.
+        Raises `S3Error`: ERRLakeFSNotSupported if there is none, NotImplemented for the ACL of an
+        object, for the CORS and the lifecycle rules of a bucket, and for a header that nothing
+        here serves, NoSuchVersion for a version.
         """
         marks = marks_of(request, address.level)
         operation = self._operations.get((request.method, address.level, marks))

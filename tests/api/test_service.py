@@ -75,8 +75,8 @@ def test_exactly_these_paths_are_open() -> None:
     assert OPEN_PATHS == (
         "/",
         "/_health",
-        "/_health/ready",
         "/healthcheck",
+        "/_health/ready",
         "/openapi.json",
         "/docs",
         "/logout",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from lakefs.client import Client
+from lakefs.repository import Repository
 
 from scripts import deploy
 from scripts.deploy import Target
@@ -66,3 +67,10 @@ def stack(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 def client(stack: Stack) -> Client:
     """The unmodified client of lakeFS."""
     return Client(host=stack.url, username=stack.access_key_id, password=stack.secret_access_key)
+
+
+@pytest.fixture
+def sales(client: Client) -> Iterator[None]:
+    """Two walk-throughs make a repository of this name on the same stack: each leaves none."""
+    yield
+    Repository("sales", client=client).delete()

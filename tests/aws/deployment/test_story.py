@@ -11,6 +11,7 @@ from tests.cli.commands import Client
 pytestmark = pytest.mark.xdist_group("stack")
 
 
+@pytest.mark.usefixtures("sales")
 def test_the_tutorial_is_told(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.docs import team
 pytestmark = pytest.mark.xdist_group("stack")
 
 
+@pytest.mark.usefixtures("sales")
 def test_a_team_of_five(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     place = team.Place(
         stack.url,
