@@ -203,9 +203,10 @@ def read(variables: Mapping[str, str]) -> Profiles:
 
 
 def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
-    """Write both files, each atomically, and return the folder.  Raises `Unavailable`."""
+    """Write both files, each atomically, and return the folder.  Raises `Unavailable`, and
+    `Invalid` for a text that no file can keep; neither file is changed then."""
     place = folder(variables)
-    config = [f"default = {json.dumps(profiles.default)}\n"] if profiles.default else []
+    config = [f"default = {_string(profiles.default)}\n"] if profiles.default else []
     secrets = []
     for name, profile in sorted(profiles.by_name.items()):
         fields = {"server": profile.server, "repository": profile.repository}
@@ -216,11 +217,12 @@ def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
         config.append(_table(name, fields))
         if profile.access_key_id:
             secrets.append(_table(name, pair))
+    texts = _checked("\n".join(config)), _checked("\n".join(secrets))
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.chmod(0o700)
-        _replace(place / "credentials.toml", "\n".join(secrets))
-        _replace(place / "config.toml", "\n".join(config))
+        _replace(place / "credentials.toml", texts[1])
+        _replace(place / "config.toml", texts[0])
     except OSError as error:
         raise Unavailable(f"configuration cannot be written: {place}: {error.strerror}") from error
     return place
@@ -236,9 +238,25 @@ def check_name(name: str) -> str:
 
 
 def _table(name: str, fields: Mapping[str, str]) -> str:
-    # A JSON string without escapes of slashes is a TOML string.
-    lines = [f"{key} = {json.dumps(value)}\n" for key, value in fields.items() if value]
-    return "".join([f"[profile.{name}]\n", *lines])
+    lines = [f"{key} = {_string(value)}\n" for key, value in fields.items() if value]
+    key = name if _NAME.fullmatch(name) else _string(name)
+    return "".join([f"[profile.{key}]\n", *lines])
+
+
+def _string(text: str) -> str:
+    """A string of TOML: one of JSON without escapes of surrogates, and with DEL escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _checked(text: str) -> str:
+    """The text, if it can be read again.  Raises `Invalid`."""
+    import tomllib
+
+    try:
+        tomllib.loads(text.encode("utf-8").decode("utf-8"))
+    except ValueError as error:
+        raise Invalid(f"configuration cannot be kept as TOML: {error}") from error
+    return text
 
 
 def _replace(path: Path, text: str) -> None:

@@ -151,6 +151,21 @@ def test_the_files(variables: dict[str, str], tmp_path: Path) -> None:
         profiles.read(variables)
 
 
+def test_names_and_values_that_toml_writes_otherwise(variables: dict[str, str]) -> None:
+    odd = {name: Profile(name, "http://x", source=f"profile {name}") for name in ("my prod", 'a"b')}
+    smile = Profile("a", "http://x", "K", "s", "\U0001f600\x7f", "profile a")
+    profiles.write(Profiles("my prod", {**odd, "a": smile}), variables)
+    assert profiles.read(variables) == Profiles("my prod", {**odd, "a": smile})
+
+
+def test_a_value_that_no_file_can_keep_changes_nothing(variables: dict[str, str]) -> None:
+    known(variables)
+    before = profiles.read(variables)
+    with pytest.raises(Invalid, match="cannot be kept"):
+        profiles.write(Profiles("a", {"a": Profile("a", repository="\udc80")}), variables)
+    assert profiles.read(variables) == before
+
+
 def test_a_folder_that_cannot_be_made(variables: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "config").write_text("a file")
     with pytest.raises(Unavailable, match="cannot be written"):
