@@ -13,6 +13,7 @@ from graveler.cli.command import Group, address_argument, at, client, group, pag
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plural
 from graveler.client import commits, refs
+from graveler.errors import Conflict
 
 COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))
 _COUNT_MAX: Final = 10_000  # of uncommitted changes that a question counts
@@ -126,6 +127,7 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
         changes = _uncommitted(invocation, address, "")
         lost = f" with {changes}" if changes else ""
         invocation.confirm(f"Delete the branch {address}{lost}?", yes=yes)
+        _check_unmoved(invocation, address, head["commit_id"])
     refs.delete_branch(session, address.repository, address.ref)
     commit = head["commit_id"]
     journal.record(invocation, address, "deletion", commit, "", kind="branch")
@@ -186,11 +188,14 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     source = past.then(invocation, invocation.ref(ref))
     before = refs.get_branch(session, place.repository, place.ref)["commit_id"]
     goal = commits.get(session, place.repository, source.ref)
+    subject = (goal["message"].splitlines() or [""])[0]
     question = (
-        f"Move {place} from {before[:12]} to {goal['id'][:12]} ({goal['message'].splitlines()[0]})?"
+        f"Move {place} from {before[:12]} to {goal['id'][:12]} ({subject})?"
         "  Later commits leave its history."
     )
     invocation.confirm_name(question, place.ref, typed)
+    if typed is None:
+        _check_unmoved(invocation, place, before)
     refs.hard_reset_branch(session, place.repository, place.ref, goal["id"])
     journal.record(invocation, place, "reset", before, goal["id"], kind="branch")
     after = {"id": place.ref, "commit_id": goal["id"], "graveler": {"before": before}}
@@ -200,6 +205,16 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     ]
     invocation.output.record(after, lines)
     return 0
+
+
+def _check_unmoved(invocation: Invocation, branch: Address, before: str) -> None:
+    """Raises `Conflict` if the branch moved while its question waited for an answer."""
+    head = refs.get_branch(invocation.session, branch.repository, branch.ref)["commit_id"]
+    if head != before:
+        raise Conflict(
+            f"{branch} has moved since the question: it is at {head[:12]}, not at {before[:12]}; "
+            "nothing was changed"
+        )
 
 
 def _uncommitted(invocation: Invocation, place: Address, path: str) -> str:

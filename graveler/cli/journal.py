@@ -132,9 +132,11 @@ def undo(
         raise NotFound("nothing to undo on this server")
     move = moves[0]
     if move.after:
-        _check_head(invocation, move)
+        if not yes:
+            _check_head(invocation, move)  # before the question; it may move until the answer
         way = f"from {move.after[:12]} to {move.before[:12]}"
         invocation.confirm(f"Undo the {move.action} of {move.ref}: move it {way}?", yes=yes)
+        _check_head(invocation, move)
         refs.hard_reset_branch(invocation.session, move.repository, move.name, move.before)
     else:
         question = f"Undo the {move.action} of {move.ref}: make it again at {move.before[:12]}?"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import profiles
+from graveler.cli import profiles, state
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, client, group, yes
 from graveler.cli.invocation import Invocation, choose_profile, metadata_pairs
@@ -469,7 +469,7 @@ def _locked(file: Path, root: Path, *, lock: bool) -> Iterator[None]:
         yield
         return
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state.make(file.parent)
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Unavailable(f"state cannot be kept: {file}: {error.strerror}") from error

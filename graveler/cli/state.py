@@ -3,7 +3,7 @@
     undo.jsonl     old heads of what this client moved or deleted (journal.py)
     bisect.json    the search that runs (bisect.py)
 
-No secrets are in these files; the folder has mode 0700.  For this folder.
+No secrets are in these files; the folder has mode 0700, the files 0600.  For this folder.
 """
 
 import os
@@ -21,6 +21,17 @@ def folder(variables: Mapping[str, str]) -> Path:
     known = variables.get("XDG_STATE_HOME", "")
     home = Path(variables.get("HOME") or Path.home())
     return (Path(known) if known.startswith("/") else home / ".local" / "state") / "graveler"
+
+
+def make(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, with mode 0700.  Raises `OSError`."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def read(file: Path) -> str:
@@ -41,9 +52,9 @@ def write(file: Path, text: str) -> None:
     """Replace a file atomically.  Raises `Unavailable`."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make(file.parent)
         try:
-            with fresh.open("w", encoding="utf-8") as handle:
+            with open(fresh, "w", encoding="utf-8", opener=_private) as handle:
                 handle.write(text)
                 handle.flush()
                 os.fsync(handle.fileno())
@@ -57,8 +68,8 @@ def write(file: Path, text: str) -> None:
 def append(file: Path, line: str) -> None:
     """Add a line; lines of several processes do not mix.  Raises `Unavailable`."""
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file.open("ab", buffering=0) as handle:
+        make(file.parent)
+        with open(file, "ab", buffering=0, opener=_private) as handle:
             handle.write(f"{line}\n".encode())
     except OSError as error:
         raise Unavailable(f"file cannot be written: {file}: {error.strerror}") from error

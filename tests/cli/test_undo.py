@@ -1,7 +1,10 @@
 """`undo` and `restore`: what a client moved, deleted or merged comes back."""
 
 import json
+import os
 from typing import Any
+
+import pytest
 
 from tests.cli.commands import terminal
 from tests.cli.conftest import Lake
@@ -56,6 +59,25 @@ def test_a_branch_that_moved_since_is_left_alone(lake: Lake) -> None:
     assert user.run("undo", f"{name}/main", "--yes").code == 3
 
 
+@pytest.mark.parametrize("command", ["undo", "delete", "reset"])
+def test_a_branch_that_moves_during_the_question_is_left_alone(lake: Lake, command: str) -> None:
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    user.run("branch", "create", f"{name}/dev", "main~1")
+    assert user.run("merge", f"{name}/main", "dev").code == 0
+    words, ending, answer = {
+        "undo": (("undo", f"{name}/dev"), "[y/N]: ", "y"),
+        "delete": (("branch", "delete", f"{name}/dev"), "[y/N]: ", "y"),
+        "reset": (("reset", "--hard", f"{name}/dev", "main"), "to go on: ", "dev"),
+    }[command]
+    shown = terminal(user, *words)
+    shown.until(ending)
+    last = added(lake, "b", "dev")
+    shown.type(f"{answer}\n")
+    assert shown.end() == 5 and "has moved since" in shown.text
+    assert head(lake, "dev") == last
+
+
 def test_an_undo_asks(lake: Lake) -> None:
     name, user = lake.name, lake.user
     user.run("branch", "create", f"{name}/dev")
@@ -82,6 +104,20 @@ def test_a_journal_that_cannot_be_written_fails_no_command(lake: Lake) -> None:
     (user.home / "state" / "graveler").write_text("a file, where a folder should be")
     result = user.run("branch", "delete", f"{name}/dev", "--yes")
     assert result.code == 0 and "`graveler undo` will not know of this" in result.err
+
+
+def test_what_is_remembered_is_for_its_owner_alone(lake: Lake) -> None:
+    """With the widest umask."""
+    name, user = lake.name, lake.user
+    before = os.umask(0)
+    try:
+        user.run("branch", "create", f"{name}/dev")
+        assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0
+    finally:
+        os.umask(before)
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    modes = [each.stat().st_mode & 0o777 for each in (file, file.parent, file.parent.parent)]
+    assert modes == [0o600, 0o700, 0o700]
 
 
 def test_the_journal_stays_short(lake: Lake) -> None:
