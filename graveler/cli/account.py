@@ -16,7 +16,7 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field
 from graveler.cli.profiles import DEFAULT, Profile, Profiles
-from graveler.errors import NotFound
+from graveler.errors import Invalid, NotFound
 from graveler.variables import environment
 
 _SETTINGS: Final = ("server", "repository")
@@ -90,7 +90,13 @@ def _from_store(store: Path) -> Profile:
     except OSError as error:
         reason = f"{path}: {error.strerror}"
         raise NotFound(f"credentials of the store cannot be read: {reason}") from error
-    pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
+    except UnicodeError as error:
+        raise Invalid(f"credentials of the store are no text: {path}") from error
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise Invalid(f"credentials of the store are no shell words: {path}: {error}") from error
+    pairs = dict(word.partition("=")[::2] for word in words if "=" in word)
     names = (profiles.URL_VARIABLE, profiles.KEY_VARIABLE, profiles.SECRET_VARIABLE)
     url, key, secret = (pairs.get(name, "") for name in names)
     profile = Profile("", url, key, secret)

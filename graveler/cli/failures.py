@@ -14,9 +14,10 @@
 For this folder.
 """
 
-import json
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -25,7 +26,7 @@ from click.exceptions import NoArgsIsHelpError
 from graveler import errors
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import plain
+from graveler.cli.output import dumped, plain_lines
 from graveler.errors import GravelerError
 
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
@@ -82,17 +83,30 @@ def report_usage(error: click.ClickException, invocation: Invocation) -> int:
     return USAGE if isinstance(error, click.UsageError) else FAILED
 
 
+def report_system(error: OSError | UnicodeError, invocation: Invocation) -> int:
+    """As `report`, for what the system refuses: a file that cannot be read, a full disk."""
+    with suppress(OSError):  # perhaps it is what failed
+        sys.stdout.flush()
+    if isinstance(error, OSError) and error.strerror:
+        places = (error.filename, error.filename2)
+        named = [os.fsdecode(each) for each in places if isinstance(each, str | bytes)]
+        message = ": ".join([*named, error.strerror])
+    else:
+        message = str(error) or type(error).__name__
+    _print(invocation, "system", message, "", {"status": 0, "request_id": ""})
+    return FAILED
+
+
 def _print(
     invocation: Invocation, code: str, message: str, hint: str, fields: Mapping[str, Any]
 ) -> None:
     if invocation.flags.get("json") or invocation.flags.get("jsonl"):
         shown = {"code": code, "message": message, "hint": hint, **fields}
-        print(json.dumps({"error": shown}, ensure_ascii=False), file=sys.stderr)
+        print(dumped({"error": shown}), file=sys.stderr)
         return
-    lines = "\n".join(plain(line) for line in message.split("\n"))
-    print(f"graveler: {lines}", file=sys.stderr)
+    print(f"graveler: {plain_lines(message)}", file=sys.stderr)
     if hint:
-        print(f"try: {hint}", file=sys.stderr)
+        print(f"try: {plain_lines(hint)}", file=sys.stderr)
 
 
 def _message(error: GravelerError, invocation: Invocation) -> str:

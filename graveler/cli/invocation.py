@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graveler.cli.address import Address, UsageMistake, parse
-from graveler.cli.output import Output, wants_color
+from graveler.cli.output import Output, plain, plain_lines, wants_color
 from graveler.variables import environment
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Invocation:
             self._check_input("--yes")
             import click
 
-            if not click.confirm(question, err=True):
+            if not click.confirm(plain_lines(question), err=True):
                 raise Declined
 
     def confirm_name(self, question: str, name: str, typed: str | None) -> None:
@@ -144,7 +144,7 @@ class Invocation:
             self._check_input(f"--confirm {name}")
             import click
 
-            typed = click.prompt(f"{question}\nType {name} to go on", err=True)
+            typed = click.prompt(plain_lines(f"{question}\nType {name} to go on"), err=True)
         if typed != name:
             raise UsageMistake(f"not confirmed: {typed!r} is not {name!r}; nothing was changed")
 
@@ -163,10 +163,9 @@ class Invocation:
         if not url.startswith(self.session.url + "/"):
             url = url.partition("?")[0]  # the query of a signed URL is a secret
         id = f" {exchange.request_id}" if exchange.request_id else ""
-        print(
-            f"> {exchange.method} {url} {exchange.status} {exchange.seconds * 1000:.0f} ms{id}",
-            file=sys.stderr,
-        )
+        milliseconds = f"{exchange.seconds * 1000:.0f} ms"
+        line = f"> {exchange.method} {url} {exchange.status} {milliseconds}{id}"
+        print(plain(line), file=sys.stderr)
 
 
 def choose_profile(invocation: Invocation, name: str) -> None:

@@ -4,6 +4,7 @@
 Exit codes are in failures.py; operator commands end with 1 for every failure.
 """
 
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -173,12 +174,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         how = {"obj": invocation}
         return shell_complete(root(), how, "graveler", "_GRAVELER_COMPLETE", instruction)
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be one that it can encode
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = _run(list(sys.argv[1:] if argv is None else argv), invocation)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of the output has closed it; no message can reach it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return failures.FAILED
+    except (OSError, UnicodeError) as error:
+        code = failures.report_system(error, invocation)
+        try:
+            sys.stdout.flush()
+        except OSError:  # what is left cannot be written; Python would try again at the end
+            _drop_output()
+        return code
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(argv: list[str], invocation: Invocation) -> int:

@@ -8,6 +8,7 @@ whole ids, UTC times and bytes.  For this folder.
 """
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TextIO
 
 import click
 
+from graveler.errors import Invalid
 from graveler.variables import environment
 
 Kind = Literal["text", "id", "time", "size", "count"]
@@ -26,7 +28,10 @@ Color = Literal["auto", "always", "never"]
 _ID_LENGTH: Final = 12
 _FIRST_ROWS: Final = 1_000  # of a table: they decide the widths of its columns
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
-_UNPRINTABLE: Final = {number: f"\\x{number:02x}" for number in (*range(32), 127, *range(128, 160))}
+_UNPRINTABLE: Final = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
+_IN_LINES: Final = {key: text for key, text in _UNPRINTABLE.items() if chr(key) not in "\n\t"}
+_IN_JSON: Final = {number: f"\\u{number:04x}" for number in range(127, 160)}  # it escapes the rest
+_STYLE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 # In TSV, these three separate; others stay as they are.
 _TSV: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
@@ -72,10 +77,10 @@ class Output:
     def record(self, record: Any, lines: Iterable[str]) -> None:
         """Print a record: as JSON, else as `lines`."""
         if self.form != "human":
-            print(_dumped(record, indent=2 if self.form == "json" else None))
+            print(dumped(record, indent=2 if self.form == "json" else None))
             return
         for line in lines:
-            click.echo(line, color=self.color)
+            click.echo(self._shown(line), color=self.color)
 
     def pairs(self, record: Mapping[str, Any], columns: Sequence[Column]) -> None:
         """Print a record: as JSON, else as lines of a title and a value."""
@@ -91,7 +96,7 @@ class Output:
     def note(self, text: str) -> None:
         """Say something to a person on stderr."""
         if not self.quiet and self.form == "human":
-            click.echo(text, err=True)
+            click.echo(plain_lines(text), err=True)
 
     def style(self, text: str, **style: Any) -> str:
         """The text in colour, if there is colour."""
@@ -103,29 +108,42 @@ class Output:
         """One value as text."""
         if value is None or value == "":
             return ""
-        if kind == "time":
-            return self.time(_seconds(value))
+        if kind == "time" and (seconds := _seconds(value)) is not None:
+            return self.time(seconds)
         if kind == "size":
             return size(int(value)) if self.terminal else str(value)
         if kind == "count":
             return f"{value:,}" if self.terminal else str(value)
         if kind == "id" and self.terminal:
-            return str(value)[:_ID_LENGTH]
+            return plain(str(value))[:_ID_LENGTH]
         if isinstance(value, bool):
             return "yes" if value else "no"
         return plain(str(value)) if self.terminal else str(value)
 
     def id(self, id: str) -> str:
         """An id of a commit."""
-        return id[:_ID_LENGTH] if self.terminal else id
+        return plain(id)[:_ID_LENGTH] if self.terminal else id
 
     def time(self, seconds: int) -> str:
-        """A time: local with its offset on a terminal, else RFC 3339 in UTC."""
-        moment = datetime.fromtimestamp(seconds, UTC)
+        """A time: local with its offset on a terminal, else RFC 3339 in UTC.  The number itself if
+        no calendar has it."""
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC)
+            if not self.terminal:
+                return moment.isoformat().replace("+00:00", "Z")
+            shown = moment if self.utc else moment.astimezone()
+            return shown.strftime("%Y-%m-%d %H:%M:%S %z")
+        except (OverflowError, ValueError, OSError):
+            return str(seconds)
+
+    def _shown(self, line: str) -> str:
+        """A line of a record: on a terminal without what would control it, colours excepted."""
         if not self.terminal:
-            return moment.isoformat().replace("+00:00", "Z")
-        shown = moment if self.utc else moment.astimezone()
-        return shown.strftime("%Y-%m-%d %H:%M:%S %z")
+            return line
+        if not self.color:
+            return plain_lines(line)
+        parts = enumerate(_STYLE.split(line))
+        return "".join(part if number % 2 else plain_lines(part) for number, part in parts)
 
     # ---- forms of a list -------------------------------------------------------------------------
 
@@ -133,10 +151,10 @@ class Output:
         count = 0
         for item in items:
             if self.form == "jsonl":
-                print(_dumped(item), flush=True)
+                print(dumped(item), flush=True)
             else:
                 print("[" if not count else ",")
-                print("  " + _dumped(item), end="")
+                print("  " + dumped(item), end="")
             count += 1
         if self.form == "json":
             print("\n]" if count else "[]")
@@ -184,15 +202,21 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Colu
     return "  ".join(padded).rstrip()
 
 
-def _dumped(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def dumped(value: Any, indent: int | None = None) -> str:
+    """JSON, without characters that would control a terminal."""
+    return json.dumps(value, ensure_ascii=False, indent=indent).translate(_IN_JSON)
 
 
-def _seconds(value: int | str) -> int:
-    """A time of the API: seconds since 1970, or RFC 3339."""
-    if isinstance(value, str) and not value.isdigit():
-        return int(datetime.fromisoformat(value).timestamp())
-    return int(value)
+def _seconds(value: int | str) -> int | None:
+    """A time of the API: seconds since 1970, or RFC 3339.  Nothing if it is neither."""
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return int(datetime.fromisoformat(str(value)).timestamp())
+    except (ValueError, OverflowError):
+        return None
 
 
 def size(count: int) -> str:
@@ -210,6 +234,11 @@ def size(count: int) -> str:
 def plain(text: str) -> str:
     """A text of somebody else for a terminal: without characters that would control it."""
     return text.translate(_UNPRINTABLE)
+
+
+def plain_lines(text: str) -> str:
+    """As `plain`, for a text of several lines or columns."""
+    return text.translate(_IN_LINES)
 
 
 def plural(count: int, noun: str, several: str = "") -> str:
@@ -231,8 +260,12 @@ def wants_color(choice: Color, stream: TextIO) -> bool:
 
 @contextmanager
 def paged(output: Output) -> Iterator[None]:
-    """Send what is printed through a pager: `PAGER`, else `less -FRX`.  Only on a terminal."""
-    words = shlex.split(environment().get("PAGER", "less"))
+    """Send what is printed through a pager: `PAGER`, else `less -FRX`.  Only on a terminal.
+    Raises `Invalid`."""
+    try:
+        words = shlex.split(environment().get("PAGER", "less"))
+    except ValueError as error:
+        raise Invalid(f"PAGER is no command: {error}") from error
     if not output.terminal or output.form != "human" or not words or words == ["cat"]:
         yield
         return
@@ -240,7 +273,9 @@ def paged(output: Output) -> Iterator[None]:
 
     variables = {"LESS": "FRX", **environment()}
     try:
-        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=variables, text=True)
+        pager = subprocess.Popen(
+            words, stdin=subprocess.PIPE, env=variables, text=True, errors="backslashreplace"
+        )
     except OSError:  # no such program
         yield
         return

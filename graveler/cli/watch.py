@@ -4,7 +4,6 @@ The client asks again and again, because the API tells nobody of changes: two re
 one for each branch whose uncommitted changes are counted.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +14,7 @@ from graveler.cli.address import Address
 from graveler.cli.command import address_argument, client, count
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Output, plain, plural
+from graveler.cli.output import Output, dumped, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import LogFilter
 from graveler.client.refs import listed
@@ -173,7 +172,7 @@ def _event(kind: str, branch: str, id: str, text: str, time: int | None = None) 
 def _print(output: Output, event: Event) -> None:
     """Print an event at once, whatever reads it."""
     if output.form != "human":
-        print(json.dumps({"graveler": event}, ensure_ascii=False), flush=True)
+        print(dumped({"graveler": event}), flush=True)
         return
     id = output.id(event["id"]) if event["event"] != "run" else event["id"]
     cells = (output.time(event["time"]), event["event"], event["branch"], id, event["text"])
