@@ -37,7 +37,7 @@ _FILE: Final = "bisect.json"
 _CANDIDATES_MAX: Final = 10_000
 _HISTORY_MAX: Final = 1_000_000  # commits that are read to find the candidates
 _SKIP_CODE: Final = 125
-_STOP_CODE: Final = 128
+_STOP_CODE: Final = 126  # 126 and 127 are how shells say that a command cannot start
 _VARIABLE: Final = "GRAVELER_BISECT_ADDRESS"
 _COLUMNS: Final = (column("verdict"), column("id", "id", "COMMIT"), column("message"))
 _CANDIDATE_COLUMNS: Final = (
@@ -268,7 +268,7 @@ def run(invocation: Invocation, command: tuple[str, ...]) -> int:
 
     `{}` in the arguments becomes the address of the commit, such as lakefs://lake/1a2b; it is in
     the variable GRAVELER_BISECT_ADDRESS too.  The command ends with 0 for good, 125 for skip, and
-    any other code below 128 for bad.  128 and more, a signal or a command that cannot start stop
+    any other code below 126 for bad.  126 and more, a signal or a command that cannot start stop
     the search; it can go on later.
     """
     search = _read()

@@ -201,9 +201,9 @@ def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator
     """All results after `after` of a list that comes in pages.  Cost: one request for each
     `amount`.
 
-    Raises `Internal` if a page does not lead to the next one.
+    Raises `Internal` if a page does not lead to the next one, or leads back.
     """
-    more = True
+    more, offsets = True, {after}
     while more:
         answer = session.ask("GET", with_query(path, amount=amount, after=after))
         yield from results_of(answer)
@@ -211,9 +211,10 @@ def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator
         if not isinstance(page, dict) or not page.keys() >= {"has_more", "next_offset"}:
             raise Internal(NOT_GRAVELER)
         more = page["has_more"]
-        if more and page["next_offset"] == after:
+        after = str(page["next_offset"])
+        if more and after in offsets:
             raise Internal(f"the server repeats a page: {path=} {after=}")
-        after = page["next_offset"]
+        offsets.add(after)
 
 
 def results_of(answer: Any) -> list[dict[str, Any]]:

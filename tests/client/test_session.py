@@ -170,6 +170,15 @@ def test_a_list_that_does_not_say_whether_it_goes_on_is_no_list(pagination: obje
             next(items)
 
 
+def test_pages_that_lead_in_a_circle_are_refused() -> None:
+    pages = [
+        Said(200, json.dumps({"results": [], "pagination": each}).encode())
+        for each in ({"has_more": True, "next_offset": name} for name in ("a", "b", "a"))
+    ]
+    with scripted(pages) as server, pytest.raises(Internal, match="repeats a page"):
+        list(paged(session(server.url)[0], "/x", 10))
+
+
 def test_the_secret_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     texts = []
