@@ -20,12 +20,12 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from graveler.clock import Clock, SystemClock
-from graveler.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.variables import environment
 
 if TYPE_CHECKING:
@@ -208,10 +208,12 @@ class Connections:
         """Send a request and return its answer.  A read that meets a connection which the server
         has closed meanwhile is sent once more.
 
-        Errors: `Unavailable` if the request was not sent, or a read has no answer.
-        `OutcomeUnknown` if a write has no answer.
+        Errors: `Invalid` if the URL or a header cannot be sent.  `Unavailable` if the request was
+        not sent, or a read has no answer.  `OutcomeUnknown` if a write has no answer.
         """
         origin = _origin(request.url)
+        if origin.scheme not in ("http", "https") or not origin.host:
+            raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
         idle = self._take(origin)
         if idle is not None:
             try:
@@ -242,9 +244,15 @@ class Connections:
         except GravelerError:
             connection.close()
             raise
+        except InvalidURL as error:
+            connection.close()
+            raise Invalid(f"URL invalid: url={origin}") from error
         except (OSError, HTTPException) as error:
             connection.close()
             raise lost.error(error) from error
+        except ValueError as error:  # of a header
+            connection.close()
+            raise Invalid(f"the request cannot be sent: {error}") from error
         except BaseException:
             connection.close()
             raise
@@ -259,9 +267,15 @@ class Connections:
         return Response(answer, release, lost)
 
     def _connect(self, origin: Origin) -> HTTPConnection:
-        connection = self._new(origin)
+        try:
+            connection = self._new(origin)
+        except InvalidURL as error:
+            raise Invalid("URL invalid: its host has control characters") from error
         try:
             connection.connect()
+        except UnicodeError as error:  # of a name that DNS cannot have
+            connection.close()
+            raise Invalid(f"URL invalid: no host can have this name: {origin.host!r}") from error
         except (OSError, HTTPException) as error:
             connection.close()
             reason = error.strerror if isinstance(error, OSError) else ""
@@ -351,8 +365,11 @@ def _write(
 
 
 def _origin(url: str) -> Origin:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise Invalid("URL invalid: its host or its port") from error
     return Origin(parts.scheme, parts.hostname or "", port)
 
 

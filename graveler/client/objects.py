@@ -8,15 +8,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
+from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
 from graveler.client.connections import Request, Response
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
-from graveler.errors import Unavailable, Unsupported
+from graveler.errors import Invalid, Unavailable, Unsupported
 
 DELETIONS_MAX: Final = 1_000  # of one request
 _INTERNAL: Final = "::lakefs::"  # begins the names of metadata that lakeFS itself gives a meaning
+_HEADER_NAME: Final = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _REDIRECTS: Final = (302, 303, 307)
 _ANSWER_BYTES_MAX: Final = 1 << 20
 
@@ -91,22 +93,32 @@ def open_object(
     start: int = 0,
     end: int | None = None,
     presign: bool = False,
+    redirects: bool = True,
 ) -> Response:
     """The content of an object from byte `start` on, to byte `end` if there is one; close it.
 
-    `presign`: from the object store, without the credentials of the session.  Raises `NotFound`.
-    A start that is not 0, and an end, may be ignored: the status is then 200 instead of 206."""
+    `presign`: from the object store, without the credentials of the session.  A server may redirect
+    any reader there; without `redirects` that is an error, and https never leads to http.  Raises
+    `NotFound`.  A start that is not 0, and an end, may be ignored: the status is then 200 instead
+    of 206."""
     where = below("repositories", repository, "refs", ref, "objects")
     last = "" if end is None else str(end)
     headers = {"Range": f"bytes={start}-{last}"} if start or last else {}
     answer = session.open("GET", with_query(where, path=path, presign=presign), b"", headers)
-    if answer.status in _REDIRECTS and "Location" in answer.headers:
+    if redirects and answer.status in _REDIRECTS and "Location" in answer.headers:
         answer.close()
-        answer = session.connections.send(Request("GET", answer.headers["Location"], headers))
+        url = answer.headers["Location"]
+        if _is_encrypted(session.url) and not _is_encrypted(url):
+            raise Invalid("the server redirects from https to another scheme")
+        answer = session.connections.send(Request("GET", url, headers))
     if answer.status not in (200, 206):
         with answer:
             raise error_of(answer)
     return answer
+
+
+def _is_encrypted(url: str) -> bool:
+    return url[:8].lower() == "https://"
 
 
 def presigns(session: Session) -> bool:
@@ -128,17 +140,15 @@ def upload(
     *,
     length: int = -1,
 ) -> Stats:
-    """Write an object through the server.  `length`: the number of bytes, if it is known; fewer
-    bytes write nothing.  Raises `PreconditionFailed` if it exists and may not."""
+    """Write an object through the server.  `length`: the number of bytes, if it is known; fewer or
+    more bytes write nothing and raise `Invalid`.  Raises `PreconditionFailed` if it exists and may
+    not."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
-    for name, value in how.metadata.items():
-        internal = name.startswith(_INTERNAL)
-        headers[
-            "x-lakefs-internal-" + name[len(_INTERNAL) :] if internal else f"x-lakefs-meta-{name}"
-        ] = value
+    headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    with session.open("POST", where, pieces, headers, length=length) as answer:
+    body = pieces if length < 0 else _Exact(pieces, length)
+    with session.open("POST", where, body, headers, length=length) as answer:
         if answer.status != 201:
             raise error_of(answer)
         return cast(Stats, checked(_json(answer), "path", "checksum"))
@@ -155,7 +165,7 @@ def upload_presigned(
     length: int,
 ) -> Stats:
     """Write an object to the object store of the server, then link it: three requests.  A call that
-    ends early leaves nothing on the branch."""
+    ends early, or with fewer or more bytes than `length`, leaves nothing on the branch."""
     digest = md5(usedforsecurity=False)
     digested = _digested(pieces, digest)
     place = store_presigned(session, repository, branch, path, digested, how, length=length)
@@ -174,16 +184,18 @@ def store_presigned(
     length: int,
 ) -> dict[str, Any]:
     """Write bytes to the object store of the server, and return where they are, for `link`.  The
-    branch does not change.  Two requests.  Raises `Unsupported` if the server signs no URLs."""
+    branch does not change.  Two requests.  Raises `Unsupported` if the server signs no URLs, and
+    `Invalid` for fewer or more bytes than `length`."""
     where = with_query(_backing(repository, branch), path=path)
     place = checked(session.ask("GET", with_query(where, presign=True)), "physical_address")
     url = place.get("presigned_url")
     if not isinstance(url, str) or not url:
         raise Unsupported("the server signed no URL")
     headers = {"Content-Type": how.content_type} if how.content_type else {}
-    with session.connections.send(Request("PUT", url, headers, pieces, length)) as answer:
+    body = _Exact(pieces, length)
+    with session.connections.send(Request("PUT", url, headers, body, length)) as answer:
         answer.read_all(_ANSWER_BYTES_MAX)
-        if answer.status >= 300:
+        if answer.status >= 300 or not body.ended:
             raise Unavailable(f"the object store refused an upload: status={answer.status}")
     return {"physical_address": place["physical_address"]}
 
@@ -234,6 +246,50 @@ def delete(
     answer = checked(session.ask("POST", where, {"paths": list(paths)}))
     errors = answer.get("errors")
     return [checked(error, "message") for error in errors] if isinstance(errors, list) else []
+
+
+def _metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Metadata as headers.  A header is sent as Latin-1, and servers read UTF-8: so each character
+    stands for a byte.  Raises `Invalid` for what no header can carry."""
+    headers = {}
+    for name, value in metadata.items():
+        kind = "meta" if (key := name.removeprefix(_INTERNAL)) == name else "internal"
+        if not key or not set(key) <= _HEADER_NAME:
+            raise Invalid(f"metadata key invalid: it must be a word of plain ASCII: {name!r}")
+        if any(character < " " or character == "\x7f" for character in value):
+            raise Invalid(f"metadata invalid: it must not have control characters: {name!r}")
+        try:
+            text = value.encode().decode("latin-1")
+        except UnicodeEncodeError as error:
+            raise Invalid(f"metadata invalid: it is no UTF-8: {name!r}") from error
+        headers[f"x-lakefs-{kind}-{key}"] = text
+    return headers
+
+
+class _Exact:
+    """Pieces that must have `length` bytes in all, else `Invalid` is raised before the last of them
+    is handed out: the receiver never has a body that looks whole.  `ended`: all were handed out."""
+
+    def __init__(self, pieces: Iterable[bytes], length: int) -> None:
+        self._pieces, self._length = pieces, length
+        self.ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        held, length = b"", 0
+        for piece in filter(None, self._pieces):
+            length += len(piece)
+            if length > self._length:
+                break
+            if held:
+                yield held
+            held = piece
+        if length != self._length:
+            raise Invalid(
+                f"the content changed while it was uploaded: it had {self._length:,} bytes"
+            )
+        if held:
+            yield held
+        self.ended = True
 
 
 def _digested(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:

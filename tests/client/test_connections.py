@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from graveler.client.connections import Connections, Exchange, Request
-from graveler.errors import Internal, OutcomeUnknown, Unavailable
+from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -235,3 +235,35 @@ def test_a_copy_of_a_pool_has_no_connections(pool: Connections) -> None:
         ask(copy, server.url)
         copy.close()
         assert [number for number, _ in server.requests] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a..b/",
+        f"http://{'a' * 64}.example/",
+        "http://127.0.0.1:99999/",
+        "http://127.0.0.1:port/",
+        "http://[::1/",
+        "http:///path",
+        "/path",
+        "ftp://127.0.0.1/",
+        "http://a\x7fb/",
+    ],
+)
+def test_a_url_that_leads_nowhere_is_invalid(pool: Connections, url: str) -> None:
+    with pytest.raises(Invalid, match="URL invalid"):
+        pool.send(Request("GET", url))
+
+
+@pytest.mark.parametrize("headers", [{"a:b": "1"}, {"a": "1\n2"}, {"a": "\u0141"}])
+def test_a_header_that_cannot_be_sent_is_invalid(
+    pool: Connections, headers: dict[str, str]
+) -> None:
+    with peer([OK]) as server, pytest.raises(Invalid, match="cannot be sent"):
+        pool.send(Request("GET", server.url + "/", headers))
+
+
+def test_a_path_that_cannot_be_sent_is_invalid(pool: Connections) -> None:
+    with peer([OK]) as server, pytest.raises(Invalid, match="URL invalid"):
+        pool.send(Request("GET", server.url + "/a b"))

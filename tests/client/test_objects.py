@@ -1,0 +1,98 @@
+"""Contents that change while they are uploaded, and readers that are sent elsewhere."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from graveler.client import connect, objects
+from graveler.client.connections import Connections, Request, Response
+from graveler.client.objects import Upload
+from graveler.errors import Invalid
+from tests.client.scripted import Said, scripted
+from tests.waiting import PATIENCE_SECONDS
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """A server that reads one connection to its end and never answers: its URL, and what came."""
+    received = bytearray()
+
+    def read(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE_SECONDS)
+            while piece := connection.recv(65_536):
+                received.extend(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        thread = threading.Thread(target=read, args=(listener,), daemon=True)
+        thread.start()
+
+        def came() -> bytes:
+            thread.join(PATIENCE_SECONDS)
+            return bytes(received).partition(b"\r\n\r\n")[2]
+
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", came
+
+
+CHANGED = ([b"ab", b"cd", b"e"], [b"abc"], [b"abcde"], [], [b"ab", b"", b"c"])
+
+
+@pytest.mark.parametrize("pieces", CHANGED)
+def test_a_direct_upload_of_another_length_is_never_whole(pieces: list[bytes]) -> None:
+    with listening() as (url, came):
+        with pytest.raises(Invalid, match="changed while it was uploaded"):
+            objects.upload(connect(url, "KEY", "s"), "lake", "main", "a", pieces, length=4)
+        assert len(came()) < 4
+
+
+@pytest.mark.parametrize("pieces", CHANGED)
+def test_an_upload_of_another_length_is_not_linked(pieces: list[bytes]) -> None:
+    with listening() as (store, came):
+        place = {"physical_address": "local://x", "presigned_url": f"{store}/x"}
+        with scripted([Said(200, json.dumps(place).encode())]) as server:
+            session = connect(server.url, "KEY", "s")
+            with pytest.raises(Invalid, match="changed while it was uploaded"):
+                objects.upload_presigned(session, "lake", "main", "a", pieces, Upload(), length=4)
+            assert [asked.method for asked in server.asked] == ["GET"]
+        assert len(came()) < 4
+
+
+def test_content_of_the_right_length_arrives_in_order() -> None:
+    stats = json.dumps({"path": "a", "checksum": "c"}).encode()
+    with scripted([Said(201, stats), Said(201, stats)]) as server:
+        session = connect(server.url, "KEY", "s")
+        for pieces in ([b"ab", b"", b"cd"], [b"abcd"]):
+            objects.upload(session, "lake", "main", "a", pieces, length=4)
+        assert [asked.body for asked in server.asked] == [b"abcd", b"abcd"]
+
+
+class BehindTls(Connections):
+    """TLS ends at the client: so a server that knows none is reached by https."""
+
+    def send(self, request: Request) -> Response:
+        return super().send(replace(request, url=request.url.replace("https://", "http://")))
+
+
+def test_a_redirect_from_https_to_http_is_not_followed() -> None:
+    with scripted([Said(200, b"forged")]) as other:
+        with scripted([Said(302, b"", (("Location", other.url + "/x"),))]) as server:
+            url = server.url.replace("http://", "https://")
+            session = connect(url, "KEY", "s", connections=BehindTls())
+            with pytest.raises(Invalid, match="redirects from https"):
+                objects.open_object(session, "lake", "main", "a", presign=True)
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:port/", "http://a..b/", "/relative"])
+def test_a_redirect_to_nowhere_is_an_error(location: str) -> None:
+    with scripted([Said(302, b"", (("Location", location),))]) as server:
+        session = connect(server.url, "KEY", "s")
+        with pytest.raises(Invalid, match="URL invalid"):
+            objects.open_object(session, "lake", "main", "a")
