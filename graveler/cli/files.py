@@ -2,13 +2,16 @@
 
 A download is written to `.NAME.CHECKSUM.part` beside its target and renamed when its size and its
 MD5 are right, so the target is always absent, old or whole.  A part that an interrupted download
-left is continued, if the object is still the same.  Names from the server never lead out of the
-target folder.  For this folder.
+left is continued, if the object is still the same.  One process at a time has a part.  Names from
+the server never lead out of the target folder.  For this folder.
 """
 
+import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import md5
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +19,10 @@ from graveler.cli.transfer import Tally
 from graveler.client import objects
 from graveler.client.objects import Stats
 from graveler.client.session import Session
-from graveler.errors import Corrupt, Invalid
+from graveler.errors import Contended, Corrupt, Invalid
 
 _PIECE_BYTES: Final = 1 << 18
+_NAME_BYTES_MAX: Final = 180
 _CHECKSUM_LENGTH: Final = 32  # of an MD5; other checksums are of several parts
 
 
@@ -30,18 +34,29 @@ class Source(NamedTuple):
     size: int
 
 
-def sources(folder: Path, prefix: str) -> Iterator[Source]:
-    """All regular files below a folder, sorted.  Raises `Invalid` for a symbolic link, because a
-    branch has none."""
+def sources(folder: Path, prefix: str, tally: Tally) -> Iterator[Source]:
+    """All regular files below a folder, sorted.  What no branch can have is a failed item of the
+    tally: a symbolic link, and a name that is no UTF-8."""
     for place, folders, names in os.walk(folder, onerror=_raise):
         folders.sort()
-        for name in sorted(names):
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        for name in sorted([*names, *links]):
             file = Path(place) / name
-            if file.is_symlink():
-                raise Invalid(f"symbolic links cannot be uploaded: {file}")
-            if file.is_file():
-                relative = file.relative_to(folder).as_posix()
-                yield Source(file, prefix + relative, file.stat().st_size)
+            path = file.relative_to(folder).as_posix()
+            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+            try:
+                if file.is_symlink():
+                    raise Invalid("symbolic links cannot be uploaded")
+                if not file.is_file():
+                    continue
+                if shown != path:
+                    raise Invalid("the name is no UTF-8")
+                source = Source(file, prefix + path, file.stat().st_size)
+            except (Invalid, OSError) as error:
+                tally.expect(0)
+                tally.failed(f"{folder}/{shown}", error)
+                continue
+            yield source
 
 
 def _raise(error: OSError) -> None:
@@ -100,36 +115,75 @@ def download(order: Download, tally: Tally) -> None:
 
     Raises `Corrupt` if the bytes are not those that the server describes; the part is deleted."""
     stats, file = order.stats, order.file
-    length, known = stats.get("size_bytes", 0), stats["checksum"].replace("/", "_")
+    length = stats.get("size_bytes", 0)
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name[:180]}.{known[:_CHECKSUM_LENGTH]}.part")
+    part = _part(file, stats["checksum"])
+    with _held(part) as handle:
+        try:
+            start, received = _fill(order, handle, length, tally)
+        except BaseException:
+            if not os.fstat(handle.fileno()).st_size:  # nothing to continue
+                part.unlink(missing_ok=True)
+            raise
+        right = len(stats["checksum"]) != _CHECKSUM_LENGTH or received == stats["checksum"]
+        if start != length or os.fstat(handle.fileno()).st_size != length or not right:
+            part.unlink(missing_ok=True)
+            raise Corrupt(f"wrong content: {start:,} of {length:,} bytes, or another checksum")
+        os.utime(part, (stats["mtime"], stats["mtime"]))
+        os.replace(part, file)
+
+
+def _part(file: Path, checksum: str) -> Path:
+    """Where a download is kept until it is whole; its name has at most 221 bytes."""
+    name = os.fsencode(file.name)
+    is_long = len(name) > _NAME_BYTES_MAX
+    shown = md5(name, usedforsecurity=False).hexdigest() if is_long else file.name
+    is_word = len(checksum) == _CHECKSUM_LENGTH and checksum.isascii() and checksum.isalnum()
+    word = checksum if is_word else md5(checksum.encode(), usedforsecurity=False).hexdigest()
+    return file.with_name(f".{shown}.{word}.part")
+
+
+@contextmanager
+def _held(part: Path) -> Iterator[FileIO]:
+    """The part, open to read and append; no other process has it.  Raises `Contended`."""
+    if part.is_symlink():
+        part.unlink()
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    with FileIO(os.open(part, flags, 0o666), "a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The one who had it may have renamed it meanwhile.
+            is_ours = os.path.samestat(os.fstat(handle.fileno()), part.lstat())
+        except (BlockingIOError, FileNotFoundError):
+            is_ours = False
+        if not is_ours:
+            raise Contended(f"another process downloads this object to {part.parent}")
+        yield handle
+
+
+def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> tuple[int, str]:
+    """Receive what the part lacks; return the number and the MD5 of its bytes."""
     digest = md5(usedforsecurity=False)
-    start = _kept(part, digest, length)
+    start = _kept(handle, digest, length)
     tally.moved(start)
     if start < length or not length:
-        start = _receive(order, part, digest, start, tally)
-    right = len(known) != _CHECKSUM_LENGTH or digest.hexdigest() == known
-    if start != length or not right:
-        part.unlink(missing_ok=True)
-        raise Corrupt(f"wrong content: {start:,} of {length:,} bytes, or another checksum")
-    os.utime(part, (stats["mtime"], stats["mtime"]))
-    os.replace(part, file)
+        start = _receive(order, handle, digest, start, tally)
+    return start, digest.hexdigest()
 
 
-def _kept(part: Path, digest: Any, length: int) -> int:
+def _kept(handle: FileIO, digest: Any, length: int) -> int:
     """How many bytes an interrupted download left; they are added to the digest."""
-    try:
-        if part.is_symlink() or part.stat().st_size > length:
-            part.unlink()
-            return 0
-    except FileNotFoundError:
-        return 0
-    for piece in content(part):
+    if os.fstat(handle.fileno()).st_size > length:
+        handle.truncate(0)
+    handle.seek(0)
+    count = 0
+    while piece := handle.read(_PIECE_BYTES):
         digest.update(piece)
-    return part.stat().st_size
+        count += len(piece)
+    return count
 
 
-def _receive(order: Download, part: Path, digest: Any, start: int, tally: Tally) -> int:
+def _receive(order: Download, handle: FileIO, digest: Any, start: int, tally: Tally) -> int:
     """Append the rest of the object to the part; return its length."""
     stats = order.stats
     with objects.open_object(
@@ -139,15 +193,12 @@ def _receive(order: Download, part: Path, digest: Any, start: int, tally: Tally)
     ) as answer:
         if start and answer.status != 206:
             raise Corrupt("the server does not continue a download: delete the part and try again")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-        handle = os.open(part, flags, 0o666)
-        with os.fdopen(handle, "ab", buffering=0) as file:
-            buffer = memoryview(bytearray(_PIECE_BYTES))
-            while count := answer.read_into(buffer):
-                file.write(buffer[:count])
-                digest.update(buffer[:count])
-                start += count
-                tally.moved(count)
-                if start > stats.get("size_bytes", 0):
-                    break
+        buffer = memoryview(bytearray(_PIECE_BYTES))
+        while count := answer.read_into(buffer):
+            handle.write(buffer[:count])
+            digest.update(buffer[:count])
+            start += count
+            tally.moved(count)
+            if start > stats.get("size_bytes", 0):
+                break
     return start

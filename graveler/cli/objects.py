@@ -190,9 +190,11 @@ def upload(
     task = _Uploads(invocation, place, description)
     transfer = Transfer(task.send, _source_name, threads, _shows(invocation, progress))
     if recursive:
-        prefix = place.path if not place.path or place.path.endswith("/") else place.path + "/"
+        prefix = _folder(place)
         task.know(prefix)
-        tally = transfer.run(lambda tally: task.expected(files.sources(local, prefix), tally))
+        tally = transfer.run(
+            lambda tally: task.expected(files.sources(local, prefix, tally), tally)
+        )
     else:
         keeps_name = not place.path or place.path.endswith("/")
         path = place.path + local.name if keeps_name else place.path
@@ -339,10 +341,15 @@ def _wanted(
         stats = objects.stat(session, place.repository, place.ref, place.path)
         yield stats, place.path.rpartition("/")[2]
         return
-    prefix = place.path if not place.path or place.path.endswith("/") else place.path + "/"
+    prefix = _folder(place)
     for stats in objects.list_objects(session, place.repository, place.ref, prefix):
         if not stats["path"].endswith("/"):  # the marker of a folder
             yield stats, stats["path"].removeprefix(prefix)
+
+
+def _folder(place: Address) -> str:
+    """The path as a prefix: it ends with a slash, or is empty."""
+    return place.path + "/" if place.path and not place.path.endswith("/") else place.path
 
 
 # ---- copies --------------------------------------------------------------------------------------
@@ -395,7 +402,10 @@ def _copy(
     session = invocation.session
     into = invocation.path(target, optional=True)
     keeps_name = recursive or not into.path or into.path.endswith("/")
-    prefix = into.path + "/" if into.path and not into.path.endswith("/") else into.path
+    prefix = _folder(into)
+    same_ref = (come.repository, come.ref) == (into.repository, into.ref)
+    if recursive and same_ref and prefix.startswith(_folder(come)):
+        raise UsageMistake("DEST is below SRC on the same branch: the copies would be copied again")
 
     def orders(tally: Tally) -> Iterator[_Copy]:
         for stats, relative in _wanted(invocation, come, recursive=recursive):
@@ -410,7 +420,10 @@ def _copy(
             tally.moved(length)
         else:
             how = Upload(stats.get("content_type", ""), stats.get("metadata", {}))
-            with objects.open_object(session, come.repository, come.ref, stats["path"]) as answer:
+            # What a redirect leads to must not be uploaded.
+            with objects.open_object(
+                *(session, come.repository, come.ref, stats["path"]), redirects=False
+            ) as answer:
                 pieces = tally.pieces(iter(answer.read, b""))
                 objects.upload(*place, pieces, how, length=length)
         tally.ended()
@@ -445,7 +458,7 @@ def rm(invocation: Invocation, address: str, recursive: bool, yes: bool) -> int:
         objects.stat(session, place.repository, place.ref, place.path)
         _delete(invocation, place, [place.path], Tally())
         return 0
-    prefix = place.path if not place.path or place.path.endswith("/") else place.path + "/"
+    prefix = _folder(place)
     if not yes:
         listed = objects.list_objects(session, place.repository, place.ref, prefix)
         number = sum(1 for _ in islice(listed, _COUNT_MAX + 1))
@@ -454,17 +467,12 @@ def rm(invocation: Invocation, address: str, recursive: bool, yes: bool) -> int:
         words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
         invocation.confirm(f"Delete {words or plural(number, 'object')} below {place}?", yes=yes)
     tally = Tally()
-    while True:
-        page = [
-            stats["path"]
-            for stats in objects.list_objects(
-                *(session, place.repository, place.ref, prefix), amount=objects.DELETIONS_MAX
-            )
-        ]
-        if not page:
-            break
+    listed = objects.list_objects(session, place.repository, place.ref, prefix)
+    # The list goes on after the last path: what others upload before it meanwhile stays.
+    while page := [stats["path"] for stats in islice(listed, objects.DELETIONS_MAX)]:
         _delete(invocation, place, page, tally)
-        tally.check("deleted")  # a path that stays would be listed for ever
+    if not tally.files_expected:
+        raise NotFound("no objects below this prefix")
     invocation.output.note(f"deleted {plural(tally.files, 'object')}")
     return 0
 

@@ -1,6 +1,8 @@
 """Uploads and downloads: continued, verified, interrupted, and never outside their folder."""
 
+import fcntl
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from graveler.cli import files
 from graveler.cli.transfer import Tally, Transfer
 from graveler.client import connect
 from graveler.client.objects import Stats
-from graveler.errors import Corrupt, Invalid, NotFound, Unauthenticated
+from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
 from tests.api.serving import Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
@@ -65,14 +67,20 @@ def test_a_folder_goes_up_and_comes_down(lake: Lake, tmp_path: Path) -> None:
 
 def test_names_metadata_and_types(lake: Lake, tmp_path: Path) -> None:
     file = tree(tmp_path, {"a.csv": b"a"}) / "a.csv"
-    meta = ("--meta", "Owner=ann")
+    meta = ("--meta", "Owner=ann", "--meta", "city=Łódź é")
     assert lake.user.run("upload", str(file), f"{lake.name}/main/", *meta).code == 0
     assert (
         lake.user.run("upload", str(file), f"{lake.name}/main/d/", "--content-type", "x/y").code
         == 0
     )
     stats = lake.user.read(dict[str, object], "stat", f"{lake.name}/main/a.csv")
-    assert (stats["content_type"], stats["metadata"]) == ("text/csv", {"owner": "ann"})
+    assert (stats["content_type"], stats["metadata"]) == (
+        "text/csv",
+        {"owner": "ann", "city": "Łódź é"},
+    )
+    for wrong in ("a=1\n2", "a=1\r\n 2", "a:b=1", "é=1", "a=\udcff"):
+        refused = lake.user.run("upload", str(file), f"{lake.name}/main/", "--meta", wrong)
+        assert refused.code == 1 and "metadata" in refused.err, refused
     stats = lake.user.read(dict[str, object], "stat", f"{lake.name}/main/d/a.csv")
     assert stats["content_type"] == "x/y"
     refused = lake.user.run("upload", str(file), f"{lake.name}/main/", "--no-clobber")
@@ -144,11 +152,69 @@ def test_paths_that_no_file_can_have(tmp_path: Path, path: str) -> None:
         files.target(tmp_path, path)
 
 
-def test_symbolic_links_are_not_uploaded(lake: Lake, tmp_path: Path) -> None:
-    folder = tree(tmp_path / "in", {"a": b"1"})
-    (folder / "z").symlink_to("/etc/hostname")
+def test_what_no_branch_can_have_is_reported_and_the_rest_is_uploaded(
+    lake: Lake, tmp_path: Path
+) -> None:
+    folder = tree(tmp_path / "in", {"a": b"1", "z": b"2"})
+    (folder / "file").symlink_to("/etc/hostname")
+    (folder / "folder").symlink_to("/etc")
+    (folder / os.fsdecode(b"\xff")).write_bytes(b"3")
     result = lake.user.run("upload", "-r", str(folder), f"{lake.name}/main/")
-    assert result.code == 1 and "symbolic links" in result.err
+    assert result.code == 8 and result.err.splitlines()[1:] == [
+        f"  {folder}/file: symbolic links cannot be uploaded",
+        f"  {folder}/folder: symbolic links cannot be uploaded",
+        f"  {folder}/\\xff: the name is no UTF-8",
+    ]
+    listed = lake.user.run("ls", "-r", f"{lake.name}/main/").out
+    assert [line.split()[-1] for line in listed.splitlines()] == ["a", "z"]
+
+
+def test_a_folder_is_not_copied_into_itself(lake: Lake) -> None:
+    lake.put("a/1")
+    refused = lake.user.run(
+        "cp", "-r", f"lakefs://{lake.name}/main/a/", f"lakefs://{lake.name}/main/a/z/"
+    )
+    assert refused.code == 2 and "below SRC" in refused.err
+    beside = lake.user.run(
+        "cp", "-r", f"lakefs://{lake.name}/main/a", f"lakefs://{lake.name}/main/a2"
+    )
+    assert beside.code == 0
+    assert lake.user.run("cat", f"{lake.name}/main/a2/1").out == "x"
+
+
+def test_the_deletion_of_nothing_is_an_error(lake: Lake) -> None:
+    assert lake.user.run("rm", "-r", f"{lake.name}/main/none/", "--yes").code == 3
+
+
+def test_a_deletion_asks_only_for_what_follows(user: Client) -> None:
+    """A writer who always adds objects at the front keeps no deletion from its end."""
+
+    def page(more: bool, *paths: str) -> Said:
+        results = [
+            {"path": path, "path_type": "object", "checksum": "", "mtime": 1} for path in paths
+        ]
+        pagination = {"has_more": more, "next_offset": paths[-1]}
+        return Said(200, json.dumps({"results": results, "pagination": pagination}).encode())
+
+    first = [f"x/{number:04}" for number in range(1_000)]
+    done = Said(200, b'{"errors": []}')
+    with scripted([page(True, *first), done, page(False, "x/1000"), done]) as server:
+        user.know(server.url)
+        assert user.run("rm", "-r", "lake/main/x/", "--yes").code == 0
+        lists = [asked.path for asked in server.asked if asked.method == "GET"]
+    assert len(lists) == 2 and "after=x%2F0999" in lists[1]
+
+
+def test_a_copy_does_not_follow_the_server_elsewhere(user: Client) -> None:
+    """What another address answers must not be uploaded."""
+    stats = {"path": "a", "path_type": "object", "checksum": "", "mtime": 1, "size_bytes": 6}
+    with scripted([Said(200, b"secret")]) as inside:
+        there = Said(302, b"", (("Location", f"{inside.url}/latest"),))
+        with scripted([Said(200, json.dumps(stats).encode()), there]) as server:
+            user.know(server.url)
+            copied = user.run("cp", "lakefs://one/main/a", "lakefs://two/main/a")
+            assert copied.code != 0 and [asked.method for asked in server.asked] == ["GET", "GET"]
+        assert inside.asked == []
 
 
 # ---- one download, byte by byte ------------------------------------------------------------------
@@ -238,6 +304,28 @@ def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
         assert "presign=true" in server.asked[0].path
     assert [asked.authorization for asked in store.asked] == [""]
     assert (tmp_path / "a").read_bytes() == BODY
+
+
+def test_one_process_at_a_time_has_a_part(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    with part(file).open("wb") as other, scripted([]) as server:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(Contended, match="another process"):
+            files.download(order(server.url, file), Tally())
+    assert not file.exists() and part(file).exists()
+
+
+def test_a_download_that_never_began_leaves_no_part(tmp_path: Path) -> None:
+    with scripted([Said(404)]) as server, pytest.raises(NotFound):
+        files.download(order(server.url, tmp_path / "a"), Tally())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_name_has_a_part_too(tmp_path: Path) -> None:
+    file = tmp_path / ("\u6f22" * 80)  # 240 bytes
+    with scripted([Said(200, BODY)]) as server:
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY
 
 
 # ---- many items ----------------------------------------------------------------------------------
