@@ -14,17 +14,26 @@ from graveler.local.entries import STATE_FILE
 MARKER: Final = "# ignored by lakectl local:"
 COMMIT_KEY: Final = "git_commit_id"
 _SECONDS: Final = 10
+# Files of a branch are no repository, whatever their names.
+_SAFE: Final = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 
 
 def ignore(root: Path) -> Path | None:
     """Add the folder to `.gitignore` of its working copy, unless it is there.  Returns the file if
-    it was changed."""
-    top = _git(root, "rev-parse", "--show-toplevel")
-    if not top:
+    it was changed.  A file that cannot be written, or is not UTF-8, stays as it is."""
+    place = top(root)
+    if place is None:
         return None
-    folder = root.resolve().relative_to(Path(top).resolve()).as_posix()
+    try:
+        return _ignore(root, place)
+    except (OSError, ValueError):
+        return None
+
+
+def _ignore(root: Path, place: Path) -> Path | None:
+    folder = root.resolve().relative_to(place.resolve()).as_posix()
     head = "" if folder == "." else f"{folder}/"
-    file = Path(top) / ".gitignore"
+    file = place / ".gitignore"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if f"{head}*" in text.splitlines():
         return None
@@ -41,9 +50,12 @@ def metadata(root: Path) -> dict[str, str]:
 
 
 def top(root: Path) -> Path | None:
-    """The working copy that a folder is in."""
+    """The working copy that a folder is in.  A configuration that names another place is not
+    followed."""
     text = _git(root, "rev-parse", "--show-toplevel")
-    return Path(text) if text else None
+    if not text or not os.path.lexists(Path(text) / ".git"):
+        return None
+    return Path(text) if root.resolve().is_relative_to(Path(text).resolve()) else None
 
 
 def _git(folder: Path, *words: str) -> str:
@@ -52,10 +64,11 @@ def _git(folder: Path, *words: str) -> str:
         return ""  # saves a process
     try:
         result = subprocess.run(
-            ["git", *words],
+            ["git", *_SAFE, *words],
             cwd=folder,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=_SECONDS,
             check=False,
         )

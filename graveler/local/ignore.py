@@ -6,11 +6,12 @@
     logs/          folders alone, with all that is in them
     !keep.tmp      not ignored after all; the last pattern that fits decides
 
-`*` and `?` match within a name, `**` any number of folders.  Only the file at the top of the linked
-folder counts, and lakectl does not know it.  Pure.  For this folder.
+`*` and `?` match within a name, `**/` any number of folders.  Only the file at the top of the
+linked folder counts, and lakectl does not know it.  Pure.  For this folder.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -19,19 +20,13 @@ from graveler.errors import Invalid
 FILE: Final = ".gravelerignore"
 BYTES_MAX: Final = 64 << 10
 _PATTERNS_MAX: Final = 1_000
-_PIECES: Final = re.compile(r"/\*\*/|\*\*/|/\*\*|\*|\?|[^*?/]+|/")
-_SPECIAL: Final = {
-    "/**/": "/(?:.*/)?",
-    "**/": "(?:.*/)?",
-    "/**": "/.*",
-    "*": "[^/]*",
-    "?": "[^/]",
-}
-_STARS_MAX: Final = 8  # of one pattern; each can be tried at every place of a path
+_STARS: Final = re.compile(r"\*+")
+_STARS_MAX: Final = 8  # of one pattern
+_NOTHING: Final = re.compile(r"(?!)")
 
 
 class _Rule(NamedTuple):
-    pattern: re.Pattern[str]
+    names: tuple[re.Pattern[str] | None, ...]  # none: any number of folders
     negates: bool
     folders_only: bool
 
@@ -51,8 +46,9 @@ class Ignore:
 
     def fits(self, path: str, *, is_folder: bool = False) -> bool:
         """Whether the path itself is ignored.  Whoever walks does not enter ignored folders."""
+        parts = path.split("/")
         for rule in self._latest_first:
-            if (is_folder or not rule.folders_only) and rule.pattern.fullmatch(path):
+            if (is_folder or not rule.folders_only) and _fits(rule.names, parts):
                 return not rule.negates
         return False
 
@@ -78,9 +74,38 @@ def _rule(line: str) -> _Rule:
     words = words.rstrip("/")
     if words.count("*") > _STARS_MAX:
         raise Invalid(f"{FILE}: a pattern has more than {_STARS_MAX} stars: {line!r:.80}")
-    anchored = "/" in words
-    pieces = _PIECES.findall(words.removeprefix("/"))
-    text = "".join(_SPECIAL.get(piece) or re.escape(piece) for piece in pieces)
-    return _Rule(
-        re.compile(text if anchored else f"(?:.*/)?{text}", re.DOTALL), negates, folders_only
-    )
+    parts = words.removeprefix("/").split("/")
+    if "/" not in words:
+        parts.insert(0, "**")
+    if parts[-1] == "**":
+        parts.append("*")  # what is in a folder, not the folder
+    names = tuple(None if part == "**" else _name(part) for part in parts)
+    return _Rule(names, negates, folders_only)
+
+
+def _name(part: str) -> re.Pattern[str]:
+    """The pattern of one name.  Text between two stars is taken where it is first, for good: so the
+    work is the length of the name times that of the pattern."""
+    head, *texts = [re.escape(text).replace(r"\?", ".") for text in _STARS.split(part)]
+    between = "".join(f"(?>.*?{text})" for text in texts[:-1])
+    return re.compile(head + between + (f".*{texts[-1]}" if texts else ""), re.DOTALL)
+
+
+def _fits(names: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
+    """Whether the names fit all parts.  Only the latest `**` is tried at other places."""
+    name = part = 0
+    after = -1  # the name after the latest `**`, and the part that it was tried at
+    tried = 0
+    while part < len(parts):
+        pattern = names[name] if name < len(names) else _NOTHING
+        if pattern is None:
+            after, tried = name + 1, part
+            name += 1
+        elif pattern.fullmatch(parts[part]):
+            name, part = name + 1, part + 1
+        elif after >= 0:
+            tried += 1
+            name, part = after, tried
+        else:
+            return False
+    return all(pattern is None for pattern in names[name:])

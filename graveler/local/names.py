@@ -1,8 +1,8 @@
 """Which paths of a branch can be files below a folder, and which links stay in it.
 
-A path is refused if it leads out of the folder, if no file can have it, or if it differs from
-another path by case alone, because many file systems would make one file of both.  Pure.  For this
-folder.
+A path is refused if it leads out of the folder, if no file can have it, if Git would take it for
+its repository and run what its configuration says, or if it differs from another path by case
+alone, because many file systems would make one file of both.  Pure.  For this folder.
 """
 
 import unicodedata
@@ -14,13 +14,14 @@ from graveler.errors import Invalid
 
 _SHOWN: Final = 20
 _NAME_BYTES_MAX: Final = 255
+_GIT: Final = ".git"
 
 
 def check(paths: Collection[str], new: Iterable[str]) -> None:
     """Check the new paths, of all `paths` that the folder will have.  Raises `Invalid`, whose text
     has the first of those that are refused."""
     new = list(new)
-    refusals = [f"{path}: {reason}" for path in new if (reason := _reason(path))]
+    refusals = [f"{_shown(path)}: {reason}" for path in new if (reason := _reason(path))]
     if not refusals and new:
         refusals = _clashes(paths, set(new))
     if refusals:
@@ -38,6 +39,19 @@ def is_inside(path: str, link: str) -> bool:
     return place != ".." and not place.startswith("../")
 
 
+def is_utf8(path: str) -> bool:
+    """Whether the bytes of a path are UTF-8.  Python has surrogates in place of others."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _reason(path: str) -> str:
     parts = path.removesuffix("/").split("/")
     if any(part in (".", "..") for part in parts):
@@ -46,7 +60,11 @@ def _reason(path: str) -> str:
         return "a part of it is empty"
     if "\0" in path:
         return "has a NUL"
-    if any(len(part.encode("utf-8", "surrogatepass")) > _NAME_BYTES_MAX for part in parts):
+    if not is_utf8(path):
+        return "is not UTF-8"
+    if any(part.casefold() == _GIT for part in parts):
+        return "belongs to Git"
+    if any(len(part.encode("utf-8")) > _NAME_BYTES_MAX for part in parts):
         return "a part of it is too long for a file name"
     return ""
 

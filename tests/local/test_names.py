@@ -10,7 +10,10 @@ from graveler.local.ignore import Ignore
 
 @pytest.mark.parametrize(
     "path",
-    ["..", "../a", "a/../b", "a/..", ".", "./a", "/a", "/etc/passwd", "a//b", "a\0b", "x" * 256],
+    [
+        *("..", "../a", "a/../b", "a/..", ".", "./a", "/a", "/etc/passwd", "a//b", "a\0b"),
+        *("x" * 256, ".git", "d/.GIT/config", ".git/HEAD", "\udcff"),
+    ],
 )
 def test_paths_that_no_file_may_have(path: str) -> None:
     with pytest.raises(Invalid, match="cannot be files"):
@@ -37,7 +40,19 @@ def test_paths_that_clash(paths: list[str], clash: str) -> None:
 
 
 def test_paths_that_do_not_clash() -> None:
-    paths = ["a", "b/a", "b/c/a", "B.csv", "b.tsv", "ab", "a.b/c", "...", "..a"]
+    paths = [
+        ".gitignore",
+        "a.git/x",
+        "a",
+        "b/a",
+        "b/c/a",
+        "B.csv",
+        "b.tsv",
+        "ab",
+        "a.b/c",
+        "...",
+        "..a",
+    ]
     names.check(paths, paths)
 
 
@@ -104,6 +119,14 @@ deep/**/x
 )
 def test_patterns_of_ignored_files(path: str, is_ignored: bool) -> None:
     assert Ignore(IGNORE).covers(path) is is_ignored
+
+
+def test_stars_are_not_tried_at_all_places() -> None:
+    for pattern in ("*a" * 7 + "*b", "**/a/" * 3 + "a*b"):
+        assert not Ignore(pattern).fits("a" * 2_000)
+        assert not Ignore(pattern).fits("a/" * 2_000 + "a")
+    assert Ignore("a*bc*bc?").fits("abcbcbcd") and not Ignore("a*bc*bc").fits("abc")
+    assert Ignore("**/b/**/c/**").fits("a/b/x/c/d") and not Ignore("b/**").fits("b")
 
 
 def test_patterns_are_bounded() -> None:
