@@ -109,9 +109,8 @@ def _pending(
     split = three_way(local, remote, work.checksum, work.settings)
     if split.conflicts:
         raise sync.conflict(split.conflicts)
-    paths = {path for path in entries if path not in local} | {
-        path for path, change in local.items() if change.entry is not None
-    }
+    after = {**entries, **{path: each.entry for path, each in (*remote.items(), *local.items())}}
+    paths = [path for path, entry in after.items() if entry is not None]
     names.check(paths, [path for path, change in local.items() if change.kind == "added"])
     return {path: change for path, change in local.items() if path not in remote}
 

@@ -43,6 +43,8 @@ _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
 _MODE_BITS: Final = 0o777  # set-user-id and the like are never taken from a server
 _INSIDE: Final = ".graveler-shelf"
 _ASIDE_MAX: Final = 1_000
+_SHELF_BYTES: Final = 100  # of the name of the folder in that of its shelf
+_OTHERS_WRITE: Final = 0o022
 
 
 def identity(root: Path) -> str:
@@ -80,8 +82,13 @@ class DiskFolder:
             return
         place = shelf_place(self.root)
         fresh = place.with_name(f"{place.name}.ref")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(fresh, flags, 0o644), "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        try:
+            fresh.unlink(missing_ok=True)
+            handle = os.open(fresh, flags, 0o644)
+        except OSError as error:
+            raise Invalid(f"file cannot be written: {fresh}: {error.strerror}") from error
+        with os.fdopen(handle, "wb") as file:
             file.write(state.dump(link))
             file.flush()
             os.fsync(file.fileno())
@@ -189,6 +196,7 @@ class DiskShelf:
         os.replace(part, new)
 
     def slots(self) -> tuple[set[int], set[int]]:
+        self._check()
         return _numbers(self._place / "new"), _numbers(self._place / "old")
 
     def settle(self) -> None:
@@ -216,7 +224,10 @@ class DiskShelf:
 
     def place(self, slot: int, path: str) -> None:
         target, new = checked(self._root, path), self._new(slot)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise Conflict(f"a file is in the way of a folder: {path}") from None
         checked(self._root, path)
         if path.endswith("/"):
             _move_folder(new, target)
@@ -259,10 +270,22 @@ class DiskShelf:
         return self._place / "old" / str(slot)
 
     def _prepare(self) -> None:
-        if self._place.is_symlink():
-            raise Invalid(f"a symbolic link is in the way: {self._place}")
-        for name in ("new", "old"):
-            (self._place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place in (self._place, self._place / "new", self._place / "old"):
+            place.mkdir(mode=0o700, exist_ok=True)
+            self._check()
+
+    def _check(self) -> None:
+        """Raise `Invalid` if somebody else made the shelf, or can write to it."""
+        try:
+            status = os.lstat(self._place)
+        except FileNotFoundError:
+            return
+        is_safe = status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+        if not stat.S_ISDIR(status.st_mode) or not is_safe:
+            raise Invalid(
+                "what is in the way of the shelf is no folder of this user alone: look at it, and "
+                f"remove it: {self._place}"
+            )
 
     def _prune(self, path: str) -> None:
         """Remove the folders of a path that are empty now."""
@@ -288,7 +311,8 @@ class DiskShelf:
 
 def shelf_place(root: Path) -> Path:
     """Where the shelf of a folder is."""
-    name = f".{root.name[:100]}.graveler-{identity(root)[:8]}"
+    known = os.fsencode(root.name)[:_SHELF_BYTES].decode("utf-8", "ignore")
+    name = f".{known}.graveler-{identity(root)[:8]}"
     beside = root.parent / name
     same_device = root.exists() and root.stat().st_dev == root.parent.stat().st_dev
     is_usable = same_device and os.access(root.parent, os.W_OK)
@@ -335,8 +359,10 @@ def _move_folder(source: Path, target: Path) -> None:
     current = target.stat()
     if (current.st_uid, current.st_gid) != (status.st_uid, status.st_gid):
         os.chown(target, status.st_uid, status.st_gid)
-    with suppress(OSError):  # not empty
+    try:
         source.rmdir()
+    except OSError:  # not empty: what is in it may have to move too
+        os.chmod(source, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
 
 
 def _numbers(folder: Path) -> set[int]:

@@ -73,7 +73,7 @@ def clone(work: Work, source: Prefix) -> Outcome:
     new = Link(source, work.server.head())
     entries = base(work, new)
     operation = Operation("clone", "receive", None, new)
-    return _apply(work, operation, entries, entries)
+    return _apply(work, operation, entries, entries, {})
 
 
 def pull(
@@ -105,7 +105,7 @@ def pull(
         taken = [*split.remote, *(split.conflicts if choice == "theirs" else ())]
         wanted_paths = {path: whole.get(path) for path in taken}
     new = Link(link.source, head)
-    return _apply(work, Operation("pull", "receive", link, new), wanted_paths, whole)
+    return _apply(work, Operation("pull", "receive", link, new), wanted_paths, whole, local)
 
 
 def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -> Outcome:
@@ -131,7 +131,7 @@ def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -
     entries = base(work, new)
     changes = local if new.head == link.head else local_changes(work, entries)
     wanted_paths = {path: entries.get(path) for path in changes}
-    return _apply(work, Operation("checkout", "receive", link, new), wanted_paths, entries)
+    return _apply(work, Operation("checkout", "receive", link, new), wanted_paths, entries, local)
 
 
 def _is_same_checkout(operation: Operation, ref: str) -> bool:
@@ -273,9 +273,11 @@ def _apply(
     operation: Operation,
     wanted_paths: Mapping[str, Entry | None],
     entries: Mapping[str, Entry],
+    local: Mapping[str, Change],
 ) -> Outcome:
-    """Make the paths of the folder what the plan says; `entries` is the listing of the new head."""
-    _check_names(work, wanted_paths, entries)
+    """Make the paths of the folder what the plan says; `entries` is the listing of the new head,
+    `local` what the folder has else."""
+    _check_names(wanted_paths, entries, local)
     if not wanted_paths and operation.name != "clone":
         if operation.new != operation.old:
             write_link(work, operation.new)
@@ -288,11 +290,14 @@ def _apply(
 
 
 def _actions(work: Work, wanted_paths: Mapping[str, Entry | None]) -> list[Action]:
-    """Removals first, deepest paths first, because a file may replace a folder."""
+    """Removals first, deepest paths first, because a file may replace a folder.  Folders last,
+    deepest first, because their modes may forbid what is placed in them."""
     removed = sorted((path for path, entry in wanted_paths.items() if entry is None), reverse=True)
     written = sorted(path for path, entry in wanted_paths.items() if entry is not None)
+    files = [path for path in written if not path.endswith("/")]
+    folders = [path for path in reversed(written) if path.endswith("/")]
     actions = []
-    for slot, path in enumerate((*removed, *written)):
+    for slot, path in enumerate((*removed, *files, *folders)):
         file = work.folder.look(path)
         before = file.fingerprint if file is not None else None
         actions.append(Action(slot, path, wanted_paths[path], before))
@@ -300,10 +305,14 @@ def _actions(work: Work, wanted_paths: Mapping[str, Entry | None]) -> list[Actio
 
 
 def _check_names(
-    work: Work, wanted_paths: Mapping[str, Entry | None], entries: Mapping[str, Entry]
+    wanted_paths: Mapping[str, Entry | None],
+    entries: Mapping[str, Entry],
+    local: Mapping[str, Change],
 ) -> None:
     written = [path for path, entry in wanted_paths.items() if entry is not None]
-    names.check(entries.keys(), written)
+    own = {path: change.entry for path, change in local.items() if path not in wanted_paths}
+    paths = [path for path, entry in {**entries, **own}.items() if entry is not None]
+    names.check(paths, [*written, *(path for path in wanted_paths if not names.is_utf8(path))])
     for path in written:
         entry = wanted_paths[path]
         if entry is not None and entry.link and not names.is_inside(path, entry.link):
@@ -368,10 +377,11 @@ def _place(work: Work, action: Action, new: set[int], old: set[int]) -> list[str
     file = work.folder.look(path)
     aside = []
     if file is not None:
-        is_known = before is not None and before.moved(file.fingerprint) and slot not in old
-        if is_known:
+        is_folder = path.endswith("/")  # files were placed in it, so its time is another
+        is_known = before is not None and (is_folder or before.moved(file.fingerprint))
+        if is_known and slot not in old:
             work.shelf.displace(path, slot)
-        elif entry is not None:
+        elif entry is not None and not is_folder:
             aside.append(work.folder.set_aside(path))
     if entry is not None:
         work.shelf.place(slot, path)

@@ -12,7 +12,7 @@ import pytest
 
 from graveler.errors import Conflict, Corrupt, Invalid, MergeConflict, NotFound, Unavailable
 from graveler.local import commit, sync
-from graveler.local.disk import DiskFolder, DiskShelf
+from graveler.local.disk import DiskFolder, DiskShelf, shelf_place
 from graveler.local.entries import EMPTY_MD5, Entry, Posix, Prefix, Settings
 from tests.local.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
@@ -371,6 +371,98 @@ def test_a_folder_in_the_way_is_said(place: Place) -> None:
     (place.root / "n/x").unlink()
     place.do(sync.pull)
     assert place.files()["n"] == b"a file"
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("n", "n/x"), ("n/y", "n"), ("n", "N")])
+def test_a_path_that_clashes_with_a_local_file_changes_nothing(
+    place: Place, mine: str, theirs: str
+) -> None:
+    file = place.root / mine
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"mine")
+    place.branches.put(a=b"9", **{theirs.replace("/", "__"): b"theirs"})
+    (place.root / "d/c").write_bytes(b"9")
+    before = place.files()
+    for command in (sync.pull, lambda work: commit.commit(work, MESSAGE)):
+        with pytest.raises(Invalid, match="nothing was changed"):
+            place.do(command)
+        assert (place.files(), place.others(), place.branches.staged) == (before, [], {})
+    place.do(lambda work: sync.pull(work, force=True))
+    assert place.files() == {"a": b"9", "d/b": b"22", "d/c": b"333", theirs: b"theirs"}
+
+
+def test_an_ignored_file_in_the_way_is_said(place: Place) -> None:
+    (place.root / ".gravelerignore").write_text("n\n!n/\n")
+    place.branches.put(n__x=b"1")
+    (place.root / "n").touch()
+    with pytest.raises(Conflict, match="a file is in the way of a folder: n/x"):
+        place.do(sync.pull)
+    (place.root / "n").unlink()
+    place.do(sync.pull)
+    assert place.files()["n/x"] == b"1"
+
+
+def test_names_that_are_not_utf8_are_refused(place: Place) -> None:
+    (place.root / os.fsdecode(b"\xff")).touch()
+    for command in (lambda work: commit.commit(work, MESSAGE), sync.checkout):
+        with pytest.raises(Invalid, match=r"\\udcff: is not UTF-8"):
+            place.do(command)
+
+
+@pytest.mark.parametrize("name", ["", ".ref"])
+def test_what_others_made_beside_the_folder_is_not_used(place: Place, name: str) -> None:
+    place.branches.put(a=b"9")
+    shelf = shelf_place(place.root)
+    other = shelf.with_name(shelf.name + name)
+    other.mkdir()
+    (other / "new").mkdir()
+    other.chmod(0o777)
+    with pytest.raises(Invalid, match=f"{other.name}"):
+        place.do(sync.pull)
+    assert place.files()["a"] == b"1"
+    (other / "new").rmdir()
+    other.rmdir()
+    place.do(sync.pull)
+    assert place.files()["a"] == b"9"
+
+
+def test_the_shelf_is_for_its_user_alone(place: Place) -> None:
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    shelf = shelf_place(place.root)
+    assert shelf.stat().st_mode & 0o777 == 0o700
+    shelf.chmod(0o777)
+    with pytest.raises(Invalid, match="this user alone"):
+        place.do(sync.pull)
+
+
+def test_a_long_name_has_a_shelf(tmp_path: Path) -> None:
+    assert len(os.fsencode(shelf_place(tmp_path / ("€" * 85)).name)) < 200
+
+
+def test_modes_of_folders_are_applied_last(tmp_path: Path) -> None:
+    place = cloned(tmp_path / "home", Settings(posix=True))
+    mode = entry(b"", posix=Posix(0o040555, 0, 0))
+    tree = place.branches.view("main")
+    paths = ("n/", "n/m/", "n/m/x", "n/y")
+    files = dict.fromkeys(paths[2:], (entry(b""), b""))
+    place.branches.add("main", {**tree, **dict.fromkeys(paths[:2], (mode, b"")), **files})
+    placed: list[str] = []
+
+    class Seen:
+        def __init__(self, shelf: Any) -> None:
+            self._shelf = shelf
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._shelf, name)
+
+        def place(self, slot: int, path: str) -> None:
+            placed.append(path)
+            self._shelf.place(slot, path)
+
+    place.do(lambda work: sync.pull(replace(work, shelf=Seen(work.shelf))))
+    assert placed == ["n/m/x", "n/y", "n/m/", "n/"]
+    assert (place.root / "n").stat().st_mode & 0o777 == 0o555
 
 
 def test_the_shelf_is_inside_if_it_cannot_be_beside(tmp_path: Path) -> None:
