@@ -57,6 +57,11 @@ def test_a_url_that_is_none(user: Client) -> None:
     assert "must look like" in found["URL"]["found"]
 
 
+def test_a_host_that_dns_cannot_name(user: Client) -> None:
+    found = findings(signed_in(user, "http://a..b"), 1)
+    assert found["connection"]["found"].startswith("URL invalid")
+
+
 def test_nobody_answers(user: Client) -> None:
     with socket.socket() as closed:  # bound, and nobody listens
         closed.bind(("127.0.0.1", 0))

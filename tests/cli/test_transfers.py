@@ -315,6 +315,21 @@ def test_one_process_at_a_time_has_a_part(tmp_path: Path) -> None:
     assert not file.exists() and part(file).exists()
 
 
+def test_bytes_of_a_writer_without_the_lock_are_noticed(tmp_path: Path) -> None:
+    """The checksum of several parts cannot be compared, so the length of the file decides."""
+
+    class Other(Tally):
+        def moved(self, length: int) -> None:
+            super().moved(length)
+            for each in tmp_path.glob(".*.part"):
+                if length:
+                    each.write_bytes(each.read_bytes() + b"x")
+
+    with scripted([Said(200, BODY)]) as server, pytest.raises(Corrupt, match="wrong content"):
+        files.download(order(server.url, tmp_path / "a", "several-2"), Other())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_download_that_never_began_leaves_no_part(tmp_path: Path) -> None:
     with scripted([Said(404)]) as server, pytest.raises(NotFound):
         files.download(order(server.url, tmp_path / "a"), Tally())
