@@ -41,8 +41,8 @@ class RenderedLines(Generic[C, L]):
         """The lines of some records.  The missing ones are made together, and kept.  Raises what
         `render` raises."""
         page = list(records)
-        kept = self._contexts.get(context, _NONE)
-        lines: list[Any] = list(map(kept.get, page))
+        known = self._contexts.get(context, _NONE)
+        lines: list[Any] = list(map(known.get, page))
         if None not in lines:
             return lines
         missing = [at for at, line in enumerate(lines) if line is None]
@@ -61,14 +61,14 @@ class RenderedLines(Generic[C, L]):
     def _keep(self, context: C, records: Sequence[Record], lines: Sequence[L]) -> None:
         """Keep lines, but for those that are larger than the budget."""
         with self._lock:
-            kept = self._contexts.get(context)
+            known = self._contexts.get(context)
             for record, line in zip(records, lines, strict=True):
                 cost = _LINE_COST + getsizeof(record[0]) + getsizeof(record[1]) + getsizeof(line)
-                if cost + _CONTEXT_COST > self._budget or (kept is not None and record in kept):
+                if cost + _CONTEXT_COST > self._budget or (known is not None and record in known):
                     continue
-                if kept is None or self._spent + cost > self._budget:
-                    kept = self._begin(context, cost)
-                kept[record] = line
+                if known is None or self._spent + cost > self._budget:
+                    known = self._begin(context, cost)
+                known[record] = line
                 self._spent += cost
 
     def _begin(self, context: C, cost: int) -> dict[Record, L]:
