@@ -24,7 +24,17 @@ from graveler.local.entries import EMPTY_MD5, Action, Change, Entry, Link
 from graveler.local.ports import Job, Move
 from graveler.local.records import Operation
 from graveler.local.sync import Outcome
-from graveler.local.work import Work, base, linked, local_changes, remote_changes, write_link
+from graveler.local.work import (
+    Listing,
+    Work,
+    base,
+    ignored_now,
+    keep_ignored,
+    linked,
+    local_changes,
+    remote_changes,
+    write_link,
+)
 
 _DELETIONS_MAX: Final = 1_000  # of one request
 _STAGED_SHOWN: Final = 10
@@ -57,13 +67,14 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
             return sync.pull(work)
     link = linked(work)
     head = work.server.head()
-    entries = base(work, link)
+    known = base(work, link)
+    entries = known.entries
     local = local_changes(work, entries)
     if not local and pulled is not None:
         return pulled
     if not local:
         raise Invalid("nothing to commit: the folder is as the branch was", Code.NO_CHANGES)
-    local = _pending(work, local, link, head, entries)
+    local = _pending(work, local, link, head, known)
     if not local:  # the branch has all of it, perhaps from a commit that was interrupted
         return sync.pull(work)
     has_others = _check_staged(work, link, force=force)
@@ -75,9 +86,10 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     work.records.begin(operation, actions)
     write_link(work, link.during("commit"))
     written, commit_id, parent = _perform(work, operation, actions, places)
-    if parent != link.head or has_others:
+    if parent != link.head or has_others or known.unseen:
         unstage.clear(work, link)
         return sync.pull(work)
+    keep_ignored(work, ignored_now(work))
     new = Link(link.source, commit_id)
     write_link(work, new)
     removed = {action.path for action in actions if action.entry is None}
@@ -101,15 +113,18 @@ def _pending(
     local: Mapping[str, Change],
     link: Link,
     head: str,
-    entries: Mapping[str, Entry],
+    known: Listing,
 ) -> dict[str, Change]:
     """The local changes that the branch has not made too.  Raises `MergeConflict`, and `Invalid`
     for names that could not be cloned."""
-    remote = remote_changes(work, link, head)
+    remote = remote_changes(work, link, head, known.unseen)
     split = three_way(local, remote, work.checksum, work.settings)
     if split.conflicts:
         raise sync.conflict(split.conflicts)
-    after = {**entries, **{path: each.entry for path, each in (*remote.items(), *local.items())}}
+    after = {
+        **known.entries,
+        **{path: each.entry for path, each in (*remote.items(), *local.items())},
+    }
     paths = [path for path, entry in after.items() if entry is not None]
     names.check(paths, [path for path, change in local.items() if change.kind == "added"])
     return {path: change for path, change in local.items() if path not in remote}

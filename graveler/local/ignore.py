@@ -36,6 +36,7 @@ class Ignore:
 
     def __init__(self, text: str = "") -> None:
         """Raises `Invalid` for too many patterns."""
+        self.text = text
         lines = [line.rstrip() for line in text.splitlines()]
         self._rules = [_rule(line) for line in lines if line and not line.startswith("#")]
         if len(self._rules) > _PATTERNS_MAX:

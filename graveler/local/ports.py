@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from graveler.local.entries import Entry, File, Kind, Link
+from graveler.local.ignore import Ignore
 
 Move = Callable[[int], None]  # counts bytes of a transfer
 
@@ -29,7 +30,10 @@ class Runner(Protocol):
 
 
 class Folder(Protocol):
-    """The folder.  No method follows a symbolic link, or leaves the folder."""
+    """The folder.  No method follows a symbolic link, or leaves the folder.  `ignore`: what is left
+    alone, as it was when the command began."""
+
+    ignore: Ignore
 
     def link(self) -> Link | None:
         """What the state file says; none without one.  Raises `Invalid` if it cannot be read."""

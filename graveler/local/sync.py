@@ -14,6 +14,7 @@ to `NAME.mine`.  For this folder, and for the command.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler.errors import Conflict, Invalid, MergeConflict
@@ -22,11 +23,22 @@ from graveler.local.compare import Digest, three_way
 from graveler.local.entries import Action, Change, Entry, File, Link, Prefix, is_md5
 from graveler.local.ports import Job, Move
 from graveler.local.records import Operation
-from graveler.local.work import Work, base, linked, local_changes, remote_changes, write_link
+from graveler.local.work import (
+    Work,
+    base,
+    ignored,
+    ignored_now,
+    keep_ignored,
+    linked,
+    local_changes,
+    remote_changes,
+    write_link,
+)
 
 Choice = Literal["", "ours", "theirs"]
 Confirm = Callable[[int], None]
 _SHOWN = 20
+_BEFORE, _AFTER = "ignored before", "ignored after"  # notes in the journal
 
 
 class Outcome(NamedTuple):
@@ -54,6 +66,7 @@ def init(work: Work, source: Prefix, *, force: bool = False) -> Outcome:
     if not force or work.records.operation() is not None:
         settle(work, "init")
     head = work.server.head()
+    keep_ignored(work, ignored_now(work))
     write_link(work, Link(source, head))
     return Outcome(head)
 
@@ -71,7 +84,7 @@ def clone(work: Work, source: Prefix) -> Outcome:
     if next(iter(work.folder.files()), None) is not None:
         raise Conflict("the folder is not empty")
     new = Link(source, work.server.head())
-    entries = base(work, new)
+    entries = base(work, new).whole
     operation = Operation("clone", "receive", None, new)
     return _apply(work, operation, entries, entries, {})
 
@@ -89,9 +102,9 @@ def pull(
         return _complete(work, operation, work.records.actions())
     link = linked(work)
     head = work.server.head()
-    entries = base(work, link)
+    entries, unseen = base(work, link)
     local = local_changes(work, entries)
-    remote = remote_changes(work, link, head)
+    remote = remote_changes(work, link, head, unseen)
     target = {**entries, **{path: change.entry for path, change in remote.items()}}
     whole = {path: entry for path, entry in target.items() if entry is not None}
     if force:
@@ -120,7 +133,7 @@ def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -
             return _complete(work, operation, work.records.actions())
         return go_back(work, operation)
     link = linked(work)
-    local = local_changes(work, base(work, link))
+    local = local_changes(work, base(work, link).whole)
     if local:
         confirm(len(local))
     if link.operation:  # another program began it; the changes that it left are discarded now
@@ -128,7 +141,7 @@ def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -
         write_link(work, link)
     source = link.source._replace(ref=ref or link.source.ref)
     new = Link(source, work.server.head(ref) if ref else link.head)
-    entries = base(work, new)
+    entries = base(work, new).whole
     changes = local if new.head == link.head else local_changes(work, entries)
     wanted_paths = {path: entries.get(path) for path in changes}
     return _apply(work, Operation("checkout", "receive", link, new), wanted_paths, entries, local)
@@ -229,6 +242,7 @@ def go_back(work: Work, operation: Operation) -> Outcome:
         for action in reversed(actions):
             aside += _undo(work, action, new, old)
         work.records.enter(operation, "undone")
+    keep_ignored(work, operation.metadata.get(_BEFORE, ""))
     write_link(work, operation.old)
     work.shelf.discard()
     work.records.finish()
@@ -279,11 +293,15 @@ def _apply(
     `local` what the folder has else."""
     _check_names(wanted_paths, entries, local)
     if not wanted_paths and operation.name != "clone":
-        if operation.new != operation.old:
+        note = ignored_now(work)
+        if operation.new != operation.old or note != ignored(work):
+            keep_ignored(work, note)
             write_link(work, operation.new)
             work.records.cache.keep_base(operation.new, entries)
         return Outcome(operation.new.head)
     actions = _actions(work, wanted_paths)
+    notes = {_BEFORE: ignored(work), _AFTER: ignored_now(work)}
+    operation = replace(operation, metadata=notes)
     work.records.begin(operation, actions)
     write_link(work, (operation.old or operation.new).during(operation.name))
     return _complete(work, operation, actions, entries)
@@ -341,6 +359,7 @@ def _complete(
     aside: list[str] = []
     for action in actions:
         aside += _place(work, action, new, old)
+    keep_ignored(work, operation.metadata.get(_AFTER, ""))
     write_link(work, operation.new)
     _learn(work, actions)
     work.shelf.discard()
@@ -413,8 +432,9 @@ def changes_of(
     link = _known_link(work)
     if link is None:
         link = linked(work)
-    local = local_changes(work, base(work, link))
-    remote = {} if local_only else remote_changes(work, link, work.server.head())
+    entries, unseen = base(work, link)
+    local = local_changes(work, entries)
+    remote = {} if local_only else remote_changes(work, link, work.server.head(), unseen)
     split = three_way(local, remote, work.checksum, work.settings)
     shown = {**split.remote, **{path: remote[path] for path in split.conflicts}}
     return (

@@ -244,6 +244,70 @@ def test_ignored_files_are_left_alone(place: Place) -> None:
     assert place.files()["x.tmp"] == b"x" and place.files()["d/b"] == b"local"
 
 
+def ignore(place: Place, text: str) -> None:
+    (place.root / ".gravelerignore").write_text(text)
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_files_that_are_no_longer_ignored_do_not_go_over_newer_ones(
+    place: Place, loses: bool
+) -> None:
+    ignore(place, "d/\n")
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    if loses:
+        for file in (place.home / "state").iterdir():
+            file.unlink()
+        assert changes(place) == []
+    place.branches.put(d__b=b"newer", d__new=b"new")
+    place.do(sync.pull)
+    (place.root / "x").touch()
+    ignore(place, "")
+    for command in (sync.pull, lambda work: commit.commit(work, MESSAGE)):
+        with pytest.raises(MergeConflict) as raised:
+            place.do(command)
+        assert raised.value.paths == ("d/b",) and place.files()["d/b"] == b"22"
+    place.do(lambda work: sync.pull(work, "theirs"))
+    assert place.files()["d/b"] == b"newer" and place.files()["d/new"] == b"new"
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    (place.root / "d/b").write_bytes(b"mine")
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    assert changes(place) == [] and place.branches.view("main")["d/b"][1] == b"mine"
+
+
+@pytest.mark.parametrize("ends", [sync.pull, sync.checkout])
+def test_objects_that_were_never_downloaded_are_not_removed(
+    place: Place, tmp_path: Path, ends: Any
+) -> None:
+    other = Place(tmp_path / "other", place.branches)
+    other.root.mkdir(parents=True)
+    ignore(other, "d/\n")
+    (other.root / "a").write_bytes(b"1")
+    other.do(lambda work: sync.init(work, SOURCE))
+    other.do(lambda work: commit.commit(work, MESSAGE))
+    ignore(other, "# none\n")
+    assert changes(other) == [("changed", ".gravelerignore")]
+    if ends is sync.pull:
+        other.do(lambda work: commit.commit(work, MESSAGE))
+    other.do(ends)
+    assert place.branches.view("main")["d/b"][1] == other.files()["d/b"] == b"22"
+    ignore(other, "# other\n")
+    (other.root / "d/b").unlink()
+    assert ("removed", "d/b") in changes(other)
+
+
+def test_an_undone_pull_leaves_files_unseen(place: Place) -> None:
+    ignore(place, "d/\n")
+    place.branches.put(d__b=b"newer", d__x=b"1", d__y=b"2")
+    place.do(lambda work: commit.commit(work, MESSAGE))
+    (place.root / "d/b").unlink()
+    ignore(place, "")
+    placing(place, sync.pull)
+    place.do(sync.checkout)
+    assert [change for change in changes(place) if change[0] == "removed"] == []
+    place.do(sync.pull)
+    assert place.files()["d/b"] == b"newer" and place.files()["d/y"] == b"2"
+
+
 # ---- links and modes -----------------------------------------------------------------------------
 
 
