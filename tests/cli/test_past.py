@@ -124,7 +124,7 @@ def test_the_search_for_an_old_commit_is_bounded(user: Client) -> None:
         pagination = {"has_more": True, "next_offset": following}
         return Said(200, json.dumps({"results": rows, "pagination": pagination}).encode())
 
-    with scripted([page("x"), page("y")] * 60) as script:
+    with scripted([page(f"{number:03}") for number in range(120)]) as script:
         user.know(script.url)
         result = user.run("ls", "lake/main", "--at", "2020-01-01")
     assert result.code == 1 and len(script.asked) == 101
