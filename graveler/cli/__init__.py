@@ -7,8 +7,10 @@
     failures      exit codes and the shape of errors
     address, moments, profiles, completion
 
-    repo branch tag history change account                 a module a group of client commands
-    objects import_command; transfer files                 objects; what runs and stores transfers
+    repo branch tag change account                         a module a group of client commands
+    objects copies import_command; transfer files          objects; what runs and stores transfers
+    history differences                                    commits; what differs, and its print
+    local local_folder                                     a folder in step with a branch
     serve_command store_commands gc events                 arguments of commands of a store
     serve service demo verify credentials ...              what they do
 

@@ -33,6 +33,11 @@ class Address:
     def __str__(self) -> str:
         return "/".join(part for part in (self.repository, self.ref, self.path) if part)
 
+    @property
+    def folder(self) -> str:
+        """The path as a prefix: it ends with a slash, or is empty."""
+        return self.path + "/" if self.path and not self.path.endswith("/") else self.path
+
     def at(self, path: str) -> "Address":
         """Another path at the same ref."""
         return Address(self.repository, self.ref, path)

@@ -56,7 +56,7 @@ class Invocation:
         place = Path.cwd()
         for folder in (place, *place.parents):
             if (folder / ".lakefs_ref.yaml").exists():
-                from graveler.cli.local import linked_address
+                from graveler.cli.local_folder import linked_address
 
                 return linked_address(folder)
         return None

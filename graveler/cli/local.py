@@ -1,38 +1,24 @@
 """`graveler local`: a folder in step with a prefix of a branch."""
 
-import fcntl
-import gc
-import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from graveler.cli import profiles, state
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, client, group, yes
-from graveler.cli.invocation import Invocation, choose_profile, metadata_pairs
+from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.local_folder import linked_below, new_root, opened, real_path, root_of
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
-from graveler.cli.transfer import THREADS, Interrupted, Tally, Transfer
-from graveler.clock import SystemClock
-from graveler.errors import Contended, Invalid, NotFound, Unavailable
+from graveler.cli.transfer import THREADS
+from graveler.errors import NotFound
 from graveler.local import commit as commit_verb
 from graveler.local import git, sync
-from graveler.local.disk import DiskFolder, DiskShelf, identity
-from graveler.local.entries import STATE_FILE, Link, Prefix, Settings
-from graveler.local.ports import Job
-from graveler.local.records import Records
-from graveler.local.server import PrefixServer
-from graveler.local.work import Work
-from graveler.variables import environment
+from graveler.local.disk import DiskFolder
+from graveler.local.entries import Link, Prefix, Settings
 
-_PATIENCE_SECONDS: Final = 60.0  # of an interrupt, for requests that have begun
-_DEPTH_MAX: Final = 64
-_TRUE: Final = ("1", "t", "true")
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STATUS: Final = (field("location"), field("type", title="CHANGE"), field("path"))
 _LIST: Final = (
@@ -97,8 +83,8 @@ def clone(
     """
     source = _prefix(invocation.path(address, optional=True))
     name = source.path.rstrip("/").rpartition("/")[2] or source.repository
-    root = _new_root(directory or Path(name))
-    with _opened(invocation, root, source, **how) as work:
+    root = new_root(directory or Path(name))
+    with opened(invocation, root, source, **how) as work:
         outcome = sync.clone(work, source)
     if gitignore:
         git.ignore(root)
@@ -124,8 +110,8 @@ def init(
     `graveler local checkout` discards it.
     """
     source = _prefix(invocation.path(address, optional=True))
-    root = _new_root(directory)
-    with _opened(invocation, root, source) as work:
+    root = new_root(directory)
+    with opened(invocation, root, source) as work:
         outcome = sync.init(work, source, force=force)
     if gitignore:
         git.ignore(root)
@@ -142,7 +128,7 @@ def list_(invocation: Invocation, directory: Path | None) -> int:
         raise NotFound(f"folder not found: {top}")
     rows = (
         {"directory": str(root), **_link_fields(link)}
-        for root in _linked_below(top)
+        for root in linked_below(top)
         if (link := DiskFolder(root, Settings()).link()) is not None
     )
     if not invocation.output.items(_LIST, rows):
@@ -159,7 +145,7 @@ def list_(invocation: Invocation, directory: Path | None) -> int:
 @click.option("-l", "--local", "local_only", is_flag=True, help="not what the branch changed")
 def status(invocation: Invocation, directory: Path, local_only: bool) -> int:
     """Show what changed in the folder, and on the branch, since they were in step."""
-    with _opened(invocation, _root(directory), lock=False) as work:
+    with opened(invocation, root_of(directory), lock=False) as work:
         link, operation = work.folder.link(), work.records.operation()
         in_folder, on_branch, conflicts = sync.changes_of(work, local_only=local_only)
     output = invocation.output
@@ -221,8 +207,8 @@ def pull(
     if for_ours + for_theirs + force > 1:
         raise UsageMistake("give one of --ours, --theirs and --force")
     choice: sync.Choice = "ours" if for_ours else "theirs" if for_theirs else ""
-    root = _root(directory)
-    with _opened(invocation, root, **how) as work:
+    root = root_of(directory)
+    with opened(invocation, root, **how) as work:
         confirm = _confirm(invocation, root, yes=yes)
         outcome = sync.pull(work, choice, force=force, confirm=confirm)
         link = work.folder.link()
@@ -257,11 +243,11 @@ def commit(
     If the branch has changed other paths, they are pulled afterwards.  A conflict ends with 5, and
     nothing was uploaded.  Ends with 1 if there is nothing to commit.
     """
-    root = _root(directory)
+    root = root_of(directory)
     if not message and not allow_empty_message:
         raise UsageMistake("no message: give -m TEXT")
     metadata = {**git.metadata(root), **metadata_pairs(pairs)}
-    with _opened(invocation, root, **how) as work:
+    with opened(invocation, root, **how) as work:
         text = commit_verb.Message(message, metadata)
         outcome = commit_verb.commit(work, text, force=force)
         link = work.folder.link()
@@ -289,11 +275,11 @@ def checkout(
 
     If a command was interrupted in the folder, undo that instead.
     """
-    roots = [*_linked_below(_real(directory))] if is_all else [_root(directory)]
+    roots = [*linked_below(real_path(directory))] if is_all else [root_of(directory)]
     if not roots:
         raise NotFound(f"no linked folders below {directory}")
     for root in roots:
-        with _opened(invocation, root, **how) as work:
+        with opened(invocation, root, **how) as work:
             outcome = sync.checkout(work, ref, _confirm(invocation, root, yes=yes))
             link = work.folder.link()
         if outcome.landed:
@@ -309,208 +295,8 @@ def checkout(
 # ---- what they share -----------------------------------------------------------------------------
 
 
-def linked_address(root: Path) -> Address | None:
-    """The prefix with which a folder is linked."""
-    link = DiskFolder(root, Settings()).link()
-    return Address(*link.source) if link is not None else None
-
-
 def _prefix(address: Address) -> Prefix:
-    path = address.path
-    return Prefix(
-        address.repository, address.ref, path if not path or path.endswith("/") else path + "/"
-    )
-
-
-def _root(directory: Path) -> Path:
-    """The linked folder that `directory` is, or is in."""
-    start = _real(directory)
-    for folder in (start, *start.parents):
-        if (folder / STATE_FILE).exists():
-            return folder
-    raise NotFound(f"no linked folder: {start}: link one with graveler local clone, or init")
-
-
-def _new_root(directory: Path) -> Path:
-    """The folder that will be linked, made if it is not there."""
-    root = _real(directory)
-    for folder in root.parents:
-        if (folder / STATE_FILE).exists():
-            raise UsageMistake(f"{root} is in the linked folder {folder}: choose another place")
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Invalid(f"folder cannot be made: {root}: {error.strerror}") from error
-    return root
-
-
-def _real(directory: Path) -> Path:
-    """The one path of a folder: its state is kept by it, and its parents are the folders that it is
-    in, as those of `sales/../raw` are not."""
-    return Path(os.path.realpath(directory))
-
-
-def _linked_below(top: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(top):
-        folders.sort()
-        if STATE_FILE in names:
-            yield Path(place)
-            folders.clear()
-        elif len(Path(place).parts) - len(top.parts) >= _DEPTH_MAX:
-            folders.clear()
-
-
-@contextmanager
-def _opened(
-    invocation: Invocation,
-    root: Path,
-    source: Prefix | None = None,
-    *,
-    lock: bool = True,
-    threads: int = THREADS,
-    progress: str = "auto",
-    no_progress: bool = False,
-    pre_sign: bool = False,
-) -> Iterator[Work]:
-    """The ports of a linked folder, or of one that will be linked with `source`."""
-    settings, shows = _settings(invocation), progress != "never" and not no_progress
-    collects = gc.isenabled()
-    gc.disable()  # a listing is many small records without cycles
-    folder = DiskFolder(root, settings)
-    file = _state_folder() / f"{identity(root)}.db"
-    with _locked(file.with_suffix(".lock"), root, lock=lock):
-        records = Records(file, SystemClock())
-        try:
-            link = folder.link() if source is None else None
-            source = source or (link.source if link is not None else Prefix("", ""))
-            _use_server(invocation, records, is_linked=os.path.lexists(root / STATE_FILE))
-            yield Work(
-                folder=folder,
-                shelf=DiskShelf(root, settings),
-                server=PrefixServer(invocation.session, source, settings),
-                records=records,
-                run=_Runner(threads, shows=shows and not invocation.output.quiet),
-                settings=settings,
-                ignores=folder.ignore.covers,
-            )
-        finally:
-            records.close()
-            if collects:
-                gc.enable()
-
-
-def _use_server(invocation: Invocation, records: Records, *, is_linked: bool) -> None:
-    """Talk to the server that the folder was linked on, unless an option names another one.  The
-    records of a folder that is not linked are those of one that was removed."""
-    linked = records.note("server") if is_linked else ""
-    flags, server = invocation.flags, invocation.profile.server
-    is_chosen = any(flags.get(name) for name in ("server", "profile"))
-    if linked and not is_chosen and not profiles.same_origin(linked, server):
-        known = profiles.read(environment()).by_name
-        names = [name for name in known if profiles.same_origin(known[name].server, linked)]
-        if len(names) != 1:
-            raise UsageMistake(
-                f"the folder is linked on {linked}, not on {server}: give --profile or --server"
-            )
-        choose_profile(invocation, names[0])
-    if not linked or is_chosen:
-        records.note("server", invocation.profile.server)
-
-
-class _Runner:
-    """Runs transfers in threads (ports.Runner).  After an interrupt it waits for the requests that
-    have begun, so that what follows sees all that was done."""
-
-    def __init__(self, threads: int, *, shows: bool) -> None:
-        self._threads, self._shows = threads, shows
-        self._active = 0
-        self._changed = threading.Condition()
-
-    def __call__(self, verb: str, jobs: Sequence[Job]) -> None:
-        if not jobs:
-            return
-
-        def items(tally: Tally) -> Iterator[Job]:
-            for job in jobs:
-                tally.expect(job.size)
-                yield job
-
-        transfer = Transfer(
-            self._work, lambda job: job.path, min(self._threads, len(jobs)), self._shows
-        )
-        try:
-            tally = transfer.run(items)
-        except BaseException:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._active, _PATIENCE_SECONDS)
-            raise
-        if len(jobs) == 1 and tally.errors:
-            raise tally.errors[0]
-        tally.check(verb)
-
-    def _work(self, job: Job, tally: Tally) -> None:
-        with self._changed:
-            if tally.stop.is_set():
-                raise Interrupted
-            self._active += 1
-        try:
-            job.work(tally.moved)
-        finally:
-            with self._changed:
-                self._active -= 1
-                self._changed.notify_all()
-        tally.ended()
-
-
-@contextmanager
-def _locked(file: Path, root: Path, *, lock: bool) -> Iterator[None]:
-    """One command at a time changes a folder."""
-    if not lock:
-        yield
-        return
-    try:
-        state.make(file.parent)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise Unavailable(f"state cannot be kept: {file}: {error.strerror}") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Contended(f"another command works in {root}") from error
-        yield
-    finally:
-        os.close(handle)
-
-
-def _state_folder() -> Path:
-    variables = environment()
-    known = variables.get("XDG_STATE_HOME", "")
-    home = Path(variables.get("HOME") or Path.home())
-    return (Path(known) if known.startswith("/") else home / ".local/state") / "graveler/local"
-
-
-def _settings(invocation: Invocation) -> Settings:
-    """The settings of lakectl: variables over its file."""
-    variables = environment()
-    file = profiles.lakectl_file(str(invocation.flags.get("config", "")), variables)
-    document = profiles.lakectl_document(file) if file is not None else {}
-
-    def is_set(name: str) -> bool:
-        variable = variables.get(f"LAKECTL_{name.upper().replace('.', '_')}")
-        if variable is not None:
-            return variable.lower() in _TRUE
-        value: Any = document
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value is True
-
-    return Settings(
-        skip_special=is_set("local.skip_non_regular_files"),
-        symlinks=is_set("local.symlink_support"),
-        posix=is_set("experimental.local.posix_permissions.enabled"),
-        owners=os.geteuid() == 0,
-    )
+    return Prefix(address.repository, address.ref, address.folder)
 
 
 def _confirm(invocation: Invocation, root: Path, *, yes: bool) -> sync.Confirm:

@@ -30,7 +30,10 @@ _OPERATE: Final = "Run and tend a store"
 _ACCOUNT: Final = "graveler.cli.account"
 _BRANCH: Final = "graveler.cli.branch"
 _CHANGE: Final = "graveler.cli.change"
+_COPIES: Final = "graveler.cli.copies"
+_DIFFERENCES: Final = "graveler.cli.differences"
 _LOG: Final = "graveler.cli.history"
+_STORED: Final = "graveler.cli.objects"
 
 COMMANDS: Final[Mapping[str, Entry]] = {
     "repo": Entry("graveler.cli.repo", "repo", "create, list and delete repositories", _REFS),
@@ -42,8 +45,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "protect branches from direct changes",
         _REFS,
     ),
-    "status": Entry(_LOG, "status", "the uncommitted changes of a branch", _HISTORY),
-    "diff": Entry(_LOG, "diff", "what is uncommitted, or differs between refs", _HISTORY),
+    "status": Entry(_DIFFERENCES, "status", "the uncommitted changes of a branch", _HISTORY),
+    "diff": Entry(_DIFFERENCES, "diff", "what is uncommitted, or differs between refs", _HISTORY),
     "commit": Entry(_CHANGE, "commit", "commit the changes of a branch", _HISTORY),
     "log": Entry(_LOG, "log", "the commits that a ref leads to", _HISTORY),
     "show": Entry(_LOG, "show", "a commit, and what it changed", _HISTORY),
@@ -66,19 +69,14 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "bisect": Entry("graveler.cli.bisect", "bisect", "find the commit that broke data", _HISTORY),
     "watch": Entry("graveler.cli.watch", "watch", "commits and changes, as they come", _HISTORY),
     "reset": Entry(_BRANCH, "reset", "discard uncommitted changes, or move a branch", _HISTORY),
-    **{
-        name: Entry("graveler.cli.objects", name, help, _OBJECTS)
-        for name, help in (
-            ("ls", "list objects"),
-            ("stat", "one object"),
-            ("cat", "print the content of objects"),
-            ("upload", "upload files to a branch"),
-            ("download", "download objects"),
-            ("cp", "copy objects"),
-            ("rm", "delete objects on a branch"),
-            ("presign", "a URL with which anybody can read an object"),
-        )
-    },
+    "ls": Entry(_STORED, "ls", "list objects", _OBJECTS),
+    "stat": Entry(_STORED, "stat", "one object", _OBJECTS),
+    "cat": Entry(_STORED, "cat", "print the content of objects", _OBJECTS),
+    "upload": Entry(_COPIES, "upload", "upload files to a branch", _OBJECTS),
+    "download": Entry(_COPIES, "download", "download objects", _OBJECTS),
+    "cp": Entry(_COPIES, "cp", "copy objects", _OBJECTS),
+    "rm": Entry(_STORED, "rm", "delete objects on a branch", _OBJECTS),
+    "presign": Entry(_STORED, "presign", "a URL with which anybody can read an object", _OBJECTS),
     "import": Entry(
         "graveler.cli.import_command",
         "import_command",
@@ -86,7 +84,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         _OBJECTS,
     ),
     "local": Entry("graveler.cli.local", "local", "a folder in step with a branch", _OBJECTS),
-    "fs": Entry("graveler.cli.objects", "FS", "the same by the names of lakectl"),
+    "fs": Entry(_STORED, "FS", "the same by the names of lakectl"),
     "open": Entry(
         "graveler.cli.open_command", "open_command", "show an address in the browser", _SETUP
     ),
