@@ -30,7 +30,8 @@ from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest, Side
 from graveler.engine.commits.records import commit_of
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, PreconditionFailed, Refused
+from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
+from graveler.ids import parse_metarange_id
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.limits import SECOND_NS
@@ -52,7 +53,21 @@ TO_MERGE: Final = (
 class CommitQuery(Query, frozen=True):
     """What to commit."""
 
-    source_metarange: Annotated[str, Meta(description="commit this metarange instead")] = ""
+    source_metarange: (
+        Annotated[str, Meta(description="commit this metarange instead")] | UnsetType
+    ) = UNSET
+
+    @property
+    def source(self) -> str:
+        """The metarange to commit; empty: what is uncommitted.  Raises `Invalid`.
+
+        An empty value is refused.  A caller with an empty variable means no staged changes."""
+        if self.source_metarange is UNSET:
+            return ""
+        metarange = parse_metarange_id(self.source_metarange, "source_metarange")
+        if not metarange:
+            raise Invalid("source_metarange invalid: it must be 64 hexadecimal digits, or absent")
+        return metarange
 
 
 class CommitCreation(Body, frozen=True):
@@ -114,14 +129,15 @@ def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
 
 def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> CommitRequest:
     """The commit that the HTTP request asks for."""
-    if query.source_metarange:
+    source = query.source
+    if source:
         permits.require(call, "fs:CreateMetaRange")
     return CommitRequest(
         message=body.message,
         committer=call.committer,
         metadata=body.metadata,
         allow_empty=body.allow_empty,
-        source_metarange=query.source_metarange,
+        source_metarange=source,
         created_ns=ABSENT if body.date is UNSET else body.date * SECOND_NS,
     )
 
