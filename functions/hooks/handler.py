@@ -15,10 +15,11 @@ from graveler.hooks.envelopes import answered
 from graveler.settings import environment, hook_hosts, is_local_engine
 
 RULES = EgressRules(hook_hosts(environment()), is_local_engine(environment()))
-sender = WebSender(RULES, SystemClock())
+CLOCK = SystemClock()
+sender = WebSender(RULES, CLOCK)
 
 
 @start.end
 def handle(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Send one request, and return its answer, or why there is none."""
-    return answered(event, sender)
+    return answered(event, sender, CLOCK)

@@ -1,8 +1,11 @@
 """A request of a hook on its way to the function that sends it, and the answer on its way back.
 
-    caller      packed ──► JSON: method, URL, headers, body, seconds
+    caller      packed ──► JSON: method, URL, headers, body, seconds, end
     function    answered: checks the form, sends by its own `Sender`
     caller      unpacked ◄── JSON: status and body, or why there is none
+
+The end is a time of day.  A request that waits on its way, such as for the start of the function,
+is not sent once its caller has given up.  `seconds` bounds the exchange if the clocks differ.
 
 Bodies are Base64 in the JSON, so every byte arrives as it was signed.  The function trusts nothing
 that it is handed: its own rules say where a request may go.  Pure but for the `Sender`.
@@ -13,18 +16,33 @@ Used by function.py and the function of hooks.
 import base64
 import json
 import math
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from graveler import limits
+from graveler.clock import Clock
 from graveler.errors import Invalid, Refused, Unavailable
+from graveler.limits import SECOND_NS
 from graveler.web import Outgoing, Reply, Sender
 
 _METHODS: Final = ("GET", "POST")
-_FIELDS: Final = {"method", "url", "headers", "body", "seconds"}
+_FIELDS: Final = {"method", "url", "headers", "body", "seconds", "end"}
 _REASON_LENGTH_MAX: Final = 1_000
 
 
-def packed(request: Outgoing, seconds: float) -> bytes:
+class Term(NamedTuple):
+    """How long an exchange may take, and when it must be over, in seconds since 1970."""
+
+    seconds: float
+    end: float
+
+
+def term(clock: Clock, seconds: float) -> Term:
+    """The term that begins now."""
+    return Term(seconds, clock.now_ns() / SECOND_NS + seconds)
+
+
+def packed(request: Outgoing, term: Term) -> bytes:
     """The event for the function.  `Refused` if it has more than
     `limits.hook_request_length_bytes_max` bytes."""
     fields = {
@@ -32,7 +50,8 @@ def packed(request: Outgoing, seconds: float) -> bytes:
         "url": request.url,
         "headers": dict(request.headers),
         "body": base64.b64encode(request.body).decode(),
-        "seconds": seconds,
+        "seconds": term.seconds,
+        "end": term.end,
     }
     event = json.dumps(fields).encode()
     if len(event) > limits.hook_request_length_bytes_max:
@@ -40,14 +59,18 @@ def packed(request: Outgoing, seconds: float) -> bytes:
     return event
 
 
-def answered(event: object, sender: Sender) -> dict[str, Any]:
-    """What the function answers: it sends the request of the event by `sender`.
+def answered(event: object, sender: Sender, clock: Clock) -> dict[str, Any]:
+    """What the function answers: it sends the request of the event by `sender`, unless the end of
+    the event has passed.
 
     Raises nothing that the event or the other side causes.  Cost: one request to the other side.
     """
     try:
-        request, seconds = _read(event)
-        reply = sender.send(request, min(seconds, limits.hook_seconds_max))
+        request, term = _read(event)
+        left = term.end - clock.now_ns() / SECOND_NS
+        if left <= 0:
+            raise Unavailable("the request came to its function too late, and was not sent")
+        reply = sender.send(request, min(term.seconds, left, limits.hook_seconds_max))
     except (Invalid, Refused) as error:
         return {"refused": str(error)[:_REASON_LENGTH_MAX]}
     except Unavailable as error:
@@ -74,23 +97,27 @@ def unpacked(answer: bytes) -> Reply:
     raise Unavailable("answer of the function of hooks has another form")
 
 
-def _read(event: object) -> tuple[Outgoing, float]:
-    """The request of an event, and how long it may take.  Raises `Invalid`."""
+def _read(event: object) -> tuple[Outgoing, Term]:
+    """The request of an event, and its term.  Raises `Invalid`."""
     if not isinstance(event, dict) or set(event) != _FIELDS:
         raise Invalid("event must have these fields alone: " + ", ".join(sorted(_FIELDS)))
-    method, url, headers, seconds = (
-        event[name] for name in ("method", "url", "headers", "seconds")
-    )
+    method, url, headers = (event[name] for name in ("method", "url", "headers"))
     if method not in _METHODS or not isinstance(url, str):
         raise Invalid("event must have a method of hooks, and a url")
     if not isinstance(headers, dict) or not all(isinstance(it, str) for it in headers.values()):
         raise Invalid("headers of the event must be texts")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise Invalid("seconds of the event must be a number")
-    if not math.isfinite(seconds) or seconds <= 0:
-        raise Invalid("seconds of the event must be positive")
+    term = Term(_positive(event, "seconds"), _positive(event, "end"))
     try:
         body = base64.b64decode(event["body"], validate=True)
     except (ValueError, TypeError) as error:
         raise Invalid("body of the event must be Base64") from error
-    return Outgoing(method, url, headers, body), float(seconds)
+    return Outgoing(method, url, headers, body), term
+
+
+def _positive(event: Mapping[str, Any], name: str) -> float:
+    number = event[name]
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise Invalid(f"{name} of the event must be a number")
+    if not math.isfinite(number) or number <= 0:
+        raise Invalid(f"{name} of the event must be positive")
+    return float(number)

@@ -51,7 +51,8 @@ class FunctionSender:
             if left < _LEAST_SECONDS:
                 break
             # The function says why a request failed, so it has to end before nobody listens.
-            event = envelopes.packed(request, left - min(_TOLD_SECONDS, left / 4))
+            term = envelopes.term(self._clock, left - min(_TOLD_SECONDS, left / 4))
+            event = envelopes.packed(request, term)
             policy = CallPolicy(min(1.0, left), left, 1, 1)
             with closing(self._session.client("lambda", policy)) as client:
                 answer = self._invoked(client, event)

@@ -10,7 +10,7 @@ import pytest
 
 from graveler import limits
 from graveler.aws import AwsSession, AwsSettings
-from graveler.clock import SystemClock
+from graveler.clock import Clock, SystemClock
 from graveler.errors import Refused, Unavailable
 from graveler.hooks import envelopes
 from graveler.hooks.egress import EgressRules, WebSender
@@ -28,6 +28,7 @@ class Lambda:
     """Stands in for the service: runs the function with `sender`, or answers what `before` has."""
 
     sender: Sender
+    clock: Clock = field(default_factory=SystemClock)
     before: list[bytes] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
 
@@ -38,7 +39,8 @@ class Lambda:
         if self.before:
             connection.sendall(self.before.pop(0))
             return
-        connection.sendall(ok(json.dumps(envelopes.answered(self.events[-1], self.sender))))
+        answer = envelopes.answered(self.events[-1], self.sender, self.clock)
+        connection.sendall(ok(json.dumps(answer)))
 
 
 def ok(text: str, head: str = "") -> bytes:
@@ -133,23 +135,49 @@ def test_what_went_wrong_outside_is_said() -> None:
     ],
 )
 def test_a_request_that_may_have_been_sent_is_not_sent_again(answer: bytes, text: str) -> None:
-    service = Lambda(_direct(), [answer])
+    service = Lambda(_direct(), before=[answer])
     with served(service.react) as web, pytest.raises(Unavailable, match=text):
         sender_to(web).send(_post("http://127.0.0.1:1/"), 10)
     assert len(service.events) == 1
 
 
 def test_a_request_waits_for_a_free_function() -> None:
-    service = Lambda(_direct(), [BUSY, BUSY])
     clock = TickingClock()
+    service = Lambda(_direct(), clock, [BUSY, BUSY])
     with served(answering(200, b"ok")) as other, served(service.react) as web:
         assert sender_to(web, clock=clock).send(_post(other.url), 10) == Reply(200, b"ok")
     assert len(service.events) == 3 and len(other.requests) == 1
     assert service.events[2]["seconds"] < service.events[0]["seconds"]
 
 
+def test_a_request_whose_caller_has_given_up_is_not_sent() -> None:
+    """The function starts when nobody listens any more, as after a long cold start."""
+    clock, late = TickingClock(), TickingClock()
+    service = Lambda(Never(), late)
+    with served(service.react) as web:
+        late.sleep(9.6)
+        with pytest.raises(Unavailable, match="too late, and was not sent"):
+            sender_to(web, clock=clock).send(_post("http://127.0.0.1:1/"), 10)
+    assert len(service.events) == 1
+
+
+def test_time_on_the_way_is_time_of_the_exchange() -> None:
+    asked: list[float] = []
+
+    class Noting:
+        def send(self, request: Outgoing, seconds: float) -> Reply:
+            asked.append(seconds)
+            return Reply(204, b"")
+
+    clock, late = TickingClock(), TickingClock()
+    with served(Lambda(Noting(), late).react) as web:
+        late.sleep(4)
+        assert sender_to(web, clock=clock).send(_post("http://127.0.0.1:1/"), 10).status == 204
+    assert asked == [pytest.approx(5.5, abs=0.01)]
+
+
 def test_it_does_not_wait_for_longer_than_its_time() -> None:
-    service = Lambda(_direct(), [BUSY] * 50)
+    service = Lambda(_direct(), before=[BUSY] * 50)
     with served(service.react) as web, pytest.raises(Unavailable, match="no function was free"):
         sender_to(web, clock=TickingClock()).send(_post("http://127.0.0.1:1/"), 1)
     assert 1 < len(service.events) < 10
@@ -168,6 +196,7 @@ def test_a_request_has_a_largest_size() -> None:
 # ---- what the function takes ---------------------------------------------------------------------
 
 EVENT = {"method": "POST", "url": "http://127.0.0.1:1/", "headers": {}, "body": "", "seconds": 5}
+EVENT |= {"end": 4e9}
 
 
 class Never:
@@ -196,10 +225,13 @@ class Never:
         {**EVENT, "seconds": 0},
         {**EVENT, "seconds": float("nan")},
         {**EVENT, "seconds": float("inf")},
+        {**EVENT, "end": "5"},
+        {**EVENT, "end": -1},
+        {**EVENT, "end": float("nan")},
     ],
 )
 def test_the_function_sends_nothing_of_another_form(event: object) -> None:
-    assert list(envelopes.answered(event, Never())) == ["refused"]
+    assert list(envelopes.answered(event, Never(), TickingClock())) == ["refused"]
 
 
 def test_the_function_takes_no_longer_than_a_hook_may() -> None:
@@ -210,6 +242,6 @@ def test_the_function_takes_no_longer_than_a_hook_may() -> None:
             asked.append(seconds)
             return Reply(204, b"\xff")
 
-    answer = envelopes.answered({**EVENT, "seconds": 1e9}, Noting())
+    answer = envelopes.answered({**EVENT, "seconds": 1e9}, Noting(), TickingClock())
     assert asked == [limits.hook_seconds_max]
     assert answer == {"status": 204, "body": base64.b64encode(b"\xff").decode()}
