@@ -174,6 +174,7 @@ key_set_keys_count_max = 100
 key_set_seconds_max = 3_600  # then they are read again
 key_set_stale_seconds_max = 24 * 3600  # of keys that could not be read again
 key_set_retry_seconds = 30  # between two attempts to read them
+key_set_waiting_max = 4  # threads of a process that wait while another one reads the first ones
 external_logins_max = 4  # of one kind, that one process asks others about at the same time
 login_code_length_max = 4 * 1024  # of a code of an identity provider, and of its state
 redirect_uri_length_max = 2 * 1024

@@ -3,6 +3,9 @@
 A document counts for an hour, and is read again before if it lacks what is asked for: at most once
 in 30 seconds, whatever is asked.  If the URL does not answer, the last document counts for a day.
 
+One thread reads.  Only while no document is known, others wait for it, few of them: callers need no
+valid credentials to ask for a document, and the threads that wait serve all requests.
+
 Thread-safe.  For jwks.py and codes.py.
 """
 
@@ -27,6 +30,7 @@ class ProviderDocument(Generic[T]):
         self._read = read
         self._clock = clock
         self._lock = threading.Lock()
+        self._waiting = threading.BoundedSemaphore(limits.key_set_waiting_max)
         self._document: T | Literal[Absent.ABSENT] = ABSENT
         self._failure = ""
         self._read_at = self._tried_at = float("-inf")
@@ -41,29 +45,43 @@ class ProviderDocument(Generic[T]):
 
     def current(self, has: Callable[[T], bool] = lambda _: True) -> T:
         """The document, which need not have what `has` looks for.  Raises `Unavailable` if none
-        counts."""
+        counts, or if too many threads wait for the first one."""
         if self.must_read(has):
             self._refresh()
         document = self._document
         if document is ABSENT or self._age() >= limits.key_set_stale_seconds_max:
             raise Unavailable(
-                f"{self._name} of the identity provider not known; try again: {self._failure}"
+                f"{self._name} of the identity provider not known; try again: "
+                + (self._failure or "another request is reading it")
             )
         return document
 
     def _refresh(self) -> None:
-        with self._lock:
-            if not self._is_due():  # another thread has tried meanwhile
-                return
-            self._tried_at = self._clock.steady_seconds()
+        """Read the document, or wait for the thread that does if there is no other."""
+        if self._lock.acquire(blocking=False):
             try:
-                document = self._read()
-            except GravelerError as error:
-                self._failure = str(error)  # the document that is known counts on
-                return
-            # In this order: a document that others see has its time.
-            self._read_at = self._clock.steady_seconds()
-            self._document = document
+                self._read_if_due()
+            finally:
+                self._lock.release()
+        elif self._document is ABSENT and self._waiting.acquire(blocking=False):
+            try:
+                with self._lock:
+                    self._read_if_due()
+            finally:
+                self._waiting.release()
+
+    def _read_if_due(self) -> None:
+        if not self._is_due():  # another thread has tried meanwhile
+            return
+        self._tried_at = self._clock.steady_seconds()
+        try:
+            document = self._read()
+        except GravelerError as error:
+            self._failure = str(error)  # the document that is known counts on
+            return
+        # In this order: a document that others see has its time.
+        self._read_at = self._clock.steady_seconds()
+        self._document = document
 
     def _age(self) -> float:
         return self._clock.steady_seconds() - self._read_at

@@ -240,6 +240,71 @@ def test_the_first_callers_wait_for_the_one_that_reads_the_keys() -> None:
     assert provider.count == 1
 
 
+class HeldProvider(Provider):
+    """Answers once `answers` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def send(self, request: Outgoing, seconds: float) -> Reply:
+        self.asked.set()
+        assert self.answers.wait(PATIENCE_SECONDS)
+        return super().send(request, seconds)
+
+
+def test_few_threads_wait_for_the_first_keys_and_others_are_told_to_come_back() -> None:
+    """Forged tokens ask for keys too, and must not hold all threads of a process."""
+    provider = HeldProvider()
+    keys = FetchedKeys("https://login.example.com/keys", provider, TickingClock())
+    threads: list[int] = []
+
+    def find() -> Any:
+        threads.append(threading.get_ident())
+        return keys.find("r")
+
+    most = limits.key_set_waiting_max
+    with ThreadPoolExecutor(most + 2) as pool:
+        first = pool.submit(keys.find, "r")
+        try:
+            assert provider.asked.wait(PATIENCE_SECONDS)
+            waiting = [pool.submit(find) for _ in range(most)]
+            until(
+                lambda: (
+                    len(threads) == most
+                    and all(stands_at([thread], "with self._lock:") for thread in threads)
+                ),
+                "the others wait",
+            )
+            with pytest.raises(Unavailable, match="another request is reading it"):
+                pool.submit(keys.find, "r").result(PATIENCE_SECONDS)
+        finally:
+            provider.answers.set()
+        assert first.result() is not ABSENT
+        assert all(each.result() is not ABSENT for each in waiting)
+    assert provider.count == 1
+
+
+def test_nobody_waits_for_newer_keys_but_the_one_that_reads_them() -> None:
+    clock, provider = TickingClock(), HeldProvider()
+    provider.answers.set()
+    keys = FetchedKeys("https://login.example.com/keys", provider, clock)
+    assert keys.find("r") is not ABSENT
+    provider.asked.clear()
+    provider.answers.clear()
+    clock.sleep(limits.key_set_retry_seconds)
+    with ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(keys.find, "unknown")
+        try:
+            assert provider.asked.wait(PATIENCE_SECONDS)
+            assert pool.submit(keys.find, "r").result(PATIENCE_SECONDS) is not ABSENT
+            assert pool.submit(keys.find, "forged").result(PATIENCE_SECONDS) is ABSENT
+        finally:
+            provider.answers.set()
+        assert reading.result() is ABSENT
+    assert provider.count == 2
+
+
 def test_keys_are_not_read_on_an_event_loop() -> None:
     provider = Provider()
     keys = FetchedKeys("https://login.example.com/keys", provider, TickingClock())
