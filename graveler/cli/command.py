@@ -2,7 +2,8 @@
 
     Tables     a group whose commands are named in a literal table, so that its help imports none
     client     a command against a server; its function takes an `Invocation` first
-    operator   a command that runs or tends a store; every failure ends with 1
+    tending    a client command that can also open an embedded store, by `--store`
+    operator   a command that runs a store, or sets AWS up; every failure ends with 1
 
 The options of all client commands (`--json`, `--profile` …) may stand before or after the command.
 For this folder.
@@ -120,6 +121,18 @@ class ClientCommand(click.Command):
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
+class TendingCommand(ClientCommand):
+    """A client command that can also open an embedded store (subject.py).
+
+    `--server` needs no value: alone, it is the server of the profile."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        shared = {"is_flag": False, "flag_value": "", "metavar": "[URL]"}
+        server = _shared("--server", help="the server, instead of a store", **shared)
+        self.params = [server if param.name == "server" else param for param in self.params]
+
+
 class PathsCommand(ClientCommand):
     """A client command that takes paths after `--`, apart from its arguments (`paths_of`)."""
 
@@ -140,7 +153,7 @@ def paths_of(ctx: click.Context) -> tuple[str, ...]:
 
 
 class OperatorCommand(click.Command):
-    """A command that runs or tends a store.  Any failure prints one line and ends with 1."""
+    """A command that runs a store, or sets AWS up.  Any failure prints one line and ends with 1."""
 
     examples: Sequence[str] = ()
 

@@ -3,6 +3,7 @@ for its sessions and secrets."""
 
 from importlib import import_module
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 from graveler.auth import accounts, credentials, rotation
 from graveler.auth.credentials import NewCredential
@@ -10,26 +11,45 @@ from graveler.auth.rotation import Rotation
 from graveler.cli import administrator
 from graveler.cli.administrator import SavedCredential
 from graveler.cli.options import CredentialsOptions
+from graveler.cli.output import Output
 from graveler.cli.stores import opened
 from graveler.clock import SystemClock, SystemIds
 from graveler.records import ABSENT
 from graveler.settings import endpoint_url
 
 
-def reset(options: CredentialsOptions) -> int:
+class NewKey(TypedDict):
+    """The administrator's new access key.  `file`: where it was kept, if it was."""
+
+    access_key_id: str
+    secret_access_key: str
+    file: NotRequired[str]
+
+
+class Rotated(TypedDict):
+    """How many access keys are encrypted under the new key, or will be at their next use."""
+
+    renewed: int
+    waiting: int
+
+
+def reset(output: Output, options: CredentialsOptions) -> int:
     """Make new credentials and print them once.  A file with the old ones is replaced."""
-    with opened(options.store) as store:
+    remedy = "graveler user key create USER, or stop the service first"
+    with opened(options.store, remedy=remedy) as store:
         saved = administrator.read(options.store)
         credential = administrator.renew(store)
-        _print(credential)
-        if options.save or saved is not ABSENT:
-            url = saved.url if saved is not ABSENT else ""
-            path = administrator.write(options.store, SavedCredential(url, credential))
-            print(f"kept in {path}")
+        path: Path | None = None
+        try:
+            if options.save or saved is not ABSENT:
+                url = saved.url if saved is not ABSENT else ""
+                path = administrator.write(options.store, SavedCredential(url, credential))
+        finally:  # the old ones have ended: nobody could sign in if these were not shown
+            _print(output, credential, path)
     return 0
 
 
-def reset_stack(name: str) -> int:
+def reset_stack(output: Output, name: str) -> int:
     """`reset` for a deployment on AWS, whose table and secret have the name of the stack.
 
     The functions accept the new credentials immediately, and the old ones for up to 5 seconds.
@@ -48,18 +68,18 @@ def reset_stack(name: str) -> int:
         accounts.reset(keeper, credential)
     finally:
         store.close()
-    _print(credential)
+    _print(output, credential, None)
     return 0
 
 
-def rotate(folder: Path, *, ends_sessions: bool) -> int:
+def rotate(output: Output, folder: Path, *, ends_sessions: bool) -> int:
     """Replace the keys that sign sessions and encrypt secrets."""
     with opened(folder) as store:
-        _report(rotation.rotate(administrator.keeper(store), ends_sessions=ends_sessions))
+        _report(output, rotation.rotate(administrator.keeper(store), ends_sessions=ends_sessions))
     return 0
 
 
-def rotate_stack(name: str, kms_key: str, *, ends_sessions: bool) -> int:
+def rotate_stack(output: Output, name: str, kms_key: str, *, ends_sessions: bool) -> int:
     """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds.
 
     `kms_key`: the ARN of the KMS key of the deployment; empty if it has none.  Raises
@@ -79,18 +99,27 @@ def rotate_stack(name: str, kms_key: str, *, ends_sessions: bool) -> int:
         wrapper = KmsWrapper(session, kms_key, name) if kms_key else ABSENT
         clock, before = SystemClock(), secret.before
         keeper = accounts.keeper(store, clock, ids, secret.key, before=before, wrapper=wrapper)
-        _report(rotation.rotate(keeper, ends_sessions=ends_sessions))
+        _report(output, rotation.rotate(keeper, ends_sessions=ends_sessions))
     finally:
         store.close()
     return 0
 
 
-def _report(done: Rotation) -> None:
-    print(f"access keys encrypted anew: {done.renewed}")
+def _report(output: Output, done: Rotation) -> None:
+    record: Rotated = {"renewed": done.renewed, "waiting": done.waiting}
+    lines = [f"access keys encrypted anew: {done.renewed}"]
     if done.waiting:
-        print(f"access keys that wait for their next use: {done.waiting}")
+        lines.append(f"access keys that wait for their next use: {done.waiting}")
+    output.record(record, lines)
 
 
-def _print(credential: NewCredential) -> None:
-    print(f"access_key_id: {credential.access_key_id}")
-    print(f"secret_access_key: {credential.secret_access_key}")
+def _print(output: Output, credential: NewCredential, file: Path | None) -> None:
+    record: NewKey = {
+        "access_key_id": credential.access_key_id,
+        "secret_access_key": credential.secret_access_key,
+    }
+    lines = [f"{name}: {value}" for name, value in record.items()]
+    if file is not None:
+        record["file"] = str(file)
+        lines.append(f"kept in {file}")
+    output.record(record, lines)

@@ -3,17 +3,14 @@
 `--help` imports this module, so slow modules are imported where they are used.
 """
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 import click
 
-from graveler.cli.command import group, operator
-
-if TYPE_CHECKING:
-    from graveler.client.event_rules import EventRule
+from graveler.cli.command import address_argument, client, group, operator
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import Column, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +21,6 @@ class ConnectOptions:
     queue: str
     prefix: str = ""
     remove: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RulesOptions:
-    """`graveler events rules`.  `fields` has the fields of a new rule.  If server and key are
-    empty, the environment variables apply."""
-
-    action: str
-    repository: str
-    rule: str = ""
-    fields: dict[str, Any] = field(default_factory=dict)
-    server: str = ""
-    access_key_id: str = ""
 
 
 @group("events")
@@ -60,33 +44,61 @@ def connect_command(**options: Any) -> int:
     return connect(ConnectOptions(**options))
 
 
+def connect(options: ConnectOptions) -> int:
+    """Connect or disconnect a bucket.  Returns 0, also if nothing had to change."""
+    from graveler.aws import AwsSession
+    from graveler.block import s3_notices
+
+    change = s3_notices.disconnect if options.remove else s3_notices.connect
+    done = change(AwsSession(), options.bucket, options.queue, options.prefix)
+    state = "not connected" if options.remove else "connected"
+    print(f"{options.bucket}: {state}{'' if done else ' already'}")
+    return 0
+
+
 @group("rules", parent=events)
 def rules_group() -> None:
-    """List, add and remove the event rules of a repository.
-
-    Server and credentials come from the variables of lakectl: LAKECTL_SERVER_ENDPOINT_URL,
-    LAKECTL_CREDENTIALS_ACCESS_KEY_ID and LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY.  Options override
-    them.
-    """
+    """List, add and remove the event rules of a repository."""
 
 
-def _server(function: Callable[..., int]) -> Callable[..., int]:
-    function = click.option("--access-key-id", default="", metavar="ID")(function)
-    function = click.option("--server", default="", metavar="URL")(function)
-    return click.argument("repository")(function)
+_COLUMNS: Final = (
+    field("id"),
+    Column("SOURCE", lambda rule: f"s3://{rule['bucket']}/{rule['prefix']}"),
+    field("suffix"),
+    field("branch"),
+    field("path"),
+    field("objects", "count"),
+    field("seconds", "count"),
+    field("marker"),
+    field("committer"),
+)
 
 
-@operator("list", group=rules_group)
-@_server
-def list_command(repository: str, server: str, access_key_id: str) -> int:
+@client("list", group=rules_group, examples=("graveler events rules list lake",))
+@address_argument("repository")
+def list_rules(invocation: Invocation, repository: str) -> int:
     """List the rules."""
-    return rules(RulesOptions("list", repository, "", {}, server, access_key_id))
+    from graveler.client import event_rules
+
+    name = invocation.repository(repository).repository
+    rows = [asdict(rule) for rule in event_rules.list_all(invocation.session, name)]
+    if not invocation.output.items(_COLUMNS, rows):
+        invocation.output.note("no rules")
+    return 0
 
 
-@operator("add", group=rules_group)
-@_server
-@click.option("--branch", required=True, metavar="NAME")
-@click.option("--bucket", required=True, metavar="NAME")
+@client(
+    "add",
+    group=rules_group,
+    examples=(
+        "graveler events rules add lake --branch main --bucket landing",
+        "graveler events rules add lake --branch main --bucket landing --prefix in/ "
+        "--path 'raw/{rest}' --marker _SUCCESS",
+    ),
+)
+@address_argument("repository")
+@click.option("--branch", required=True, metavar="NAME", help="where the objects are staged")
+@click.option("--bucket", required=True, metavar="NAME", help="where the objects arrive")
 @click.option("--prefix", metavar="TEXT", help="only objects whose keys begin with TEXT")
 @click.option("--suffix", metavar="TEXT", help="only objects whose keys end with TEXT")
 @click.option(
@@ -101,57 +113,31 @@ def list_command(repository: str, server: str, access_key_id: str) -> int:
 )
 @click.option("--objects", type=int, metavar="N", help="commit a batch after N objects")
 @click.option("--seconds", type=int, metavar="N", help="commit a batch after N seconds")
-def add_command(repository: str, server: str, access_key_id: str, **fields: Any) -> int:
+def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
     """Add a rule: take in the objects that arrive from now on."""
-    fields = {name: value for name, value in fields.items() if value is not None}
-    return rules(RulesOptions("add", repository, "", fields, server, access_key_id))
-
-
-@operator("remove", group=rules_group)
-@_server
-@click.argument("rule")
-def remove_command(repository: str, server: str, access_key_id: str, rule: str) -> int:
-    """Remove a rule; the objects that it took in stay."""
-    return rules(RulesOptions("remove", repository, rule, {}, server, access_key_id))
-
-
-def connect(options: ConnectOptions) -> int:
-    """Connect or disconnect a bucket.  Returns 0, also if nothing had to change."""
-    from graveler.aws import AwsSession
-    from graveler.block import s3_notices
-
-    change = s3_notices.disconnect if options.remove else s3_notices.connect
-    done = change(AwsSession(), options.bucket, options.queue, options.prefix)
-    state = "not connected" if options.remove else "connected"
-    print(f"{options.bucket}: {state}{'' if done else ' already'}")
-    return 0
-
-
-def rules(options: RulesOptions) -> int:
-    """List, add or remove rules.  Returns 0."""
-    from graveler.client import connect_as_lakectl, event_rules
+    from graveler.client import event_rules
     from graveler.client.event_rules import NewRule
-    from graveler.settings import environment
 
-    session = connect_as_lakectl(environment(), options.server, options.access_key_id)
-    if options.action == "add":
-        _show(event_rules.create(session, options.repository, NewRule(**options.fields)))
-    elif options.action == "remove":
-        event_rules.delete(session, options.repository, options.rule)
-    else:
-        listed = event_rules.list_all(session, options.repository)
-        for rule in listed:
-            _show(rule)
-        if not listed:
-            print("no rules", file=sys.stderr)
+    name = invocation.repository(repository).repository
+    new = NewRule(**{option: value for option, value in fields.items() if value is not None})
+    created = asdict(event_rules.create(invocation.session, name, new))
+    invocation.output.pairs(created, _COLUMNS)
     return 0
 
 
-def _show(rule: "EventRule") -> None:
-    fields = " ".join(
-        f"{name}={getattr(rule, name)}"
-        for name in ("suffix", "objects", "seconds", "marker", "committer")
-        if getattr(rule, name)
-    )
-    source = f"s3://{rule.bucket}/{rule.prefix}"
-    print(f"{rule.id}  {source} -> {rule.branch}: {rule.path}  {fields}")
+@client(
+    "remove",
+    group=rules_group,
+    examples=("graveler events rules remove lake 01K8ZQ3VJ5",),
+)
+@address_argument("repository")
+@click.argument("rule")
+def remove_rule(invocation: Invocation, repository: str, rule: str) -> int:
+    """Remove a rule; the objects that it took in stay."""
+    from graveler.client import event_rules
+
+    name = invocation.repository(repository).repository
+    invocation.about(rule, f"graveler events rules list {name}")
+    event_rules.delete(invocation.session, name, rule)
+    invocation.output.note(f"removed rule {rule}")
+    return 0

@@ -124,6 +124,8 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
 
 def _hint(error: GravelerError, invocation: Invocation) -> str:
     """A command that leads on, or nothing."""
+    if "remedy" in error.fields:
+        return error.fields["remedy"]
     subject = invocation.subject
     if isinstance(error, errors.NotFound) and invocation.item:
         return invocation.listed_by

@@ -1,25 +1,25 @@
-"""`graveler gc` and `graveler retention`: their arguments, and what they do.
+"""`graveler gc`: collects the garbage of a store that no service has open, or orders a server to.
 
-`gc` collects the garbage of a store that no service has open.  With `--server` a server collects,
-and the command waits and prints the result; an interruption ends only the waiting.  Without
-`--delete` nothing changes: stdout lists the files that would be deleted or condemned.
+With a server the command waits for the result; an interruption ends only the waiting.  Without
+`--delete` nothing changes: the files are listed that would be deleted or condemned.
 
 `--help` imports this module, so slow modules are imported where they are used.
 """
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
 
 import click
 
 from graveler import limits
-from graveler.cli.command import operator
-from graveler.cli.options import FOLDER
-from graveler.errors import Conflict, Internal, Invalid, NotFound, Refused, Unavailable
-from graveler.ids import parse_branch_id
+from graveler.cli.command import TendingCommand, client
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import plain_lines
+from graveler.cli.subject import store_of, store_option
+from graveler.errors import Conflict, Internal, NotFound, Refused, Unavailable
 
 if TYPE_CHECKING:
     from graveler.client import Session
@@ -27,125 +27,153 @@ if TYPE_CHECKING:
     from graveler.engine.gc.candidates import GarbageFile
     from graveler.engine.gc.collect import CollectionResult
     from graveler.engine.ports import OpenRepository, Ports
-    from graveler.refs.gc.retention import Retention
 
-UNCHANGED: Final = -1
 _PAUSE_SECONDS: Final = 2.0
 _WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
 
 
-@dataclass(frozen=True, slots=True)
-class GcOptions:
-    """`graveler gc`.  Empty `repository`: all repositories.  Empty `undo`: undo nothing."""
+class GcOptions(NamedTuple):
+    """What to do.  Empty `repository`: all repositories.  Empty `undo`: undo nothing."""
 
-    store: Path
     repository: str = ""
     delete: bool = False
     undo: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderOptions:
-    """`graveler gc --server`.  If server and key are empty, the environment variables apply."""
+class Sum(TypedDict):
+    """A number of files, and their size together."""
 
-    server: str
+    count: int
+    size_bytes: int
+
+
+class ListedFile(TypedDict):
+    """A file of a dry run in a store."""
+
+    action: Literal["delete", "condemn"]
+    address: str
+    size_bytes: int
+    reason: str
+
+
+class _Collected(TypedDict):
     repository: str
-    delete: bool = False
-    undo: str = ""
-    access_key_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionOptions:
-    """`graveler retention`; `branches` are pairs NAME=DAYS."""
+class Collected(_Collected, total=False):
+    """What a run did to a repository, or a dry run would do.  Only `error` if it was not possible,
+    and only `undone` if a run was undone."""
 
-    store: Path
-    repository: str
-    days: int = UNCHANGED
-    unreachable_days: int = UNCHANGED
-    branches: tuple[str, ...] = field(default_factory=tuple)
+    dry_run: bool
+    run: str
+    candidates: str
+    commits: int
+    commits_kept: int
+    condemned: Sum
+    deleted: Sum
+    files: list[ListedFile]
+    undone: bool
+    error: str
 
 
-# ---- arguments -----------------------------------------------------------------------------------
-
-
-@operator("gc")
-@click.option("--store", type=FOLDER, metavar="DIR", help="the folder of the store")
-@click.option(
-    "--server",
-    is_flag=False,
-    flag_value="",
-    default=None,
-    metavar="[URL]",
-    help="a server (without URL: LAKECTL_SERVER_ENDPOINT_URL)",
+@client(
+    "gc",
+    kind=TendingCommand,
+    examples=(
+        "graveler gc --repository lake                   # on the server of the profile",
+        "graveler gc --repository lake --delete",
+        "graveler gc --store DIR --delete                # all repositories of a folder",
+        "graveler gc --store DIR --undo 01K8ZQ3V",
+    ),
 )
-@click.option("--access-key-id", default="", metavar="ID", help="with --server")
+@store_option
 @click.option("--repository", default="", metavar="NAME", help="only this repository")
 @click.option("--delete", is_flag=True, help="condemn and delete (default: only list the files)")
 @click.option("--undo", default="", metavar="RUN", help="release the files that a run condemned")
 def gc_command(
-    store: Path | None, server: str | None, access_key_id: str, repository: str, **how: Any
+    invocation: Invocation, store: Path | None, repository: str, delete: bool, undo: str
 ) -> int:
-    """List unused files in a store that no service has open.
+    """List unused files, of a server or of a store that no service has open.
 
     --delete condemns these files, and deletes the files that a run condemned at least a day ago;
-    --undo undoes a run before that.  --server runs the collection of one repository on a server and
-    waits for it; credentials as for `graveler events rules`.
+    --undo undoes a run before that.  A server collects one repository at a time; the command waits
+    for it.
     """
-    delete, undo = bool(how["delete"]), str(how["undo"])
-    if (store is None) == (server is None):
-        raise click.UsageError("one of --store and --server is needed")
     if delete and undo:
-        raise click.UsageError("--delete and --undo exclude each other")
-    if store is not None:
-        return gc(GcOptions(store, repository, delete, undo))
-    if not repository:
-        raise Invalid("gc --server needs --repository NAME")
-    return order(OrderOptions(server or "", repository, delete, undo, access_key_id))
+        raise click.UsageError(
+            "--delete and --undo exclude each other", click.get_current_context()
+        )
+    folder = store_of(invocation, store)
+    if folder is None and not repository:
+        raise click.UsageError(
+            "gc on a server needs --repository NAME", click.get_current_context()
+        )
+    if folder is not None:
+        again = shlex.join(["graveler", "gc", "--store", str(folder)])
+        _show(invocation, _in_store(folder, GcOptions(repository, delete, undo)), again)
+    else:
+        name = invocation.repository(repository).repository
+        results = _ordered(invocation, GcOptions(name, delete, undo))
+        _show(invocation, [results], "graveler gc --server")
+    if not delete and not undo:
+        invocation.output.note("nothing was changed; use --delete to condemn and delete")
+    return 0
 
 
-@operator("retention")
-@click.option("--store", type=FOLDER, required=True, metavar="DIR", help="the folder of the store")
-@click.option("--repository", required=True, metavar="NAME")
-@click.option(
-    "--days", type=int, default=UNCHANGED, metavar="N", help="for branches without their own days"
-)
-@click.option(
-    "--branch",
-    "branches",
-    multiple=True,
-    metavar="NAME=DAYS",
-    help="for this branch (repeatable; NAME= removes the days of this branch)",
-)
-@click.option(
-    "--unreachable-days",
-    type=int,
-    default=UNCHANGED,
-    metavar="N",
-    help="for commits that no branch or tag reaches",
-)
-def retention_command(**options: Any) -> int:
-    """Show the retention rule of `graveler gc`; options change it.
+def _show(invocation: Invocation, results: Iterable[Collected], again: str) -> None:
+    if invocation.output.form != "human":
+        invocation.output.items((), results)
+        return
+    for collected in results:
+        for line in _lines(collected, again):
+            click.echo(plain_lines(line))
 
-    0 days means forever.  Heads of branches and tags are always kept.
-    """
-    return retention(RetentionOptions(**options))
+
+def _lines(collected: Collected, again: str) -> Iterator[str]:
+    where = f"repository={collected['repository']}"
+    if "error" in collected:
+        yield f"{where}: {collected['error']}"
+        return
+    if "undone" in collected:
+        yield f"{where}: undone" + (
+            f": {_sum(collected['condemned'])}" if "condemned" in collected else ""
+        )
+        return
+    for file in collected.get("files", ()):
+        size = f"{file['size_bytes']} bytes"
+        yield f"would {file['action']}: {where} {file['address']} {size}, {file['reason']}"
+    would = "would be " if collected["dry_run"] else ""
+    yield (
+        f"{where}: {collected['commits_kept']:,} of {collected['commits']:,} commits kept; "
+        f"{would}deleted: {_sum(collected['deleted'])}; "
+        f"{would}condemned: {_sum(collected['condemned'])}"
+    )
+    if collected["candidates"]:
+        yield f"listed in {collected['candidates']}"
+    if collected["run"]:
+        command = f"{again} --repository {collected['repository']} --undo {collected['run']}"
+        yield f"{where}: to undo this run within a day: {command}"
+
+
+def _sum(files: Sum) -> str:
+    return f"{files['count']:,} files, {files['size_bytes']:,} bytes"
 
 
 # ---- a store that no service has open ------------------------------------------------------------
 
 
-def gc(options: GcOptions) -> int:
-    """Collect garbage, or undo a run.  Returns 0."""
+def _in_store(folder: Path, options: GcOptions) -> Iterator[Collected]:
+    """Collect garbage, or undo a run."""
     from graveler.cli.stores import opened
     from graveler.engine.gc import cluster_turns, collect
     from graveler.engine.upkeep import janitor
 
-    with opened(options.store) as store:
+    remedy = f"graveler gc --server URL --repository {options.repository or 'NAME'}"
+    with opened(folder, remedy=remedy) as store:
         ports = store.ports
         if options.undo:
-            _undo(ports, options)
-            return 0
+            yield _undone(ports, options)
+            return
         for repo in _repositories(ports, options.repository):
             if options.delete:
                 janitor.sweep(repo)
@@ -156,12 +184,9 @@ def gc(options: GcOptions) -> int:
             except (Conflict, Refused) as error:
                 if options.repository:
                     raise
-                print(f"repository={repo.id}: {error}")
+                yield {"repository": repo.id, "error": str(error)}
                 continue
-            _print_result(repo, collected, dry=not options.delete)
-    if not options.delete:
-        print("nothing was changed; use --delete to condemn and delete")
-    return 0
+            yield _collected(repo, collected, dry=not options.delete)
 
 
 def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
@@ -174,71 +199,78 @@ def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
     yield from repository.every(ports)
 
 
-def _print_result(repo: "OpenRepository", collected: "CollectionResult", *, dry: bool) -> None:
-    where = f"repository={repo.id}"
+def _collected(repo: "OpenRepository", result: "CollectionResult", *, dry: bool) -> Collected:
+    collected: Collected = {
+        "repository": repo.id,
+        "dry_run": dry,
+        "run": result.run,
+        "candidates": "",
+        "commits": result.commits,
+        "commits_kept": result.kept,
+        "condemned": _sum_of(result.condemned),
+        "deleted": _sum_of(result.deleted),
+    }
     if dry:
-        for word, file in [("delete", file) for file in collected.deleted] + [
-            ("condemn", file) for file in collected.condemned
-        ]:
-            print(f"would {word}: {where} {file.address} {file.size} bytes, {file.reason}")
-    would = "would be " if dry else ""
-    print(
-        f"{where}: {collected.kept:,} of {collected.commits:,} commits kept; "
-        f"{would}deleted: {_sum(collected.deleted)}; {would}condemned: {_sum(collected.condemned)}"
-    )
-    if collected.run:
-        print(f"{where}: to undo this run within a day: graveler gc --undo {collected.run}")
+        collected["files"] = [
+            *(_listed("delete", file) for file in result.deleted),
+            *(_listed("condemn", file) for file in result.condemned),
+        ]
+    return collected
 
 
-def _sum(doomed: "Sequence[GarbageFile]") -> str:
-    return f"{len(doomed):,} files, {sum(each.size for each in doomed):,} bytes"
+def _listed(action: Literal["delete", "condemn"], file: "GarbageFile") -> ListedFile:
+    return {
+        "action": action,
+        "address": str(file.address),
+        "size_bytes": file.size,
+        "reason": str(file.reason),
+    }
 
 
-def _undo(ports: "Ports", options: GcOptions) -> None:
+def _sum_of(files: "Sequence[GarbageFile]") -> Sum:
+    return {"count": len(files), "size_bytes": sum(file.size for file in files)}
+
+
+def _undone(ports: "Ports", options: GcOptions) -> Collected:
     from graveler.engine.gc import collect
 
     for repo in _repositories(ports, options.repository):
         if any(run.id == options.undo for run in collect.list_runs(repo)):
             run = collect.undo(repo, options.undo)
-            print(f"repository={repo.id}: undone: {run.count:,} files, {run.size:,} bytes")
-            return
-    raise NotFound(f"run of garbage collection not found: run={options.undo}")
+            total: Sum = {"count": run.count, "size_bytes": run.size}
+            return {"repository": repo.id, "undone": True, "condemned": total}
+    raise NotFound(f"run of garbage collection not results: run={options.undo}")
 
 
 # ---- a server ------------------------------------------------------------------------------------
 
 
-def order(options: OrderOptions) -> int:
-    """Order a collection and wait for it, or undo a run.  Returns 0.
+def _ordered(invocation: Invocation, options: GcOptions) -> Collected:
+    """Order a collection and wait for it, or undo a run.
 
     Raises `Internal` if the collection fails, `Unavailable` if it does not end in time, and the
     errors of `Session.ask`."""
-    from graveler.client import collections, connect_as_lakectl
-    from graveler.settings import environment
+    from graveler.client import collections
 
-    session = connect_as_lakectl(environment(), options.server, options.access_key_id)
+    session, name = invocation.session, options.repository
     if options.undo:
-        collections.undo(session, options.repository, options.undo)
-        print(f"repository={options.repository}: undone")
-        return 0
-    id = collections.order(session, options.repository, dry_run=not options.delete)
-    collection = _ended(session, options.repository, id)
+        invocation.about(options.undo, f"graveler gc --server --repository {name}")
+        collections.undo(session, name, options.undo)
+        return {"repository": name, "undone": True}
+    id = collections.order(session, name, dry_run=not options.delete)
+    collection = _ended(session, name, id)
     if collection.error:
         raise Internal(f"not collected: {collection.error}")
-    would = "would be " if collection.dry_run else ""
-    print(
-        f"repository={options.repository}: {collection.commits_kept:,} of {collection.commits:,} "
-        f"commits kept; {would}deleted: {_sum_of(collection.deleted)}; "
-        f"{would}condemned: {_sum_of(collection.condemned)}"
-    )
-    if collection.candidates:
-        print(f"listed in {collection.candidates}")
-    if collection.run:
-        command = f"graveler gc --server --repository {options.repository} --undo {collection.run}"
-        print(f"to undo this run within a day: {command}")
-    if collection.dry_run:
-        print("nothing was changed; use --delete to condemn and delete")
-    return 0
+    return {
+        "repository": name,
+        "dry_run": collection.dry_run,
+        "run": collection.run,
+        "candidates": collection.candidates,
+        "commits": collection.commits,
+        "commits_kept": collection.commits_kept,
+        "condemned": _sum_told(collection.condemned),
+        "deleted": _sum_told(collection.deleted),
+    }
 
 
 def _ended(session: "Session", repository: str, id: str) -> "Collection":
@@ -254,56 +286,5 @@ def _ended(session: "Session", repository: str, id: str) -> "Collection":
     raise Unavailable(f"collection still runs: repository={repository} id={id}")
 
 
-def _sum_of(files: "Files") -> str:
-    return f"{files.count:,} files, {files.size_bytes:,} bytes"
-
-
-# ---- retention -----------------------------------------------------------------------------------
-
-
-def retention(options: RetentionOptions) -> int:
-    """Apply the requested changes to the retention rule, and show it.  Returns 0."""
-    from graveler.cli.stores import opened
-    from graveler.engine.gc import retention as rules
-    from graveler.engine.ports import open_repository
-    from graveler.engine.repositories import repository
-
-    with opened(options.store) as store:
-        repo = open_repository(store.ports, repository.get(store.ports, options.repository))
-        rule = rules.get_rule(repo)
-        new = _changed(rule, options)
-        if new != rule:
-            rules.set_rule(repo, new)
-    print(f"default: {_days(new.default_days)}")
-    for branch, days in sorted(new.branches.items()):
-        print(f"branch {branch}: {_days(days)}")
-    print(f"commits that no branch or tag reaches: kept for {_count(new.unreachable_days)}")
-    return 0
-
-
-def _changed(rule: "Retention", options: RetentionOptions) -> "Retention":
-    branches = dict(rule.branches)
-    for pair in options.branches:
-        name, equals, days = pair.partition("=")
-        branch = parse_branch_id(name)
-        if not equals or (days and not (days.isascii() and days.isdigit())):
-            raise Invalid(f"branch rule invalid: it must be NAME=DAYS or NAME=: {pair!r}")
-        branches.pop(branch, None)
-        if days:
-            branches[branch] = int(days)
-    new = replace(rule, branches=branches)
-    if options.days != UNCHANGED:
-        new = replace(new, default_days=options.days)
-    if options.unreachable_days != UNCHANGED:
-        new = replace(new, unreachable_days=options.unreachable_days)
-    return new
-
-
-def _days(days: int) -> str:
-    from graveler.refs.gc.retention import FOREVER
-
-    return "kept forever" if days == FOREVER else f"kept for {_count(days)} after the next commit"
-
-
-def _count(days: int) -> str:
-    return "1 day" if days == 1 else f"{days} days"
+def _sum_told(files: "Files") -> Sum:
+    return {"count": files.count, "size_bytes": files.size_bytes}

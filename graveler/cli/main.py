@@ -1,7 +1,7 @@
 """The console script `graveler`: finds the command, runs it, and reports a failure in one line.
 
 `COMMANDS` names every command with its module, so that `graveler --help` imports none of them.
-Exit codes are in failures.py; operator commands end with 1 for every failure.
+Exit codes are in failures.py; operator commands (command.py) end with 1 for every failure.
 """
 
 import io
@@ -118,7 +118,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "gc": Entry("graveler.cli.gc", "gc_command", "find unused files, and delete them", _OPERATE),
     "retention": Entry(
-        "graveler.cli.gc", "retention_command", "how long commits are kept", _OPERATE
+        "graveler.cli.retention", "retention_command", "how long commits are kept", _OPERATE
     ),
     "credentials": Entry(
         "graveler.cli.store_commands",

@@ -5,16 +5,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
-from graveler.cli.command import group, operator
+from graveler.cli.command import TendingCommand, client, group
+from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER, CredentialsOptions, VerifyOptions
+from graveler.cli.subject import needed_store, store_option
 from graveler.errors import Invalid
 
+_NO_CHECK: Final = "no operation of the API checks a store"
+_NO_RESET: Final = "no operation of the API makes new credentials without the old ones"
+_NO_ROTATION: Final = "no operation of the API replaces the keys of a store"
 
-@operator("verify")
-@click.option("--store", type=FOLDER, required=True, metavar="DIR", help="the folder of the store")
+
+@client(
+    "verify",
+    kind=TendingCommand,
+    examples=("graveler verify --store DIR", "graveler verify --store DIR --objects --json"),
+)
+@store_option
 @click.option("--objects", is_flag=True, help="also check that every object exists, with its size")
 @click.option(
     "--import-root",
@@ -24,14 +35,20 @@ from graveler.errors import Invalid
     metavar="DIR",
     help="a folder with imported objects (repeatable; without it: no imports)",
 )
-def verify(store: Path, objects: bool, import_roots: tuple[Path, ...]) -> int:
+def verify(
+    invocation: Invocation, store: Path | None, objects: bool, import_roots: tuple[Path, ...]
+) -> int:
     """Check everything reachable in a store that is not being served.
 
     Checks every reachable commit, metarange and range.  The exit code is 1 if anything is damaged.
+    A server cannot do it: stop the service first.
     """
+    remedy = "stop the service, then on its machine: graveler verify --store DIR"
+    folder = needed_store(invocation, store, _NO_CHECK, remedy)
     from graveler.cli import verify as verification
 
-    return verification.verify(VerifyOptions(store, objects, import_roots))
+    options = VerifyOptions(folder, objects, import_roots)
+    return verification.verify(invocation.output, options)
 
 
 @group("credentials")
@@ -39,48 +56,65 @@ def credentials() -> None:
     """Manage the administrator's credentials."""
 
 
-def _whose(function: Callable[..., int]) -> Callable[..., int]:
-    function = click.option(
+def _stack(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
         "--stack",
         default="",
         metavar="NAME",
         help="a deployment on AWS; credentials and region come from the AWS configuration",
-    )(function)
-    return click.option("--store", type=FOLDER, metavar="DIR", help="the folder of the store")(
-        function
-    )
+    )(store_option(function))
 
 
-def _check_whose(store: Path | None, stack: str) -> None:
-    if (store is None) == (not stack):
-        raise click.UsageError("one of --store and --stack is needed")
+def _check_one(store: Path | None, stack: str) -> None:
+    if store is not None and stack:
+        message = "--store and --stack exclude each other"
+        raise click.UsageError(message, click.get_current_context())
 
 
-@operator("reset", group=credentials)
-@_whose
+@client(
+    "reset",
+    group=credentials,
+    kind=TendingCommand,
+    examples=(
+        "graveler credentials reset --store DIR --save",
+        "graveler credentials reset --stack graveler",
+    ),
+)
+@_stack
 @click.option(
     "--save",
     is_flag=True,
     help="also write them to the file `credentials` in the store (mode 0600)",
 )
-def reset(store: Path | None, stack: str, save: bool) -> int:
+def reset(invocation: Invocation, store: Path | None, stack: str, save: bool) -> int:
     """Create new credentials; the old ones and all sessions end.
 
     For the administrator of a store that is not being served, or of a stack on AWS.  They are
-    printed once.
+    printed once.  On a server, `graveler user key create` and `user key delete` replace a key that
+    still works.
     """
+    _check_one(store, stack)
     from graveler.cli import credentials as accounts
 
-    _check_whose(store, stack)
-    if store is not None:
-        return accounts.reset(CredentialsOptions(store, save))
+    if not stack:
+        remedy = "graveler user key create USER, then graveler user key delete USER OLD_KEY"
+        folder = needed_store(invocation, store, _NO_RESET, remedy)
+        return accounts.reset(invocation.output, CredentialsOptions(folder, save))
     if save:
         raise Invalid("--save needs the folder of a store, and a stack has none: leave --save out")
-    return accounts.reset_stack(stack)
+    return accounts.reset_stack(invocation.output, stack)
 
 
-@operator("rotate", group=credentials)
-@_whose
+@client(
+    "rotate",
+    group=credentials,
+    kind=TendingCommand,
+    examples=(
+        "graveler credentials rotate --store DIR",
+        "graveler credentials rotate --stack graveler --end-sessions",
+    ),
+)
+@_stack
 @click.option(
     "--kms-key",
     default="",
@@ -90,16 +124,21 @@ def reset(store: Path | None, stack: str, save: bool) -> int:
 @click.option(
     "--end-sessions", is_flag=True, help="end all sessions: their old keys verify no more"
 )
-def rotate(store: Path | None, stack: str, kms_key: str, end_sessions: bool) -> int:
+def rotate(
+    invocation: Invocation, store: Path | None, stack: str, kms_key: str, end_sessions: bool
+) -> int:
     """Replace the keys that sign sessions and encrypt secrets.
 
-    Encrypts all secrets anew.  Sessions and access keys go on.
+    Encrypts all secrets anew.  Sessions and access keys go on.  For a store that is not being
+    served, or a stack on AWS.
     """
+    _check_one(store, stack)
     from graveler.cli import credentials as accounts
 
-    _check_whose(store, stack)
-    if store is None:
-        return accounts.rotate_stack(stack, kms_key, ends_sessions=end_sessions)
+    if stack:
+        return accounts.rotate_stack(invocation.output, stack, kms_key, ends_sessions=end_sessions)
     if kms_key:
         raise Invalid("--kms-key needs a stack: leave it out")
-    return accounts.rotate(store, ends_sessions=end_sessions)
+    remedy = "stop the service, then on its machine: graveler credentials rotate --store DIR"
+    folder = needed_store(invocation, store, _NO_ROTATION, remedy)
+    return accounts.rotate(invocation.output, folder, ends_sessions=end_sessions)

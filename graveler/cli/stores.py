@@ -5,18 +5,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from graveler.assembly import Embedded, open_embedded
-from graveler.errors import NotFound
+from graveler.errors import Conflict, NotFound, Unavailable
 
 
 @contextmanager
-def opened(folder: Path, import_roots: Sequence[Path] = ()) -> Iterator[Embedded]:
-    """The open store; it is closed at the end of the block.  Errors: `NotFound` if the folder has
-    no store; those of `open_embedded`."""
+def opened(
+    folder: Path, import_roots: Sequence[Path] = (), *, remedy: str = ""
+) -> Iterator[Embedded]:
+    """The open store; it is closed at the end of the block.  `remedy`: what to do instead while a
+    service has the store open.  Errors: `NotFound` if the folder has no store, `Unavailable` if
+    another process has it open; those of `open_embedded`."""
     if not (folder / "kv").is_dir():
         raise NotFound(
             f"no store in this folder: start `graveler serve` once to create it: store={folder}"
         )
-    store = open_embedded(folder, import_roots=import_roots)
+    try:
+        store = open_embedded(folder, import_roots=import_roots)
+    except Conflict as error:
+        raise Unavailable(
+            f"another process has this store open, for example `graveler serve`: store={folder}",
+            remedy=remedy or "stop that process first",
+        ) from error
     try:
         yield store
     finally:

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from graveler.block.counter import ObservedBlocks
 from graveler.cli.options import VerifyOptions
+from graveler.cli.output import Output, plain_lines
 from graveler.cli.stores import opened
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
@@ -20,15 +22,40 @@ from graveler.requests import Counts
 _TICK_SECONDS = 2.0
 
 
-def verify(options: VerifyOptions) -> int:
+class DamagedPlace(TypedDict):
+    """A place that is damaged."""
+
+    repository: str
+    where: str
+    what: str
+
+
+class Verified(TypedDict):
+    """What was checked, and what is damaged.  `objects`: 0 unless they were checked."""
+
+    commits: int
+    objects: int
+    damaged: list[DamagedPlace]
+
+
+def verify(output: Output, options: VerifyOptions) -> int:
     """Check a store.  Returns 1 if anything is damaged, else 0."""
     progress = Progress()
-    damaged = 0
-    with opened(options.store, options.import_roots) as store, _ticking(progress):
+    damaged: list[DamagedPlace] = []
+    remedy = "stop the service first: no operation of the API checks a store"
+    with (
+        opened(options.store, options.import_roots, remedy=remedy) as store,
+        _ticking(progress, shown=output.form == "human" and not output.quiet),
+    ):
         for damage in verification.verify(progress.watch(store.ports), objects=options.objects):
-            damaged += 1
-            print(f"damaged: repository={damage.repository} {damage.where}: {damage.what}")
-    print(f"verified: {progress.told(options.objects)}, damaged: {damaged}")
+            place = damage.repository, damage.where, damage.what
+            damaged.append({"repository": place[0], "where": place[1], "what": place[2]})
+            if output.form == "human":
+                line = f"damaged: repository={place[0]} {place[1]}: {place[2]}"
+                print(plain_lines(line), flush=True)
+    commits, objects = progress.counts(options.objects)
+    report: Verified = {"commits": commits, "objects": objects, "damaged": damaged}
+    output.record(report, [f"verified: {progress.told(options.objects)}, damaged: {len(damaged)}"])
     return 1 if damaged else 0
 
 
@@ -47,17 +74,25 @@ class Progress:
             blocks=ObservedBlocks(ports.blocks, self.blocks),
         )
 
+    def counts(self, objects: bool) -> tuple[int, int]:
+        """The number of commits and of objects so far."""
+        heads = self.blocks.snapshot().get("head", 0) if objects else 0
+        return self.kv.snapshot().get("get", 0), heads
+
     def told(self, objects: bool) -> str:
         """The progress as a text.  `objects`: include the number of objects."""
-        commits = f"{self.kv.snapshot().get('get', 0):,} commits with their files"
+        commits, heads = self.counts(objects)
         if not objects:
-            return f"{commits} (not the objects: --objects)"
-        return f"{commits}, {self.blocks.snapshot().get('head', 0):,} objects"
+            return f"{commits:,} commits with their files (not the objects: --objects)"
+        return f"{commits:,} commits with their files, {heads:,} objects"
 
 
 @contextmanager
-def _ticking(progress: Progress) -> Iterator[None]:
-    """Print the progress on stderr every 2 seconds."""
+def _ticking(progress: Progress, *, shown: bool) -> Iterator[None]:
+    """Print the progress on stderr every 2 seconds, if it is `shown`."""
+    if not shown:
+        yield
+        return
     ended = threading.Event()
 
     def tell() -> None:

@@ -70,7 +70,7 @@ def test_before_the_set_up_there_is_nothing_to_reset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_embedded(tmp_path).close()
-    assert main(("credentials", "reset", "--store", str(tmp_path))) == 1
+    assert main(("credentials", "reset", "--store", str(tmp_path))) == 3
     assert "set the service up first" in capsys.readouterr().err
 
 

@@ -1,54 +1,35 @@
-"""`graveler events`: rules through a served store; what is refused before anything is asked."""
+"""`graveler events rules` through a served store."""
 
-from pathlib import Path
+import json
 
-import pytest
-
-from graveler.cli.main import main
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
-from tests.cli.service import KEY, SECRET, serving
-from tests.cli.service import repository as repository_of
+from tests.cli.commands import Client
+from tests.cli.conftest import Lake
 
 
-def test_rules_are_made_shown_and_ended_through_the_api(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(tmp_path) as service:
-        with service.client() as client:
-            repository_of(client)
-        monkeypatch.setenv(URL_VARIABLE, service.url)
-        monkeypatch.setenv(KEY_VARIABLE, KEY)
-        monkeypatch.setenv(SECRET_VARIABLE, SECRET)
-        assert main(["events", "rules", "list", "lake"]) == 0
-        assert capsys.readouterr() == ("", "no rules\n")
-        made = ["events", "rules", "add", "lake", "--branch", "main", "--bucket", "landing"]
-        more = ["--prefix", "in/", "--path", "raw/{rest}", "--objects", "100", "--marker", "_OK"]
-        assert main([*made, *more]) == 0
-        line = capsys.readouterr().out
-        assert "s3://landing/in/ -> main: raw/{rest}  objects=100 seconds=300 marker=_OK" in line
-        assert main([*made, *more]) == 1
-        assert "already exists" in capsys.readouterr().err
-        assert main(["events", "rules", "list", "lake"]) == 0
-        assert capsys.readouterr().out == line
-        rule = line.partition(" ")[0]
-        assert main(["events", "rules", "remove", "lake", rule]) == 0
-        assert main(["events", "rules", "remove", "lake", rule]) == 1
-        assert "not found" in capsys.readouterr().err
-        monkeypatch.setenv(SECRET_VARIABLE, "wrong")
-        assert main(["events", "rules", "list", "lake"]) == 1
-        assert "status=401" in capsys.readouterr().err
+def test_rules_are_added_shown_and_removed(lake: Lake) -> None:
+    rules = ("events", "rules")
+    assert lake.user.run(*rules, "list", lake.name) == (0, "", "no rules\n")
+    new = (*rules, "add", lake.name, "--branch", "main", "--bucket", "landing")
+    more = ("--prefix", "in/", "--path", "raw/{rest}", "--objects", "100", "--marker", "_OK")
+    created = lake.user.run(*new, *more)
+    assert created.code == 0 and "s3://landing/in/" in created.out
+    again = lake.user.run(*new, *more)
+    assert again.code == 5 and "already exists" in again.err
+    (rule,) = json.loads(lake.user.run(*rules, "list", lake.name, "--json").out)
+    assert (rule["objects"], rule["seconds"], rule["marker"]) == (100, 300, "_OK")
+    line = lake.user.run(*rules, "list", lake.name).out.split("\t")
+    assert line[:5] == [rule["id"], "s3://landing/in/", "", "main", "raw/{rest}"]
+    assert lake.user.run(*rules, "remove", lake.name, rule["id"]).code == 0
+    gone = lake.user.run(*rules, "remove", lake.name, rule["id"])
+    assert gone.code == 3 and f"try: graveler events rules list {lake.name}" in gone.err
 
 
-def test_a_server_and_credentials_are_needed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE):
-        monkeypatch.delenv(name, raising=False)
-    assert main(["events", "rules", "list", "lake"]) == 1
-    assert "give --server URL" in capsys.readouterr().err
-    assert main(["events", "rules", "list", "lake", "--server", "http://127.0.0.1:1"]) == 1
-    assert SECRET_VARIABLE in capsys.readouterr().err
-    monkeypatch.setenv(KEY_VARIABLE, "key")
-    monkeypatch.setenv(SECRET_VARIABLE, "secret")
-    assert main(["events", "rules", "list", "lake", "--server", "http://127.0.0.1:1"]) == 1
-    assert "does not answer" in capsys.readouterr().err
+def test_a_server_and_credentials_are_needed(user: Client) -> None:
+    listing = ("events", "rules", "list", "lake")
+    nothing = user.run(*listing)
+    assert nothing.code == 2 and "give --server" in nothing.err
+    url = ("--server", "http://127.0.0.1:1")
+    assert user.run(*listing, *url).code == 4
+    key = ("--access-key-id", "key", "--secret-stdin")
+    silent = user.run(*listing, *url, *key, input=b"secret\n")
+    assert silent.code == 6 and "does not answer" in silent.err

@@ -109,7 +109,7 @@ def test_a_damaged_object_is_found_when_objects_are_asked_for(
 def test_a_folder_without_a_store_is_refused_and_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(("verify", "--store", str(tmp_path))) == 1
+    assert main(("verify", "--store", str(tmp_path))) == 3
     assert "no store in this folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
