@@ -1,12 +1,11 @@
-"""Sequences that are read in order: cursors over keys, and bodies of bytes.
+"""Sequences that are read in order: cursors over keys.
 
 A `Cursor` is at the smallest key that it has not passed yet; `seek` skips keys without visiting
 them.  `Overlay` merges cursors: for each key, the first cursor that has it wins.  `list_page` turns
 a cursor into one page of a listing with common prefixes.  Pure; every module may import this.
 """
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -197,24 +196,3 @@ def successor(prefix: bytes) -> bytes:
     """The smallest key greater than every key with `prefix`; empty if there is none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
-
-
-class MeasuredBody:
-    """A body that counts and hashes its bytes while a consumer reads it.  The hash is MD5, as in
-    the etags of S3."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = chunks
-        self._digest = hashlib.md5(usedforsecurity=False)
-        self.size = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
-            self._digest.update(chunk)
-            self.size += len(chunk)
-            yield chunk
-
-    @property
-    def checksum(self) -> str:
-        """The MD5, in hex digits, of the bytes read so far."""
-        return self._digest.hexdigest()

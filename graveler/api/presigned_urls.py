@@ -16,7 +16,7 @@ from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, ObjectHead
 from graveler.errors import AlreadyExists, PreconditionFailed, RangeUnsatisfiable, Unsupported
-from graveler.streams import MeasuredBody
+from graveler.measured_body import MeasuredBody
 
 _GUARD: Final[Headers] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),

@@ -303,6 +303,12 @@ class BoundedProtocol(_Connection):
         self._loose_bytes = 0
         self._bodies_bytes += len(body)
         self._body_bytes += len(body)
+        cycle = self.cycle
+        if not cycle.body:
+            cycle.body = body  # type: ignore[assignment]  # uvicorn would copy it twice
+            body = b""
+        elif not isinstance(cycle.body, bytearray):
+            cycle.body = bytearray(cycle.body)  # many small pieces are appended in place
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -26,7 +26,7 @@ from graveler.block.files import Chunks, Files
 from graveler.block.layout import UPLOADS, Place
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, Invalid, NotFound
-from graveler.streams import MeasuredBody
+from graveler.measured_body import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _DIGEST_LENGTH: Final = 16

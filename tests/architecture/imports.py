@@ -20,6 +20,7 @@ LAYERS = {
             "records",
             "errors",
             "limits",
+            "measured_body",
             "clock",
             "identity",
             "wire",

@@ -40,12 +40,12 @@ from graveler.ids import (
     parse_branch_id,
     parse_path,
 )
+from graveler.measured_body import MeasuredBody
 from graveler.records import (
     TOMBSTONE,
     Entry,
     Repository,
 )
-from graveler.streams import MeasuredBody
 from graveler.wire import encode_entry
 
 _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
