@@ -60,12 +60,12 @@ _SUB_RESOURCES: Final = frozenset(
         *("versions", "website"),
     }
 )
-# What s3cmd asks for before it copies an object or describes one, and of a bucket.  It goes on
-# after a 501, and fails after the 405 of the others, such as the ACL of a bucket.
+# What s3cmd asks for before it copies an object, and to describe one or a bucket.  It goes on after
+# a 501, and fails after the 405 of the others.
 _NOT_IMPLEMENTED: Final = frozenset(
     {
         (Level.KEY, frozenset(("acl",))),
-        *((Level.BUCKET, frozenset((name,))) for name in ("cors", "lifecycle")),
+        *((Level.BUCKET, frozenset((name,))) for name in ("acl", "cors", "lifecycle")),
     }
 )
 # Parameters that say how, not what.  Another one without a value counts as a sub-resource: those

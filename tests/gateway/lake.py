@@ -36,7 +36,7 @@ EASY_NAMES = (  # odd, but every client can name them
     "[]{}|^`~!*()",
     "b\\c",
 )
-MANY = [f"many/{number:04}" for number in range(1_005)]  # two pages of a listing
+MANY = [f"many/{number:04}" for number in range(2_505)]  # three pages of a listing
 
 
 @dataclass(frozen=True)

@@ -248,12 +248,12 @@ def test_a_denied_key_of_a_batch_is_denied_alone_and_put_on_record(world: World)
 
 def test_a_sub_resource_that_is_not_served_needs_credentials_too(world: World) -> None:
     client = world.s3
-    target = f"http://x/{world.repo}?acl"
+    target = f"http://x/{world.repo}?policy"
     reply = exchange(client.host, client.port, "GET", target, {"Host": DOMAIN})
     assert (reply.status, code_of(reply)) == (403, "AccessDenied")
     world.somebody.may()
     for repo in (world.repo, "no-such-repository"):
-        reply = client.send("GET", f"/{repo}", {"acl": ""})
+        reply = client.send("GET", f"/{repo}", {"policy": ""})
         assert (reply.status, code_of(reply)) == (405, "ERRLakeFSNotSupported")
 
 

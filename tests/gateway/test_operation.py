@@ -20,7 +20,7 @@ def _request(method: str, query: str = "", headers: dict[str, str] | None = None
 
 BUCKET = Address("lake")
 KEY = Address("lake", "main/a", "main", "a", True)
-NOT_IMPLEMENTED = [("acl", KEY), ("cors", BUCKET), ("lifecycle", BUCKET)]
+NOT_IMPLEMENTED = [("acl", KEY), ("acl", BUCKET), ("cors", BUCKET), ("lifecycle", BUCKET)]
 
 
 @pytest.mark.parametrize(

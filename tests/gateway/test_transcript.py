@@ -44,6 +44,8 @@ class Right(NamedTuple):
 
 _TWO_PARTS: Final = "a45f1422f2dbe3d2890829dd76adba1b-2"
 RIGHT: dict[str, Right] = {
+    # s3cmd describes a bucket without its ACL after a 501, and fails after the recorded 405.
+    "bucket.acl": Right(501, ("<Code>NotImplemented</Code>",)),
     "buckets.list": Right(200, ("<Name>g-${run}</Name>", "<Name>gro-${run}</Name>")),
     "put.ref-only": Right(404, ("<Code>",)),
     "get.if-none-match": Right(304),

@@ -166,6 +166,13 @@ def test_s3cmd_reads_commits(s3cmd: S3cmd, there: Lake, tmp_path: Path) -> None:
         assert (tmp_path / "a").read_bytes() == body
 
 
+def test_s3cmd_describes_a_bucket(s3cmd: S3cmd, there: Lake) -> None:
+    """It asks for the policy, the rules and the ACL of the bucket, and goes on without them."""
+    first, *described = [line.strip() for line in s3cmd("info", f"s3://{there.repo}")]
+    assert first == f"s3://{there.repo}/ (bucket):"
+    assert {f"Location:  {REGION}", "CORS:      none", "Expiration rule: none"} <= set(described)
+
+
 def test_s3cmd_is_refused_what_is_not_served(s3cmd: S3cmd, there: Lake, tmp_path: Path) -> None:
     file, kept = written(tmp_path) / "a b+", f"s3://{there.repo}/main/kept/a"
     for arguments, code in (
