@@ -27,9 +27,11 @@ def commands(
             continue
         command = group.get_command(ctx, name)
         assert command is not None
+        if command.hidden:
+            continue
         if isinstance(command, click.Group):
             yield from commands(command, f"{words} {name}", ctx)
-        elif not command.hidden:
+        else:
             yield f"{words} {name}", command
 
 

@@ -106,6 +106,10 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "may-i": Entry("graveler.cli.policy", "may_i", "whether you have a right", _SERVER),
     "usage": Entry("graveler.cli.usage", "usage", "how many requests were answered", _SERVER),
     "jobs": Entry("graveler.cli.jobs", "jobs", "what the server does in the background", _SERVER),
+    "actions": Entry(
+        "graveler.cli.actions", "actions", "runs of hooks, and checks of action files", _SERVER
+    ),
+    "audit": Entry("graveler.cli.audit", "audit", "who changed what, or was denied", _SERVER),
     "serve": Entry(
         "graveler.cli.serve_command", "serve", "serve an embedded store over HTTP", _OPERATE
     ),

@@ -10,6 +10,8 @@ imports           objects of a storage, without a copy
 protection        branch protection rules
 pulls             pull requests
 jobs              what the server does in the background
+actions           runs of hooks, and their logs
+audit             who changed what, or was denied
 identity          who the caller is
 users             users and their access keys
 groups            groups of users
