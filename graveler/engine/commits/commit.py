@@ -17,11 +17,14 @@
               `allow_empty` the commit is stored before, alone: `_store_unique`); then the hooks of
               pre-commit run, and may veto the commit (engine/hooks.py)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
-    8 settle  if the swap failed: find out what happened, and continue from there
+    8 settle  if the swap failed: find out what happened, and continue from there: return the commit
+              that has our rows, send the same swap again, or build on the new head
 
 To *fold in* a token is to include its rows in a commit.  The *base* is the head that a commit is
 built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 
+- Staged rows belong to the branch, not to a caller: a commit takes those of all writers.  The
+  protocol, section 4, shows what each of two committers gets.
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
   folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
   its own first parent as head.
@@ -97,10 +100,10 @@ class CommitRequest(NamedTuple):
 class Attempt(NamedTuple):
     """The arguments of one call; they stay the same in all tries of `fold` or `fold_written`.
 
-    - `wanted`: a commit that folds in this token holds everything that the call must commit,
-      because tokens are folded oldest first.  It is the open token of the record read first; in
-      the first fold of `_folded_first`, the newest sealed token; of a bulk job, the newest token
-      that it scanned.
+    - `wanted`: the newest token that the call must commit.  A commit that folds it in holds all
+      older ones too, because tokens are folded oldest first.  It is the open token of the record
+      that the call begins with, which step 2 seals; in the first fold of `_folded_first`, the
+      newest sealed token; of a bulk job, the newest token that it scanned.
     - `since`: the head in the same record; of a bulk job, its base.
     """
 
@@ -294,7 +297,7 @@ def _tries(
 ) -> CommitEntry:
     """The tries; the draft of each is appended to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
-    last = b""
+    tried = b""  # the version of the record over which the last swap was sent
     for _ in range(limits.commit_round_count_max):
         call.deadline.check("commit")
         if not tokens and not call.request.allow_empty:
@@ -309,8 +312,8 @@ def _tries(
             # Stop if the build took too long: garbage collection may condemn files that are older
             # than a day.
             call.deadline.check("commit")
-        _check_still_open(call, is_pending=seen.version == last)
-        last = seen.version
+        _check_still_open(call, is_pending=seen.version == tried)
+        tried = seen.version
         if _advance(call, seen, drafts[-1]):
             return _answer(drafts[-1])
         unconfirmed.mark_unconfirmed()
@@ -321,7 +324,7 @@ def _tries(
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
     # A swap over the record that was just read may still land.  One over an earlier record cannot,
     # and if it had landed, the walk would have found its commit.
-    raise given_up(branch, "commit", is_unknown=seen.version == last)
+    raise given_up(branch, "commit", is_unknown=seen.version == tried)
 
 
 def _check_still_open(call: Attempt, *, is_pending: bool) -> None:
