@@ -5,6 +5,9 @@ SHELL  := /bin/sh
 VENV   := .venv
 READY  := $(VENV)/.ready
 BIN    := $(VENV)/bin
+# The pip that installs into the other environments.
+PIPS   := .venv-pip
+PIP    := $(PIPS)/.ready
 # Programs that are called, never imported: local AWS engines, SAM, linters.
 TOOLS  := .venv-tools
 TOOLED := $(TOOLS)/.ready
@@ -46,9 +49,14 @@ $(TOOLED) $(PAGED) $(CLIENTED): | $(READY)
 endif
 
 # An environment contains absolute paths, so a copied or moved checkout needs a new one.
+ifneq ($(shell cat $(PIP) 2>/dev/null),$(CURDIR))
+$(PIP): FORCE
+endif
+
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): FORCE
 endif
+
 ifneq ($(shell cat $(TOOLED) 2>/dev/null),$(CURDIR))
 $(TOOLED): FORCE
 endif
@@ -76,6 +84,11 @@ help: ## lists the targets
 
 setup: $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS) $(LAYERS) ## creates the environments from the locks (a second call does nothing)
 	@echo "ready: $(VENV) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=)"
+
+$(PIP): requirements/pip.txt scripts/setup.sh
+	@sh scripts/setup.sh $(PIPS) requirements/pip.txt
+
+$(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS): requirements/pip.txt | $(PIP)
 
 $(READY): requirements/dev.txt pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) requirements/dev.txt .
@@ -148,5 +161,5 @@ lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh
 
 clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler
-	rm -rf $(VENV) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(PIPS) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	find benchmarks functions graveler layers scripts simulator tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,10 +3,14 @@
 # With a third argument, it also installs the package in that folder in place.
 # The stamp $1/.ready is written last, so that an interrupted set-up starts again.
 # PYTHON= names the Python; NEWEST= the newest version that the lock has wheels for (3.12).
+#
+# The pip of the environment .venv-pip installs into all of them; it is made first, by the pip that
+# Python brings.  That pip needs three times the time to search an index, and half a minute for all.
 set -u
 venv=$1
 lock=$2
 package=${3:-}
+installer=.venv-pip
 newest=${NEWEST:-3.99}
 space_needed_kib=1048576
 
@@ -52,19 +56,22 @@ if [ -z "${PYTHON:-}" ] && [ "$(cat "$venv/.ready" 2>/dev/null)" = "$(pwd)" ] &&
 else
     echo "make setup: creating $venv with $("$python" --version) (under a minute, once)"
     rm -rf "$venv"
-    "$python" -m venv "$venv" || fail "$python could not create $venv" \
-        "see the message above; is this folder writable?"
+    "$python" -m venv $([ "$venv" = "$installer" ] || echo --without-pip) "$venv" || fail \
+        "$python could not create $venv" "see the message above; is this folder writable?"
 fi
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+pip() {
+    "$installer/bin/python" -m pip --python "$venv/bin/python" "$@"
+}
 # Python compiles a module when it is first imported; most modules never are.  PySpark comes as
 # source, and packing its archives into a wheel takes half a minute if they are compressed again.
-"$venv/bin/python" -m pip install -q --no-compile --require-hashes --no-deps \
-    --config-settings=--build-option=--compression=stored -r "$lock" || fail \
+pip install -q --no-compile --require-hashes --no-deps \
+    --config-settings=--build-option=--compression=stored -r requirements/pip.txt -r "$lock" || fail \
     "pip could not install the locked packages" \
     "see the message above; pip needs a package index (behind a proxy, set HTTPS_PROXY)"
 if [ -n "$package" ]; then
-    "$venv/bin/python" -m pip install -q --no-compile --no-deps --no-build-isolation -e "$package" || fail \
+    pip install -q --no-compile --no-deps --no-build-isolation -e "$package" || fail \
         "pip could not install the package itself" "see the message above; did pyproject.toml change?"
 fi
 

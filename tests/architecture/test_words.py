@@ -56,7 +56,7 @@ def test_every_pattern_is_live() -> None:
 
 def test_lock_files_pin_every_package_by_hash_and_name_no_address() -> None:
     locks = sorted((ROOT / "requirements").glob("*.txt"))
-    known = {"aws", "clients", "dev", "docs", "gateway", "layer", "s3a", "server"}
+    known = {"aws", "clients", "dev", "docs", "gateway", "layer", "pip", "s3a", "server"}
     known |= {"spark3", "spark4", "tools"}
     assert known == {lock.stem for lock in locks}
     # A package without wheels for some platform says for which ones it is meant.
