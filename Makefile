@@ -41,9 +41,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
 
-# Two environments are made at a time, after the first, whose Python the layers need too.
+# Three environments are made at a time, after the first, whose Python the layers need too: each
+# waits for the network half of its time.
 ifneq ($(filter setup test,$(MAKECMDGOALS)),)
-MAKEFLAGS += -j2
+MAKEFLAGS += -j3
 $(TOOLED) $(PAGED) $(CLIENTED): | $(READY)
 .venv-spark3/.ready: | .venv-spark4/.ready
 endif
@@ -74,7 +75,7 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom lock clean FORCE
+.PHONY: help setup run check static test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,7 +103,7 @@ $(CLIENTED): requirements/clients.txt scripts/setup.sh
 $(PAGED): requirements/docs.txt scripts/setup.sh
 	@sh scripts/setup.sh $(PAGES) requirements/docs.txt
 
-.venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh scripts/classes.py
+.venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh
 	@NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
 	@$(if $(filter 3,$*),sh scripts/s3a.sh .venv-spark3 requirements/s3a.txt)
 	@sh scripts/java.sh .venv-spark$*
@@ -119,8 +120,12 @@ run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint quick
 
-test: $(READY) $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
+test: static $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
 	@sh scripts/checks.sh $(BIN) $(JOBS) all
+
+# What needs the first environment alone is checked while `make test` makes the others.
+static: $(READY)
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark

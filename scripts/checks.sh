@@ -149,10 +149,8 @@ for group in "$@"; do
         start_spark
         finish_spark
         ;;
-    all) # the tests on Spark run beside all that uses one core at a time, and the other tests
-        style
+    all) # the tests on Spark run beside the site, which uses one core, and the other tests
         start_spark
-        strict
         site
         tests
         finish_spark

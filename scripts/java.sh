@@ -27,32 +27,23 @@ fi
     exit 1
 }
 
-# Writes $folder/bin/java, which starts the real Java with the options $1 first.
+# An archive of Java's own classes shortens the start of each process by half a second.  One of the
+# classes of Spark would save four more seconds, but takes half a minute to make: more than all
+# processes of one run of the tests gain by it.
 folder=$(pwd)/$venv/java
-shim() {
-    mkdir -p "$folder/bin"
-    cat >"$folder/bin/java.new" <<SHIM
+mkdir -p "$folder/bin"
+rm -f "$folder"/*.jsa
+archive=
+if "$java" -Xshare:dump -XX:SharedArchiveFile="$folder/jdk.jsa" >/dev/null 2>&1; then
+    archive="'-XX:SharedArchiveFile=$folder/jdk.jsa' -Xlog:cds=off"
+fi
+cat >"$folder/bin/java.new" <<SHIM
 #!/bin/sh
 for word in "\$@"; do
     shift
     [ "\$word" = --add-modules=jdk.incubator.vector ] || set -- "\$@" "\$word"
 done
-exec '$java' $1 "\$@"
+exec '$java' $archive "\$@"
 SHIM
-    chmod +x "$folder/bin/java.new"
-    mv "$folder/bin/java.new" "$folder/bin/java"
-}
-
-# An archive of the classes that Spark loads halves the start time of a session.
-# Java ignores the archive, without a message, if it does not fit the requested classes.
-shim ""
-rm -f "$folder"/*.jsa
-"$java" -Xshare:dump -XX:SharedArchiveFile="$folder/jdk.jsa" >/dev/null 2>&1 &&
-    JAVA_HOME=$folder "$venv/bin/python" scripts/classes.py -XX:TieredStopAtLevel=1 \
-        -XX:SharedArchiveFile="$folder/jdk.jsa" \
-        -XX:ArchiveClassesAtExit="$folder/spark.jsa" >/dev/null 2>&1
-[ -f "$folder/spark.jsa" ] || {
-    echo "make setup: Java could not write the archive of Spark's classes; sessions start more slowly"
-    exit 0
-}
-shim "'-XX:SharedArchiveFile=$folder/jdk.jsa:$folder/spark.jsa' -Xlog:cds=off -Xlog:cds+dynamic=off"
+chmod +x "$folder/bin/java.new"
+mv "$folder/bin/java.new" "$folder/bin/java"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Puts the jars of S3A, from the package that the lock $2 names, beside those of the PySpark in the
-# environment $1.  It runs before java.sh, whose archive of classes is for the jars that are there.
+# environment $1.
 set -u
 venv=$1
 lock=$2

@@ -61,6 +61,7 @@ else
 fi
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+export PYTHONWARNINGS=ignore # what tools of builds advise
 pip() {
     "$installer/bin/python" -m pip --python "$venv/bin/python" "$@"
 }
