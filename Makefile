@@ -104,9 +104,10 @@ $(PAGED): requirements/docs.txt scripts/setup.sh
 	@sh scripts/setup.sh $(PAGES) requirements/docs.txt
 
 .venv-spark%/.ready: requirements/spark%.txt pyproject.toml scripts/setup.sh scripts/java.sh
-	@NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
+	@UNFINISHED=1 NEWEST=$(if $(filter 3,$*),3.12) sh scripts/setup.sh .venv-spark$* requirements/spark$*.txt .
 	@$(if $(filter 3,$*),sh scripts/s3a.sh .venv-spark3 requirements/s3a.txt)
 	@sh scripts/java.sh .venv-spark$*
+	@pwd >$@
 
 .venv-spark3/.ready: requirements/s3a.txt scripts/s3a.sh
 

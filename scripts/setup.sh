@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes the environment $1 from the lock $2, and checks every file by its hash.
 # With a third argument, it also installs the package in that folder in place.
-# The stamp $1/.ready is written last, so that an interrupted set-up starts again.
+# The stamp $1/.ready is written last, so that an interrupted set-up starts again.  With UNFINISHED=1
+# the caller writes it, after what it adds.
 # PYTHON= names the Python; NEWEST= the newest version that the lock has wheels for (3.12).
 #
 # The pip of the environment .venv-pip installs into all of them; it is made first, by the pip that
@@ -76,5 +77,5 @@ if [ -n "$package" ]; then
         "pip could not install the package itself" "see the message above; did pyproject.toml change?"
 fi
 
-pwd >"$venv/.ready"
+[ -n "${UNFINISHED:-}" ] || pwd >"$venv/.ready"
 echo "make setup: $venv is ready after $(($(date +%s) - started)) s"
