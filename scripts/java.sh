@@ -28,8 +28,8 @@ fi
 }
 
 # An archive of Java's own classes shortens the start of each process by half a second.  One of the
-# classes of Spark would save four more seconds, but takes half a minute to make: more than all
-# processes of one run of the tests gain by it.
+# classes of Spark would save three more seconds for a session, but takes half a minute to make: more
+# than all processes of one run of the tests gain by it.
 folder=$(pwd)/$venv/java
 mkdir -p "$folder/bin"
 rm -f "$folder"/*.jsa

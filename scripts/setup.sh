@@ -6,7 +6,7 @@
 # PYTHON= names the Python; NEWEST= the newest version that the lock has wheels for (3.12).
 #
 # The pip of the environment .venv-pip installs into all of them; it is made first, by the pip that
-# Python brings.  That pip needs three times the time to search an index, and half a minute for all.
+# Python brings.  That of Python 3.11 takes more than twice the time to search an index.
 set -u
 venv=$1
 lock=$2
