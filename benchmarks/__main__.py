@@ -1,8 +1,8 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-five minutes) and writes no file.  `--only access` and `--only gateway` measure that group of lines,
-and replace its section alone; `--only committed` and `--only http` write no file.
+five minutes) and writes no file.  `--only access`, `--only gateway` and `--only cli` measure that
+group of lines, and replace its section alone; `--only committed` and `--only http` write no file.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import access, committed, gateway, http, sections
+from benchmarks import access, committed, gateway, http, sections, starts
 from benchmarks.peer import COMMITTED, judged
 
 REPORT = Path(__file__).parent.parent / "docs" / "measured" / "benchmarks.md"
 FULL_OBJECTS = 1_000_000
-GROUPS = ("committed", "http", "access", "gateway")
+GROUPS = ("committed", "http", "access", "gateway", "cli")
 NO_FLOOR = "upload of 64 bytes, 64 connections"
 Line = dict[str, Any]
 
@@ -92,6 +92,14 @@ def gateway_lines(scale: gateway.Scale) -> list[Line]:
     return lines
 
 
+def cli_lines(scale: starts.Scale) -> list[Line]:
+    """Lines of the command line, which have goals of their own."""
+    lines = starts.measure(scale)
+    for line in lines:
+        _show(line)
+    return lines
+
+
 def _show(line: Line) -> None:
     held = {True: "holds", False: "BELOW ITS FLOOR"}.get(line.get("held", ""), "")
     if "requests" in line:
@@ -155,6 +163,9 @@ def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
     if "gateway" in groups:
         body = gateway.section(found["gateway"], about_machine(found))
         document = sections.placed(document, gateway.HEADING, body)
+    if "cli" in groups:
+        body = starts.section(found["cli"], about_machine(found))
+        document = sections.placed(document, starts.HEADING, body)
     return document
 
 
@@ -175,8 +186,9 @@ def main() -> int:
         lines += http_lines(http.QUICK if quick else http.FULL, calibration)
     rights = access_lines(access.QUICK if quick else access.FULL) if "access" in groups else []
     s3 = gateway_lines(gateway.QUICK if quick else gateway.FULL) if "gateway" in groups else []
-    found |= {"lines": lines, "access": rights, "gateway": s3}
-    judged_lines = lines + rights + s3
+    commands = cli_lines(starts.QUICK if quick else starts.FULL) if "cli" in groups else []
+    found |= {"lines": lines, "access": rights, "gateway": s3, "cli": commands}
+    judged_lines = lines + rights + s3 + commands
     found["below_floor"] = [each["name"] for each in judged_lines if each.get("held") is False]
     before = REPORT.read_text(encoding="utf-8")
     after = before if quick else written(before, found, groups)
