@@ -19,6 +19,7 @@ from graveler.cli.profiles import DEFAULT, Profile, Profiles
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment
 
+_ADMINISTRATOR: Final = "admin"
 _SETTINGS: Final = ("server", "repository")
 
 
@@ -26,6 +27,7 @@ _SETTINGS: Final = ("server", "repository")
     "login",
     examples=(
         "graveler login https://lake.example.com",
+        "graveler login http://127.0.0.1:8000 --setup        # a new server: `graveler serve`",
         "graveler login http://127.0.0.1:8000 --profile local",
         "graveler login --store .graveler              # the store of `graveler demo`",
         "graveler login https://lake.example.com --access-key-id AKIA… --secret-stdin <secret.txt",
@@ -38,7 +40,13 @@ _SETTINGS: Final = ("server", "repository")
     metavar="DIR",
     help="take URL and credentials from the file `credentials` in the folder of a store",
 )
-def login(invocation: Invocation, url: str | None, store: Path | None) -> int:
+@click.option(
+    "--setup",
+    is_flag=True,
+    help="create the administrator of a new server; asks for the token that `graveler serve` "
+    "printed, or reads it from the standard input",
+)
+def login(invocation: Invocation, url: str | None, store: Path | None, setup: bool) -> int:
     """Try credentials on a server, and keep them in a profile.
 
     Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
@@ -48,7 +56,10 @@ def login(invocation: Invocation, url: str | None, store: Path | None) -> int:
     from graveler.client.session import connect
 
     name = profiles.check_name(str(invocation.flags.get("profile", DEFAULT)))
-    profile = _from_store(store) if store is not None else _asked(invocation, url)
+    if setup:
+        profile = _set_up(invocation, url)
+    else:
+        profile = _from_store(store) if store is not None else _asked(invocation, url)
     session = connect(profile.server, profile.access_key_id, profile.secret_access_key)
     user = identity.current_user(session)
     known = profiles.read(environment())
@@ -81,6 +92,21 @@ def _asked(invocation: Invocation, url: str | None) -> Profile:
     key = key or click.prompt("Access key id", err=True)
     secret = secret or click.prompt("Secret access key", hide_input=True, err=True)
     return Profile("", url, key, secret)
+
+
+def _set_up(invocation: Invocation, url: str | None) -> Profile:
+    """The administrator of a new server, whose key exists from now on."""
+    from graveler.client import identity
+
+    url = url or str(invocation.flags.get("server", ""))
+    if not url:
+        raise UsageMistake("--setup needs the URL of the server")
+    if invocation.may_ask():
+        token = click.prompt("Setup token", hide_input=True, err=True)
+    else:
+        token = sys.stdin.readline().strip()
+    key = identity.set_up(url, token, _ADMINISTRATOR)
+    return Profile("", url, key["access_key_id"], key["secret_access_key"])
 
 
 def _from_store(store: Path) -> Profile:

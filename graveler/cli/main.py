@@ -134,6 +134,18 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "graveler.cli.events", "events", "commit objects that arrive in a bucket", _OPERATE
     ),
 }
+_EPILOG: Final = """`graveler COMMAND --help` shows options and examples.
+
+\b
+First steps:
+  graveler serve --store DIR                     # in another terminal; prints a token
+  graveler login http://127.0.0.1:8000 --setup   # or: graveler login URL, of a known server
+  graveler repo create lake local://lake
+  graveler branch create lake/dev
+  graveler upload FILE lake/dev/
+  graveler commit lake/dev -m "Add a file"
+  graveler merge lake/dev main
+"""
 # The extras of the package that bring what some commands import.
 _EXTRAS: Final = {
     **dict.fromkeys(("boto3", "botocore", "pynamodb"), "aws"),
@@ -150,7 +162,7 @@ def root() -> Tables:
         help="Git for data lakes: branches, commits and merges over an object store.\n\n"
         "Addresses are REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH, for example "
         "lake/main/sales/2026.csv; lakefs:// may stand before them.",
-        epilog="`graveler COMMAND --help` shows options and examples.",
+        epilog=_EPILOG,
         params=[
             click.Option(
                 ["--version"],

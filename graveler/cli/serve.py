@@ -44,8 +44,9 @@ def _prepare(store: Embedded, keys: AdministratorKeys, setup_token: str) -> None
             print("graveler: the administrator now has the credentials of the environment")
     elif administrator.account(store) is ABSENT:
         print(
-            "graveler: no administrator yet: POST /api/v1/setup_lakefs with the header "
-            f"X-Graveler-Setup-Token: {setup_token} makes one, or set GRAVELER_ACCESS_KEY_ID and "
-            "GRAVELER_SECRET_ACCESS_KEY",
+            "graveler: no administrator yet: set GRAVELER_ACCESS_KEY_ID and "
+            "GRAVELER_SECRET_ACCESS_KEY, or run `graveler login URL --setup` with the token at the "
+            "end of this line, or POST /api/v1/setup_lakefs with the header "
+            f"X-Graveler-Setup-Token: {setup_token}",
             file=sys.stderr,
         )

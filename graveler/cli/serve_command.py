@@ -96,7 +96,7 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     """Serve the store in a folder over HTTP until SIGINT or SIGTERM.
 
     If GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the administrator's
-    credentials.  Otherwise the API's setup call creates credentials.
+    credentials.  Otherwise `graveler login URL --setup` creates them.
     """
     from graveler.cli import serve as service
 

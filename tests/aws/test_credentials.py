@@ -96,14 +96,14 @@ def printed(text: str) -> NewCredential:
 def test_the_credentials_of_a_stack_are_reset(
     made: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(("credentials", "reset", "--stack", made.name)) == 1  # nobody was there yet
+    assert main(("credentials", "reset", "--stack", made.name)) == 3  # nobody was there yet
     assert "set the service up first" in capsys.readouterr().err
     first = made.first()
     assert accepts(made.authenticator(), first)
     assert main(("credentials", "reset", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
-    assert main(("credentials", "reset", "--stack", "no-such-stack")) == 1
+    assert main(("credentials", "reset", "--stack", "no-such-stack")) == 3
     assert main(("credentials", "reset", "--stack", made.name, "--save")) == 1
 
 

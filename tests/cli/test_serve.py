@@ -3,6 +3,7 @@
 import http.client
 import os
 import re
+import shlex
 import signal
 import socket
 import time
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from graveler import limits
+from tests.cli.commands import Client
 from tests.cli.service import KEY, SECRET, repository, run, serving, started
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -124,7 +126,7 @@ def test_a_second_process_on_the_store_is_refused_and_the_first_goes_on(tmp_path
         assert "another process uses the folder; stop that process" in second.stderr
         assert str(service.process.pid) in second.stderr
         for command in (("verify",), ("credentials", "reset")):
-            assert run(*command, "--store", str(store)).returncode == 1
+            assert run(*command, "--store", str(store)).returncode == 6
         assert httpx.get(f"{service.url}/_health").status_code == 200
 
 
@@ -294,3 +296,26 @@ def test_s3_clients_are_served_at_a_domain_and_by_their_signature(tmp_path: Path
     refused = run("serve", *where, "--s3-domain", "s3.lake.test:80")
     assert refused.returncode == 2
     assert "domain invalid" in refused.stderr
+
+
+def test_a_newcomer_gets_from_nothing_to_a_merged_branch(user: Client, tmp_path: Path) -> None:
+    """The first steps of `graveler --help`, as they stand there."""
+    steps = user.run("--help").out.partition("First steps:\n")[2].splitlines()
+    lines = [step.partition("  #")[0].strip() for step in steps if "graveler" in step]
+    assert lines[0] == "graveler serve --store DIR" and len(lines) == 7
+    file = tmp_path / "prices.csv"
+    file.write_bytes(b"id,price\n1,10\n")
+    with serving(tmp_path / "store", credentials=None) as service:
+        assert service.process.stderr is not None
+        token = service.process.stderr.readline().rpartition(" ")[2].encode()
+        words = shlex.split(lines[1].replace("http://127.0.0.1:8000", service.url))[1:]
+        refused = user.run(*words, input=b"another\n")
+        assert refused.code == 4 and "set-up token missing or wrong" in refused.err
+        signed_in = user.run(*words, input=token)
+        assert signed_in.out == f"signed in to {service.url} as admin: profile default\n"
+        for line in lines[2:]:
+            done = user.run(*shlex.split(line.replace("FILE", str(file)))[1:])
+            assert done.code == 0, (line, done)
+        assert user.run("cat", "lake/main/prices.csv").out == "id,price\n1,10\n"
+        again = user.run(*words, input=token)
+        assert again.code == 5 and user.run("whoami").code == 0
