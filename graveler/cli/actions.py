@@ -124,7 +124,7 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
     for entry in logs:
         title = f"{entry['action']} / {entry['hook_id']}: {entry['status']}"
         print(invocation.output.style(plain(f"== {title}"), bold=True))
-        text = entry["log"]
+        text = str(entry["log"])
         print(plain_lines(text) if sys.stdout.isatty() else text)
     if not shown:
         invocation.output.note("no hook ran")

@@ -63,6 +63,13 @@ class Tables(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.table and not ctx.resilient_parsing:
+            plugin = None
+            if ctx.parent is None:
+                from graveler.cli import plugins
+
+                plugin = plugins.find(args[0])
+            if plugin is not None:
+                return args[0], plugin, args[1:]
             visible = [name for name, entry in self.table.items() if entry.section]
             raise NoSuchCommand(args[0], possibilities=visible, ctx=ctx)
         return super().resolve_command(ctx, args)
@@ -92,12 +99,16 @@ class Group(click.Group):
 
 
 class ClientCommand(click.Command):
-    """A command against a server."""
+    """A command against a server.
+
+    An option of its own replaces a shared one of the same name.  The shared one may then stand
+    before the command only."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **more: Any) -> None:
         super().__init__(*args, **more)
         self.examples = tuple(examples)
-        self.params += shared_options()
+        own = {name for param in self.params for name in param.opts}
+        self.params += [param for param in shared_options() if own.isdisjoint(param.opts)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shared = [param for param in self.get_params(ctx) if is_shared(param)]

@@ -85,6 +85,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "local": Entry("graveler.cli.local", "local", "a folder in step with a branch", _OBJECTS),
     "fs": Entry(_STORED, "FS", "the same by the names of lakectl"),
+    "api": Entry("graveler.cli.api", "api", "any request to the API", _SETUP),
     "open": Entry(
         "graveler.cli.open_command", "open_command", "show an address in the browser", _SETUP
     ),
@@ -106,6 +107,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "may-i": Entry("graveler.cli.policy", "may_i", "whether you have a right", _SERVER),
     "usage": Entry("graveler.cli.usage", "usage", "how many requests were answered", _SERVER),
     "jobs": Entry("graveler.cli.jobs", "jobs", "what the server does in the background", _SERVER),
+    "refs": Entry("graveler.cli.refs", "refs", "dump branches and tags, and restore them", _SERVER),
+    "refs-dump": Entry("graveler.cli.refs", "refs_dump", "the same by the name of lakectl"),
+    "refs-restore": Entry("graveler.cli.refs", "refs_restore", "the same by the name of lakectl"),
     "actions": Entry(
         "graveler.cli.actions", "actions", "runs of hooks, and checks of action files", _SERVER
     ),

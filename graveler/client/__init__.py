@@ -10,6 +10,7 @@ imports           objects of a storage, without a copy
 protection        branch protection rules
 pulls             pull requests
 jobs              what the server does in the background
+dumps             dumps of refs, and restores
 actions           runs of hooks, and their logs
 audit             who changed what, or was denied
 identity          who the caller is

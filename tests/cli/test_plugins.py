@@ -1,0 +1,62 @@
+"""Plug-ins: programs `graveler-NAME` on PATH, run as processes of their own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PROGRAM
+from tests.cli.service import environment
+
+SCRIPT = """#!/bin/sh
+printf '%s\\n' "$@"
+env | grep -E 'SECRET|ENDPOINT'
+exit 42
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of PATH with the plug-ins `hello` and `branch`."""
+    for name in ("graveler-hello", "graveler-branch"):
+        (tmp_path / name).write_text(SCRIPT)
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    variables = environment(None) | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"} | more
+    return subprocess.run(
+        [*PROGRAM, *arguments], env=variables, capture_output=True, text=True, check=False
+    )
+
+
+def test_arguments_and_the_exit_code_pass_unchanged(folder: Path) -> None:
+    words = ("--json", "--help", "a b", "", "--", "-x")
+    result = run(folder, "hello", *words)
+    assert (result.returncode, result.stderr) == (42, "")
+    assert result.stdout.splitlines() == list(words)
+
+
+def test_a_plug_in_gets_no_secret(folder: Path) -> None:
+    url = "http://127.0.0.1:1"
+    result = run(
+        *(folder, "hello", "x"),
+        LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-secret",
+        GRAVELER_SECRET_ACCESS_KEY="another",
+        LAKECTL_SERVER_ENDPOINT_URL=url,
+    )
+    assert result.stdout == f"x\nLAKECTL_SERVER_ENDPOINT_URL={url}\n"
+
+
+def test_a_plug_in_replaces_no_command(folder: Path) -> None:
+    assert run(folder, "branch", "--help").stdout.startswith("Usage: graveler branch")
+
+
+def test_what_is_no_plug_in(folder: Path) -> None:
+    (folder / "graveler-plain").write_text(SCRIPT)
+    for name in ("helo", "plain", "../hello"):
+        result = run(folder, name)
+        assert result.returncode == 2 and "no such command" in result.stderr.lower()
+    assert run(folder, "--json", "hello").returncode == 2

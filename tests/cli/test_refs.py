@@ -1,0 +1,72 @@
+"""`graveler refs`: a repository is dumped, and restored into a bare one."""
+
+import json
+from pathlib import Path
+
+from graveler.api.dumps import RefsDump
+from tests.cli.commands import terminal
+from tests.cli.conftest import Lake
+
+
+def dumped(lake: Lake, file: Path) -> None:
+    lake.put("a", b"content")
+    lake.commit("Add a")
+    assert lake.user.run("tag", "create", f"{lake.name}/v1").code == 0
+    assert lake.user.run("refs", "dump", lake.name, str(file)) == (0, "", "")
+
+
+def copied(lake: Lake) -> str:
+    """A bare repository on a copy of the namespace."""
+    name = f"{lake.name}-copy"
+    blocks = lake.live.embedded.ports.blocks
+    for line in blocks.list(f"local://{lake.name}/x/", "", 1_000).lines:
+        if not line.address.endswith("/dummy"):
+            blocks.copy(line.address, line.address.replace(lake.name, name))
+    created = lake.user.run("repo", "create", name, f"local://{name}/x", "--bare")
+    assert created.code == 0, created
+    return name
+
+
+def test_a_repository_comes_back(lake: Lake, tmp_path: Path) -> None:
+    user, name, file = lake.user, lake.name, tmp_path / "refs.json"
+    dumped(lake, file)
+    head = user.run("branch", "show", f"{name}/main").out
+    copy = copied(lake)
+    assert user.run("refs", "restore", copy, str(file)).code == 2
+    assert user.run("refs", "restore", copy, str(file), "--yes").out == f"restored {copy}\n"
+    assert user.run("branch", "show", f"{copy}/main").out == head
+    assert user.run("stat", f"{copy}/v1/a").code == 0
+    again = user.run("refs", "restore", copy, "--yes", input=file.read_bytes())
+    assert again.code == 1 and "bare" in again.err
+
+
+def test_stdout_gets_the_manifest_alone(lake: Lake) -> None:
+    manifest = lake.user.read(RefsDump, "refs", "dump", lake.name)
+    result = lake.user.run("refs-dump", f"lakefs://{lake.name}")
+    assert (result.code, result.err) == (0, "")
+    assert json.loads(result.out).keys() == set(manifest.__struct_fields__)
+
+
+def test_a_restore_is_asked_for(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "refs.json"
+    dumped(lake, file)
+    copy = copied(lake)
+    shown = terminal(lake.user, "refs", "restore", copy, str(file))
+    shown.until(f"Restore the branches and tags of {copy} from ")
+    shown.until("? [y/N]: ")
+    shown.type("n\n")
+    assert shown.end() == 1
+    assert lake.user.run("branch", "list", copy).out == ""
+    restored = lake.user.run(
+        *("refs-restore", f"lakefs://{copy}", "--manifest", "-", "--yes"),
+        input=file.read_bytes(),
+    )
+    assert restored.code == 0, restored
+
+
+def test_what_is_no_manifest(lake: Lake, tmp_path: Path) -> None:
+    for text in ("", "[]", "{}", "not JSON", "[" * 100_000):
+        (tmp_path / "wrong").write_text(text)
+        result = lake.user.run("refs", "restore", lake.name, str(tmp_path / "wrong"), "--yes")
+        assert result.code == 1 and "manifest invalid" in result.err
+    assert lake.user.run("refs", "dump", "nowhere").code == 3
