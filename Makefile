@@ -1,5 +1,5 @@
 # The commands of a developer. Each target sets up the environments that it needs. After
-# `make setup`, only `make lock` uses the network.
+# `make setup`, only `make lock` and `make gateway-image` use the network.
 
 SHELL  := /bin/sh
 VENV   := .venv
@@ -75,7 +75,7 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check static test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom lock clean FORCE
+.PHONY: help setup run check static test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom gateway-image lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -162,6 +162,9 @@ proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 
 sbom: $(READY) ## writes the bill of materials of all locks (CycloneDX) in build/sbom
 	@PYTHONPATH=. $(BIN)/python scripts/sbom.py
+
+gateway-image: $(READY) ## runs the steps of the image of `graveler gateway` in a folder of this machine (uses the network)
+	@PYTHONPATH=. $(BIN)/python -m pytest -q tests/aws/image_steps.py
 
 lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh

@@ -1,4 +1,5 @@
-"""The definition of the image of `graveler gateway`: it is read here, and built elsewhere."""
+"""The definition of the image of `graveler gateway`: it is read here, and built elsewhere.
+`make gateway-image` runs its steps (image_steps.py)."""
 
 import json
 import re
