@@ -12,7 +12,7 @@ unread bytes, the operating system would reset the connection, and the client wo
 from asyncio import BaseTransport, TimerHandle
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -304,11 +304,12 @@ class BoundedProtocol(_Connection):
         self._bodies_bytes += len(body)
         self._body_bytes += len(body)
         cycle = self.cycle
-        if not cycle.body:
+        held = cast("bytes | bytearray", cycle.body)
+        if not held:
             cycle.body = body  # type: ignore[assignment]  # uvicorn would copy it twice
             body = b""
-        elif not isinstance(cycle.body, bytearray):
-            cycle.body = bytearray(cycle.body)  # many small pieces are appended in place
+        elif not isinstance(held, bytearray):
+            cycle.body = bytearray(held)  # many small pieces are appended in place
         super().on_body(body)
 
     def on_message_complete(self) -> None:

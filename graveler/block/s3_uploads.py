@@ -43,7 +43,7 @@ T = TypeVar("T")
 PART_LENGTH = 8 * 1024 * 1024
 _DOUBLED_COUNT = 2_000
 
-Body = bytes | IO[bytes]
+Body = bytes | bytearray | IO[bytes]
 
 
 class Lengths(NamedTuple):
@@ -309,35 +309,29 @@ def _head(answer: dict[str, Any], size: int, storage_class: str = "") -> ObjectH
 class _Piece(NamedTuple):
     """The bytes of one part."""
 
-    body: bytes
+    body: bytes | bytearray
     is_last: bool
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[_Piece]:
     """The same bytes in pieces of the size of parts; only the last one may be shorter.  Between two
-    pieces it holds no more than one chunk."""
-    held: list[memoryview] = []
+    pieces it holds no more than one chunk, and in between no byte twice."""
+    held = bytearray()
     number, room = 1, PART_LENGTH
     for chunk in chunks:
         rest = memoryview(chunk)
         while rest:
             if not room:
-                yield _Piece(_joined(held), is_last=False)
+                yield _Piece(held, is_last=False)
+                held = bytearray()
                 number += 1
                 if number > limits.multipart_parts_count_max:
                     raise Invalid("object is too long to be stored as a stream")
                 room = PART_LENGTH << (number - 1) // _DOUBLED_COUNT
             piece, rest = rest[:room], rest[room:]
-            held.append(piece)
+            held += piece
             room -= len(piece)
-    yield _Piece(_joined(held), is_last=True)
-
-
-def _joined(held: list[memoryview]) -> bytes:
-    """The chunks as one, which are taken out of the list."""
-    body = b"".join(held)
-    held.clear()
-    return body
+    yield _Piece(held, is_last=True)
 
 
 def _resumed(begun: list[_Piece], rest: Iterator[_Piece]) -> Iterator[_Piece]:
