@@ -104,6 +104,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "graveler.cli.user_group", "groups_command", "groups: users with the same rights", _SERVER
     ),
     "policy": Entry("graveler.cli.policy", "policy", "policies: lists of rights", _SERVER),
+    "auth": Entry("graveler.cli.auth", "auth", "users and rights by the names of lakectl"),
     "may-i": Entry("graveler.cli.policy", "may_i", "whether you have a right", _SERVER),
     "usage": Entry("graveler.cli.usage", "usage", "how many requests were answered", _SERVER),
     "jobs": Entry("graveler.cli.jobs", "jobs", "what the server does in the background", _SERVER),

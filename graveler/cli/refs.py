@@ -86,7 +86,11 @@ def _read(file: str) -> Manifest:
         value = None
     if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in dumps.TABLES):
         raise Invalid(f"manifest invalid: {file}: it must be JSON with {', '.join(dumps.TABLES)}")
-    return Manifest(**{name: value[name] for name in dumps.TABLES})
+    return Manifest(
+        commits_meta_range_id=value["commits_meta_range_id"],
+        tags_meta_range_id=value["tags_meta_range_id"],
+        branches_meta_range_id=value["branches_meta_range_id"],
+    )
 
 
 def _wait(

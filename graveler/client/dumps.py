@@ -6,7 +6,6 @@
 Each call is one request and raises the errors of `Session.ask`.  Part of the public Python client.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final, TypedDict, cast
 
 from graveler.client.refs import checked
@@ -49,12 +48,12 @@ def dump_status(session: Session, repository: str, id: str) -> Status:
 
 
 def begin_restore(
-    session: Session, repository: str, manifest: Mapping[str, str], *, force: bool = False
+    session: Session, repository: str, manifest: Manifest, *, force: bool = False
 ) -> str:
     """Begin to restore refs and commits into a bare repository, and return the id.  `force`: also
     into a read-only one.  Raises `Invalid` for a manifest that is none, and `Conflict` if the
     repository has refs."""
-    body = {**{name: manifest[name] for name in TABLES}, **({"force": True} if force else {})}
+    body = {**manifest, **({"force": True} if force else {})}
     return _id(session.ask("POST", _restore(repository), body))
 
 

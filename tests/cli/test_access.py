@@ -135,3 +135,55 @@ def test_questions_about_rights(lake: Lake) -> None:
 def test_a_file_that_is_not_there(lake: Lake, tmp_path: Path) -> None:
     result = lake.user.run("policy", "create", "bad", str(tmp_path / "none.json"))
     assert result.code == 2 and "No such file" in result.err
+
+
+def test_lakectls_tree(lake: Lake, tmp_path: Path) -> None:
+    user = lake.user
+    document = tmp_path / "p.json"
+    document.write_text(json.dumps(READ_LAKE))
+    tree = "auth policies create --id kea-reads --statement-document"
+    assert user.line(f"{tree} {document}").code == 0
+    for line in (
+        "auth users create --id kea",
+        "auth groups create --id birds",
+        "auth groups members add --id birds --user kea",
+        "auth users policies attach --id kea --policy kea-reads",
+        "auth groups policies attach --id birds --policy FSReadAll",
+    ):
+        assert user.line(line).code == 0, line
+    assert user.line("auth users groups list --id kea").out == "birds\n"
+    assert user.line("auth users policies list --id kea").out == "kea-reads\n"
+    assert "FSReadAll" in user.line("auth users policies list --id kea --effective").out
+    assert user.line("auth groups members list --id birds").out == "kea\n"
+    assert user.line("auth groups policies list --id birds").out == "FSReadAll\n"
+    for name, listed in (("users", "kea"), ("groups", "birds"), ("policies", "kea-reads")):
+        assert listed in user.line(f"auth {name} list").out
+    assert "fs:Read*" in user.line("auth policies show --id kea-reads").out
+    for line in (
+        "auth users policies detach --id kea --policy kea-reads",
+        "auth groups policies detach --id birds --policy FSReadAll",
+        "auth groups members remove --id birds --user kea",
+        "auth policies delete --id kea-reads --yes",
+        "auth groups delete --id birds --yes",
+        "auth users delete --id kea --yes",
+    ):
+        assert user.line(line).code == 0, line
+    assert user.line("auth users delete --id kea --yes").code == 3
+    assert " auth " not in user.run("--help").out
+
+
+def test_a_key_to_end_is_not_the_key_to_sign_in_with(lake: Lake) -> None:
+    user = lake.user
+    assert user.line("auth users create --id kiwi").code == 0
+    created = user.line("auth users credentials create --id kiwi --json")
+    key = json.loads(created.out)["access_key_id"]
+    assert key in user.line("auth users credentials list --id kiwi").out
+    assert user.line("auth users credentials list").out.startswith("AKIA")
+    end = f"auth users credentials delete --id kiwi --access-key-id {key} --yes"
+    other = user.run(
+        *("--access-key-id", "AKIAOTHER", "--secret-stdin", *end.split()),
+        input=b"not-the-secret-of-anybody-but-long\n",
+    )
+    assert other.code == 4
+    assert user.line(end).err == f"deleted access key {key} of kiwi\n"
+    assert user.line("auth users credentials list --id kiwi").out == ""
