@@ -173,6 +173,11 @@ _MASKS: tuple[tuple[str, str], ...] = (
     (r"http://127\.0\.0\.1:\d+", "<server>"),
     (r"local://lake/data/\w+/\w+", "<address>"),
     (r"expires=\d+|signature=\w+", "<secret>"),
+    (r"\bGRVL[0-9A-Z]{16}\b", "<access key>"),
+    (r"(?:(?<=\[32m)|\b)[0-9a-v]{20}\b", "<id of 20>"),
+    (r"\bcommit-[0-9a-f]{32}-\d{6}-\d{6}\b", "<id of a job>"),
+    (r"\b20\d\d-\d\d {2,}\d+", "<month and count>"),
+    (r"secret_access_key: \S+", "secret_access_key: <secret>"),
 )
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from graveler.cli.main import root
 from tests.cli.commands import Client, play, terminal
 from tests.cli.conftest import Lake
 from tests.cli.service import KEY, SECRET, serving
+from tests.cli.test_root import ALL
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -98,6 +100,97 @@ def test_history_on_a_terminal(
             return code, shown.text.replace("\x1b", "^")
 
         check("history.txt", run)
+
+
+def test_administration_on_a_terminal(
+    user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prices.csv").write_text("id\n1\n")
+    monkeypatch.chdir(tmp_path)
+    with serving(tmp_path / "store") as service:
+        served_lake(user, service.url)
+        for line in (
+            "repo create lake local://lake",
+            "upload prices.csv lake/main/",
+            "commit lake/main -m 'Add prices'",
+            "branch create lake/dev",
+            "upload prices.csv lake/main/second/",
+            "commit lake/main -m 'Add a second file'",
+            "upload prices.csv lake/dev/more/",
+            "commit lake/dev -m 'Add more prices'",
+        ):
+            assert user.line(line).code == 0
+
+        def run(line: str) -> tuple[int, str]:
+            shown = terminal(user, *shlex.split(line), folder=tmp_path)
+            code = shown.end()
+            return code, shown.text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
+
+        check("administer.txt", run)
+
+
+def _transcribed() -> set[tuple[str, ...]]:
+    """The commands that a transcript runs."""
+    lines = [line for file in GOLDEN.iterdir() for line in file.read_text().splitlines()]
+    begun = [line.split()[2:] for line in lines if line.startswith("$ graveler ")]
+    return {tuple(words[:count]) for words in begun for count in range(1, 4)}
+
+
+# Commands that no transcript runs, and the test that shows what they print.
+ELSEWHERE = {
+    "serve": "test_serve.py: it does not end",
+    "gateway": "tests/gateway: it needs a deployment",
+    "demo": "test_demo.py, golden in the tutorial",
+    "events connect": "tests/aws: it changes a bucket",
+    "verify": "test_verify.py: its counts depend on the store",
+    "gc": "test_gc.py: its files depend on the store",
+    "credentials reset": "test_credentials.py: it prints a secret",
+    "credentials rotate": "test_credentials.py",
+    "watch": "test_watch.py: it does not end",
+    "open": "test_annotate.py: it starts a browser",
+    "completion": "test_completion.py: a script of Click",
+    "import": "test_import.py: it needs a folder of the server",
+    "presign": "test_transfers.py: it prints a signed URL",
+    "branch reset": "`reset` by the name of lakectl",
+    "branch revert": "`revert` by the name of lakectl",
+    "login": "test_profiles.py: it prints the folder of the profile",
+    "config show": "test_profiles.py",
+    "config use": "test_profiles.py",
+    "repo meta delete": "test_history.py: it prints a note",
+    "download": "test_transfers.py: it prints counts",
+    "pr show": "test_pr.py: it takes the id of a pull request",
+    "pr merge": "test_pr.py: as before",
+    "pr close": "test_pr.py: as before",
+    "jobs show": "test_jobs.py: it takes the id of a job",
+    "jobs cancel": "test_jobs.py: as before",
+    "bisect skip": "test_bisect.py: it prints what `bisect good` prints",
+    "bisect run": "test_bisect.py: it runs a command",
+    "user key delete": "test_access.py: it takes an access key",
+    "policy create": "test_access.py: it takes a document",
+    "policy update": "test_access.py: as before",
+    "policy delete": "test_access.py: as before",
+    "events rules add": "test_events.py: it prints an id",
+    "events rules remove": "test_events.py: it takes the id of a rule",
+    "audit": "test_audit.py: it prints the requests of the test",
+    **{
+        f"local {name}": "test_local.py: it prints folders of the test"
+        for name in ("clone", "init", "list", "status", "pull", "commit", "checkout")
+    },
+    **{
+        f"actions {name}": "test_actions.py: it takes the ids of runs"
+        for name in ("list", "show", "log", "validate", "runs list", "runs describe")
+    },
+}
+
+
+def test_every_command_has_a_transcript_or_a_reason() -> None:
+    group, known = root(), _transcribed()
+    missing = [
+        " ".join(words)
+        for words in ALL
+        if group.table[words[0]].section and words not in known and " ".join(words) not in ELSEWHERE
+    ]
+    assert missing == []
 
 
 def test_a_transcript_that_differs_is_noticed(lake: Lake, tmp_path: Path) -> None:
