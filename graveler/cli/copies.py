@@ -22,7 +22,7 @@ _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
 
 
-def _transfer(function: Callable[..., Any]) -> Callable[..., Any]:
+def transfer_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of all transfers."""
     for option in (
         click.option("--progress", type=click.Choice(["auto", "never"]), default="auto"),
@@ -55,7 +55,7 @@ def _transfer(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("source", metavar="SRC")
 @address_argument("address", metavar="BRANCH[/PATH]")
-@_transfer
+@transfer_options
 @click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
 @click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
 @click.option("--no-clobber", is_flag=True, help="fail where the path exists")
@@ -84,7 +84,7 @@ def upload(
     if not local.exists():
         raise NotFound(f"file not found: {source}")
     task = _Uploads(invocation, place, description)
-    transfer = Transfer(task.send, _source_name, threads, _shows(invocation, progress))
+    transfer = Transfer(task.send, _source_name, threads, shows(invocation, progress))
     if recursive:
         prefix = place.folder
         task.know(prefix)
@@ -96,7 +96,7 @@ def upload(
         path = place.path + local.name if keeps_name else place.path
         one = files.Source(local, path, local.stat().st_size)
         tally = transfer.run(lambda tally: task.expected([one], tally))
-    return _ended(invocation, tally, "uploaded")
+    return ended(invocation, tally, "uploaded")
 
 
 def _source_name(source: files.Source) -> str:
@@ -178,7 +178,7 @@ def _upload_stdin(invocation: Invocation, place: Address, how: Upload) -> int:
 )
 @address_argument("address", metavar="REF/PATH")
 @click.argument("target", metavar="[DEST]", type=FOLDER, default=".")
-@_transfer
+@transfer_options
 @at
 def download(
     invocation: Invocation,
@@ -217,9 +217,9 @@ def download(
             yield files.Download(session, place.repository, place.ref, stats, file, presign)
 
     transfer = Transfer(
-        receive, lambda order: order.stats["path"], threads, _shows(invocation, progress)
+        receive, lambda order: order.stats["path"], threads, shows(invocation, progress)
     )
-    return _ended(invocation, transfer.run(orders), "downloaded")
+    return ended(invocation, transfer.run(orders), "downloaded")
 
 
 def _file(target: Path, relative: str, *, recursive: bool) -> Path:
@@ -262,7 +262,7 @@ class _Copy(NamedTuple):
 )
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DEST")
-@_transfer
+@transfer_options
 @at
 def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """Copy objects, or files to and from the server.
@@ -320,19 +320,20 @@ def _copy(
         tally.ended()
 
     transfer = Transfer(
-        work, lambda order: order.stats["path"], threads, _shows(invocation, progress)
+        work, lambda order: order.stats["path"], threads, shows(invocation, progress)
     )
-    return _ended(invocation, transfer.run(orders), "copied")
+    return ended(invocation, transfer.run(orders), "copied")
 
 
 # ---- what transfers share ------------------------------------------------------------------------
 
 
-def _shows(invocation: Invocation, progress: str) -> bool:
+def shows(invocation: Invocation, progress: str) -> bool:
+    """Whether a transfer shows its progress."""
     return progress != "never" and not invocation.output.quiet
 
 
-def _ended(invocation: Invocation, tally: Tally, verb: str) -> int:
+def ended(invocation: Invocation, tally: Tally, verb: str) -> int:
     """Report a transfer.  Raises `PartlyDone`, or the error of the only object."""
     record = {
         "objects": tally.files,

@@ -75,6 +75,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "upload": Entry(_COPIES, "upload", "upload files to a branch", _OBJECTS),
     "download": Entry(_COPIES, "download", "download objects", _OBJECTS),
     "cp": Entry(_COPIES, "cp", "copy objects", _OBJECTS),
+    "mv": Entry("graveler.cli.moves", "mv", "move objects within a branch", _OBJECTS),
     "rm": Entry(_STORED, "rm", "delete objects on a branch", _OBJECTS),
     "presign": Entry(_STORED, "presign", "a URL with which anybody can read an object", _OBJECTS),
     "import": Entry(

@@ -1,0 +1,168 @@
+"""`graveler mv`: objects of a branch get other paths.
+
+    list ──► copy, by the server ──► compare each copy with its source ──► list again ──► delete
+
+A source is deleted only if its copy has the same content, and only if nobody has written the source
+since it was listed.  So a failure at any step leaves the source.  Nothing is atomic: readers of the
+branch can see both paths until the end.  A commit shows the moves as a whole.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from graveler.cli.address import Address, UsageMistake, is_remote
+from graveler.cli.command import client, yes
+from graveler.cli.copies import ended, shows, transfer_options
+from graveler.cli.invocation import Invocation
+from graveler.cli.transfer import Tally, Transfer
+from graveler.client import objects
+from graveler.client.objects import DELETIONS_MAX, Stats
+from graveler.errors import Conflict, Corrupt, Invalid, NotFound
+
+
+class _Move(NamedTuple):
+    source: Stats
+    path: str
+
+
+@client(
+    "mv",
+    examples=(
+        "graveler mv lakefs://lake/main/a.csv lakefs://lake/main/b.csv",
+        "graveler mv -r lakefs://lake/dev/raw/ lakefs://lake/dev/bronze/ --yes",
+    ),
+)
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DEST")
+@transfer_options
+@yes
+def mv(
+    invocation: Invocation,
+    source: str,
+    target: str,
+    recursive: bool,
+    threads: int,
+    progress: str,
+    yes: bool,
+) -> int:
+    """Move an object, or everything below a prefix (-r), within a branch.
+
+    Both sides need lakefs:// before them.  The server copies; each source is deleted when its copy
+    is found to be equal, and stays if anything fails.  Asks before objects at DEST are replaced.
+    """
+    come, into = _sides(invocation, source, target, recursive=recursive)
+    moves = list(_moves(invocation, come, into, recursive=recursive))
+    if not moves:
+        raise NotFound("no objects below this prefix")
+    if not yes and _is_taken(invocation, into, moves, recursive=recursive):
+        invocation.confirm(f"Replace what is at {into}?", yes=yes)
+    copied: list[_Move] = []
+    session = invocation.session
+
+    def work(move: _Move, tally: Tally) -> None:
+        copy = objects.copy(
+            *(session, into.repository, into.ref, move.path), come.ref, move.source["path"]
+        )
+        if _content(copy) != _content(move.source):
+            raise Corrupt("the copy differs from its source; both stay")
+        tally.moved(move.source.get("size_bytes", 0))
+        with tally.lock:
+            copied.append(move)
+
+    def expected(tally: Tally) -> Iterator[_Move]:
+        for move in moves:
+            tally.expect(move.source.get("size_bytes", 0))
+            yield move
+
+    transfer = Transfer(work, _source_path, threads, shows(invocation, progress))
+    tally = transfer.run(expected)
+    _delete(invocation, come, copied, tally, recursive=recursive)
+    return ended(invocation, tally, "moved")
+
+
+def _source_path(move: _Move) -> str:
+    return move.source["path"]
+
+
+def _sides(
+    invocation: Invocation, source: str, target: str, *, recursive: bool
+) -> tuple[Address, Address]:
+    """Both addresses.  With `recursive`, both are prefixes."""
+    if not (is_remote(source) and is_remote(target)):
+        raise UsageMistake("both sides must be on the server: write lakefs:// before them")
+    come = invocation.path(source, optional=recursive)
+    into = invocation.path(target, optional=True)
+    if (come.repository, come.ref) != (into.repository, into.ref):
+        raise UsageMistake(f"both sides must be on one branch: {come} and {into}: use cp, then rm")
+    if recursive:
+        come, into = come.at(come.folder), into.at(into.folder)
+        if into.path.startswith(come.path):
+            raise UsageMistake("DEST is SRC, or below it")
+        return come, into
+    if not into.path or into.path.endswith("/"):
+        into = into.at(into.path + come.path.rpartition("/")[2])
+    if into.path == come.path:
+        raise UsageMistake("DEST is SRC")
+    return come, into
+
+
+def _listed(invocation: Invocation, come: Address, *, recursive: bool) -> Iterator[Stats]:
+    place = (invocation.session, come.repository, come.ref, come.path)
+    if recursive:
+        yield from objects.list_objects(*place)
+    else:
+        yield objects.stat(*place)
+
+
+def _moves(
+    invocation: Invocation, come: Address, into: Address, *, recursive: bool
+) -> Iterator[_Move]:
+    for stats in _listed(invocation, come, recursive=recursive):
+        rest = stats["path"].removeprefix(come.path) if recursive else ""
+        yield _Move(stats, into.path + rest)
+
+
+def _is_taken(
+    invocation: Invocation, into: Address, moves: list[_Move], *, recursive: bool
+) -> bool:
+    """Whether an object would be replaced."""
+    place = (invocation.session, into.repository, into.ref, into.path)
+    paths = {move.path for move in moves}
+    if recursive:
+        return any(stats["path"] in paths for stats in objects.list_objects(*place))
+    try:
+        objects.stat(*place)
+    except NotFound:
+        return False
+    return True
+
+
+def _delete(
+    invocation: Invocation, come: Address, copied: list[_Move], tally: Tally, *, recursive: bool
+) -> None:
+    """Delete the sources that are as they were when they were copied."""
+    now = {stats["path"]: stats for stats in _listed(invocation, come, recursive=recursive)}
+    ready = []
+    for move in copied:
+        path = _source_path(move)
+        stats = now.get(path, move.source)  # somebody else has deleted it: nothing is lost
+        if (_content(stats), stats.get("mtime")) == (
+            _content(move.source),
+            move.source.get("mtime"),
+        ):
+            ready.append(path)
+        else:
+            tally.failed(path, Conflict("written while it was moved; both stay"))
+    for start in range(0, len(ready), DELETIONS_MAX):
+        page = ready[start : start + DELETIONS_MAX]
+        failures = objects.delete(invocation.session, come.repository, come.ref, page)
+        for failure in failures:
+            tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
+        with tally.lock:
+            tally.files += len(page) - len(failures)
+
+
+def _content(stats: Stats) -> tuple[object, object]:
+    return stats.get("checksum"), stats.get("size_bytes")

@@ -1,0 +1,75 @@
+"""`graveler mv`: what moves, what stays after a failure, and what is asked."""
+
+import pytest
+
+from graveler.client import objects
+from graveler.errors import Unavailable
+from tests.cli.conftest import Lake
+
+
+def test_an_object_moves(lake: Lake) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    lake.put("a", b"content")
+    assert user.run("mv", f"{place}/a", f"{place}/b").out == "moved 1 object, 7 B\n"
+    assert user.run("cat", f"{lake.name}/main/b").out == "content"
+    assert user.run("stat", f"{lake.name}/main/a").code == 3
+    assert user.run("mv", f"{place}/b", f"{place}/in/").code == 0
+    assert user.run("cat", f"{lake.name}/main/in/b").out == "content"
+    assert user.run("mv", f"{place}/nope", f"{place}/x").code == 3
+
+
+def test_a_prefix_moves(lake: Lake) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    for path in ("raw/a", "raw/deep/b", "raw/deep/", "rawer"):
+        lake.put(path, path.encode())
+    assert user.run("mv", "-r", f"{place}/raw", f"{place}/new").code == 0
+    listed = user.run("ls", f"{lake.name}/main", "-r").out.splitlines()
+    paths = [line.split("\t")[2] for line in listed]
+    assert paths == ["new/a", "new/deep/", "new/deep/b", "rawer"]
+    assert user.run("cat", f"{lake.name}/main/new/deep/b").out == "raw/deep/b"
+
+
+def test_nothing_is_replaced_without_a_question(lake: Lake) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    for path in ("a", "b", "in/a", "out/a"):
+        lake.put(path, path.encode())
+    for words in ((f"{place}/a", f"{place}/b"), ("-r", f"{place}/in", f"{place}/out")):
+        assert user.run("mv", *words).code == 2
+    assert user.run("cat", f"{lake.name}/main/b", f"{lake.name}/main/out/a").out == "bout/a"
+    assert user.run("mv", f"{place}/a", f"{place}/b", "--yes").code == 0
+    assert user.run("cat", f"{lake.name}/main/b").out == "a"
+
+
+def test_a_failure_leaves_the_source(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    for path in ("in/a", "in/b"):
+        lake.put(path, path.encode())
+    real = objects.copy
+
+    def fails(*words: object) -> object:
+        if words[-1] == "in/a":
+            raise Unavailable("broken")
+        copied = real(*words)  # type: ignore[arg-type]
+        lake.put("in/b", b"written meanwhile")
+        return copied
+
+    monkeypatch.setattr(objects, "copy", fails)
+    result = user.run("mv", "-r", f"{place}/in", f"{place}/out")
+    assert result.code == 8 and "broken" in result.err and "while it was moved" in result.err
+    both = user.run("cat", f"{lake.name}/main/in/a", f"{lake.name}/main/in/b")
+    assert both.out == "in/awritten meanwhile"
+
+
+def test_sides_that_cannot_be(lake: Lake) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    lake.put("in/a")
+    for words in (
+        ("a", f"{place}/b"),
+        (f"{place}/in/a", f"{place}/in/a"),
+        (f"{place}/in/a", f"{place}/in/"),
+        (f"{place}/in/a", f"lakefs://{lake.name}/dev/a"),
+        ("-r", f"{place}/in", f"{place}/in/deeper"),
+        ("-r", f"{place}/in/", f"{place}/in"),
+    ):
+        assert user.run("mv", *words).code == 2, words
+    assert user.run("cat", f"{lake.name}/main/in/a").out == "x"
