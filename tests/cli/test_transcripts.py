@@ -171,6 +171,9 @@ ELSEWHERE = {
     "policy delete": "test_access.py: as before",
     "events rules add": "test_events.py: it prints an id",
     "events rules remove": "test_events.py: it takes the id of a rule",
+    "api": "test_api.py: it prints answers of the API as they are",
+    "refs dump": "test_refs.py: it prints ids of the store",
+    "refs restore": "test_refs.py: it reads what `refs dump` prints",
     "audit": "test_audit.py: it prints the requests of the test",
     **{
         f"local {name}": "test_local.py: it prints folders of the test"
