@@ -103,7 +103,7 @@ def test_the_credentials_of_a_stack_are_reset(
     assert main(("credentials", "reset", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
-    assert main(("credentials", "reset", "--stack", "no-such-stack")) == 3
+    assert main(("credentials", "reset", "--stack", "no-such-stack")) == 6
     assert main(("credentials", "reset", "--stack", made.name, "--save")) == 1
 
 

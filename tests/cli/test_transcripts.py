@@ -174,6 +174,7 @@ ELSEWHERE = {
     "api": "test_api.py: it prints answers of the API as they are",
     "refs dump": "test_refs.py: it prints ids of the store",
     "refs restore": "test_refs.py: it reads what `refs dump` prints",
+    "mv": "test_moves.py: it prints counts",
     "audit": "test_audit.py: it prints the requests of the test",
     **{
         f"local {name}": "test_local.py: it prints folders of the test"
