@@ -244,12 +244,16 @@ def revert(
 @click.option(
     "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the side to leave out"
 )
+@at
 def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | None) -> int:
     """Repeat what COMMIT changed as a new commit on BRANCH.
+
+    With --at, COMMIT is as it was then.
 
     A conflict changes nothing: the command names the paths and ends with 5.
     """
     source, into = _both(invocation, ref, branch)
+    source = past.then(invocation, source)
     session, name = invocation.session, into.repository
     try:
         created = commits.cherry_pick(session, name, into.ref, source.ref, parent=parent or 0)

@@ -8,7 +8,7 @@ import click
 
 from graveler.cli import graph, moments, past
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import address_argument, at, client, count
+from graveler.cli.command import ClientCommand, address_argument, at, client, count
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
@@ -164,8 +164,18 @@ def _described(output: Output, commit: Mapping[str, Any]) -> Iterator[str]:
 # ---- show ----------------------------------------------------------------------------------------
 
 
+class _ShowCommand(ClientCommand):
+    """`show REF`; lakectl says `show commit REF`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if len(args) > 1 and args[0] == "commit" and not args[1].startswith("-"):
+            args = args[1:]
+        return super().parse_args(ctx, args)
+
+
 @client(
     "show",
+    kind=_ShowCommand,
     examples=("graveler show lake/main", "graveler show lake/1a2b3c4d --json"),
 )
 @address_argument("ref", here="ref")

@@ -345,3 +345,20 @@ def test_a_base_stands_before_an_address_without_scheme() -> None:
 def test_sizes(count: int, text: str) -> None:
     assert size(count) == text
     assert size((1 << 20) - 1) == "1.0 MiB"  # not 1024.0 KiB
+
+
+def test_show_commit_of_lakectl(lake: Lake) -> None:
+    lake.put("a")
+    lake.commit("Add a")
+    shown = lake.user.run("show", "commit", f"lakefs://{lake.name}/main")
+    assert shown == lake.user.run("show", f"{lake.name}/main") and shown.code == 0
+
+
+def test_a_commit_of_a_time_is_picked(lake: Lake) -> None:
+    assert lake.user.run("branch", "create", f"{lake.name}/dev").code == 0
+    lake.put("a", b"dev", "dev")
+    lake.commit("Add a", "dev")
+    pick = ("cherry-pick", f"{lake.name}/dev", "main", "--at")
+    assert lake.user.run(*pick, "2000-01-01").code == 3
+    assert lake.user.run(*pick, "now").code == 0
+    assert lake.user.run("cat", f"{lake.name}/main/a").out == "dev"
