@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graveler.block.counter import ObservedBlocks
+from graveler.errors import OutcomeUnknown
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
     ABSENT,
     Condition,
     Guarded,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -30,6 +32,7 @@ from graveler.kv.store import (
     ScanPage,
     Store,
     Write,
+    newer_one_by_one,
     other_places,
 )
 from graveler.records import Absent
@@ -136,6 +139,9 @@ class MeteredStore:
         spent = self._write_units((partition, key), Row(value, version, order))
         self._meter.write("conditional Put", spent)
         return self._store.set_newer(partition, key, value, version, order)
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -17,10 +17,11 @@ from typing import Literal, TypeVar
 
 from benchmarks.metering import READ_BATCH, READ_UNIT_BYTES, WRITE_UNIT_BYTES, item_size, units
 from benchmarks.timeline import Timeline
-from graveler.errors import Unavailable
+from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import (
     Condition,
     Guarded,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -28,6 +29,7 @@ from graveler.kv.store import (
     ScanPage,
     Store,
     Write,
+    newer_one_by_one,
     other_places,
 )
 from graveler.records import Absent
@@ -164,6 +166,9 @@ class PartitionedStore:
         return self._send(
             "put", need, lambda: self._store.set_newer(partition, key, value, version, order)
         )
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -33,6 +33,7 @@ page_count_max = 1_000
 page_seconds_max = 10  # of a page that can be continued: it then ends with what it has found
 jobs_page_count_max = 100  # each with its order, which may have 390 KiB
 bulk_delete_count_max = 1_000
+bulk_delete_share_count_max = 16  # of a bulk deletion: as many as a fan-out has threads
 block_delete_count_max = 1_000
 import_paths_count_max = 100
 log_paths_count_max = 100

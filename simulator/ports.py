@@ -20,6 +20,7 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -28,6 +29,7 @@ from graveler.kv.store import (
     Store,
     Write,
     holds,
+    newer_one_by_one,
     other_places,
 )
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
@@ -199,6 +201,9 @@ class SimulatedStore:
             return WRITTEN
 
         return self._conditional((partition, key), apply)
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -11,8 +11,9 @@ from typing import Literal
 
 from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
 from graveler.engine.ports import Deadline, P, operation_deadline
+from graveler.errors import OutcomeUnknown
 from graveler.ids import MetarangeId, RangeId
-from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.kv.store import Condition, Newer, Outcome, Place, Row, ScanPage, Store, Write
 from graveler.records import Absent, RangeRef, Record
 
 _WHAT = "the request"
@@ -69,6 +70,9 @@ class ExpiringStore:
         self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
     ) -> Outcome:
         return self._store.set_newer(partition, key, value, version, order)
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return self._store.set_newer_many(rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

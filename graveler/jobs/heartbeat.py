@@ -45,6 +45,7 @@ class _HeartbeatStore:
         self.set = store.set
         self.set_if = store.set_if
         self.set_newer = store.set_newer
+        self.set_newer_many = store.set_newer_many
         self.delete = store.delete
 
     def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:

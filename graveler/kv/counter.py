@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from graveler import limits
-from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.errors import OutcomeUnknown
+from graveler.kv.store import Condition, Newer, Outcome, Place, Row, ScanPage, Store, Write
 from graveler.records import Absent
 from graveler.requests import Counts
 
@@ -63,6 +64,10 @@ class ObservedStore:
     ) -> Outcome:
         self._counts.add("set_newer")
         return self._store.set_newer(partition, key, value, version, order)
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        self._counts.add("set_newer", len(rows))
+        return self._store.set_newer_many(rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -63,8 +63,9 @@ class _Storage(NamedTuple):
 class Database:
     """The files, and the rule that an answer is given only after the rows it reports are durable.
 
-    Callers of `current`, `decline`, `put`, `put_all` and `remove_all` must hold `lock`, so that a
-    condition and its write are one step.  Reads take the lock themselves, and only if they need it.
+    Callers of `current`, `current_many`, `decline`, `put`, `put_all` and `remove_all` must hold
+    `lock`, so that a condition and its write are one step.  Reads take the lock themselves, and
+    only if they need it.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Database:
         try:
             stored: bytes | None = opened.rows.get(flat)
         except Exception as error:
-            raise self._translated(error, "read") from error
+            raise _translated(error, "read", self._path) from error
         if flat in opened.group.pending:
             self.prompt.check()
             with self.lock:
@@ -102,7 +103,7 @@ class Database:
         try:
             stored: Sequence[bytes | None] = opened.rows.get(list(flats)) or ()
         except Exception as error:
-            raise self._translated(error, "read") from error
+            raise _translated(error, "read", self._path) from error
         pending = opened.group.pending
         if pending and any(flat in pending for flat in flats):
             self.prompt.check()
@@ -117,7 +118,7 @@ class Database:
         try:
             pairs = _scan(opened.rows, low, high, count)
         except Exception as error:
-            raise self._translated(error, "scan") from error
+            raise _translated(error, "scan", self._path) from error
         if opened.group.pending:
             reach = pairs[-1][0] + b"\0" if len(pairs) == count else high
             with self.lock:
@@ -130,8 +131,17 @@ class Database:
         try:
             stored = opened.rows.get(flat)
         except Exception as error:
-            raise self._translated(error, "read") from error
+            raise _translated(error, "read", self._path) from error
         return ABSENT if stored is None else decode_row(stored)
+
+    def current_many(self, flats: Sequence[bytes]) -> list[Row | Literal[Absent.ABSENT]]:
+        """As `current`, for many rows."""
+        opened = self._writable()
+        try:
+            stored = opened.rows.get(list(flats)) or ()
+        except Exception as error:
+            raise _translated(error, "read", self._path) from error
+        return [ABSENT if each is None else decode_row(each) for each in stored]
 
     def decline(self, seen: Sequence[bytes], current: Row | Literal[Absent.ABSENT]) -> Declined:
         group = self._opened.group
@@ -169,7 +179,7 @@ class Database:
         try:
             opened.rows.flush()
         except Exception as error:
-            raise self._translated(error, "flush") from error
+            raise _translated(error, "flush", self._path) from error
 
     def close(self) -> None:
         with self.lock:
@@ -181,7 +191,7 @@ class Database:
                     self._opened.group.close()
                     self._opened.rows.flush()  # so that the next start has nothing to replay
             except Exception as error:
-                raise self._translated(error, "close") from error
+                raise _translated(error, "close", self._path) from error
             finally:
                 _let_go(self._opened)
                 os.close(self._owner)
@@ -224,7 +234,7 @@ class Database:
         a replay drops."""
         opened.group.refuse(flats, error)
         self._reopen_after = self._clock.steady_seconds() + self._settings.reopen_seconds
-        return self._translated(error, "write")
+        return _translated(error, "write", self._path)
 
     def _reopen(self) -> None:
         """Replay the failed log into a new one if there is room.  A log that failed stays
@@ -232,7 +242,7 @@ class Database:
         now = self._clock.steady_seconds()
         if now < self._reopen_after:
             failure = self._opened.group.failure
-            raise self._translated(failure, "write") from failure
+            raise _translated(failure, "write", self._path) from failure
         self._reopen_after = now + self._settings.reopen_seconds
         self._opened.group.drain()
         settings = self._settings
@@ -244,20 +254,21 @@ class Database:
         try:
             rows = Rdict(self._path, _options(self._settings))
         except Exception as error:
-            raise self._translated(error, "open") from error
+            raise _translated(error, "open", self._path) from error
         return _Storage(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
 
-    def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
-        """The project's error for a failure of RocksDB.  The text of the failure is all that
-        RocksDB gives to recognise it."""
-        text = str(error)
-        if isinstance(error, GravelerError):
-            return error
-        if any(words in text for words in _NO_ROOM):
-            return StorageFull(f"{tried} kv row: no room is left: path={self._path}")
-        if "Corruption" in text:
-            return Corrupt(f"{tried} kv row: files are damaged: path={self._path} said={text!r}")
-        return Unavailable(f"{tried} kv row: no answer: path={self._path} said={text!r}")
+
+def _translated(error: BaseException | None, tried: str, path: str) -> GravelerError:
+    """The project's error for a failure of RocksDB.  The text of the failure is all that RocksDB
+    gives to recognise it."""
+    text = str(error)
+    if isinstance(error, GravelerError):
+        return error
+    if any(words in text for words in _NO_ROOM):
+        return StorageFull(f"{tried} kv row: no room is left: path={path}")
+    if "Corruption" in text:
+        return Corrupt(f"{tried} kv row: files are damaged: path={path} said={text!r}")
+    return Unavailable(f"{tried} kv row: no answer: path={path} said={text!r}")
 
 
 def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:

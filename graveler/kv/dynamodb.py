@@ -54,6 +54,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -65,6 +66,7 @@ from graveler.kv.store import (
     check_removal,
     check_scan,
     check_write,
+    newer_one_by_one,
 )
 from graveler.records import Absent
 
@@ -175,6 +177,9 @@ class DynamoStore:
         assert order > 0, "order 0 belongs to rows that set_newer did not write"
         check_write(partition, key, value)
         return self._put((partition, key), Row(value, version, order), items.if_newer(order))
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -11,11 +11,13 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from graveler.errors import OutcomeUnknown
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
     Condition,
     Declined,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -28,6 +30,7 @@ from graveler.kv.store import (
     check_scan,
     check_write,
     holds,
+    newer_one_by_one,
     other_places,
 )
 from graveler.records import Absent
@@ -137,6 +140,9 @@ class MemoryStore:
                 return Declined(current)
             self._put(partition, key, Row(value, version, order))
             return WRITTEN
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -45,12 +45,14 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Newer,
     Outcome,
     Place,
     Row,
     ScanPage,
     Store,
     Write,
+    newer_one_by_one,
 )
 from graveler.records import Absent
 from graveler.requests import RetryPolicy
@@ -109,6 +111,9 @@ class RetryingStore:
             version,
             lambda: self._store.set_newer(partition, key, value, version, order),
         )
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def _recognise(self, place: Place, version: bytes, write: Callable[[], Outcome]) -> Outcome:
         """Send a conditional write.  If its outcome is unclear, use its stamp to find out whether

@@ -10,6 +10,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.clock import Clock, SystemClock
+from graveler.errors import OutcomeUnknown
 from graveler.kv.database import Database, RocksSettings
 from graveler.kv.group_commit import SyncCounts
 from graveler.kv.layout import behind, decode_row, encode_row, flat_key
@@ -17,6 +18,8 @@ from graveler.kv.store import (
     ABSENT,
     WRITTEN,
     Condition,
+    Declined,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -24,6 +27,7 @@ from graveler.kv.store import (
     ScanPage,
     Write,
     check_conditional,
+    check_newer_many,
     check_place,
     check_removal,
     check_scan,
@@ -138,6 +142,34 @@ class RocksStore:
                 return self._files.decline([flat], current)
             self._files.put(flat, stored)
             return WRITTEN
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        """One look, one batch and one sync for all rows."""
+        check_newer_many(rows)
+        stored = {
+            flat_key(row.partition, row.key): encode_row(row.value, row.version, row.order)
+            for row in rows
+        }
+        self._files.prompt.check()
+        with self._files.lock:
+            seen = self._files.current_many(list(stored))
+            outcomes: list[Outcome | OutcomeUnknown] = [
+                WRITTEN if current is ABSENT or current.order < row.order else Declined(current)
+                for row, current in zip(rows, seen, strict=True)
+            ]
+            written = [
+                pair
+                for pair, outcome in zip(stored.items(), outcomes, strict=True)
+                if outcome is WRITTEN
+            ]
+            try:
+                if written:
+                    self._files.put_all(written)  # its sync covers the rows that were seen, too
+                elif stored:
+                    self._files.decline(list(stored), ABSENT)
+            except OutcomeUnknown as unknown:
+                return [unknown for _ in rows]
+        return outcomes
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

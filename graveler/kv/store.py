@@ -27,7 +27,8 @@ A row lives at (partition, key).  Both are bytes, and neither is empty.  A row h
 Drivers and wrappers implement `Store`; staging, refs and engine call it.
 
 Cost: each method is one request, with two exceptions.  A batch is one request per
-`limits.kv_batch_count_max` rows.  A removal that names versions is one request per row.
+`limits.kv_batch_count_max` rows.  A removal that names versions, and `set_newer_many`, is one
+request per row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol
 
 from graveler import limits
-from graveler.errors import Invalid
+from graveler.errors import Invalid, OutcomeUnknown
 from graveler.records import ABSENT, Absent
 
 Place = tuple[bytes, bytes]  # partition, key
@@ -56,6 +57,16 @@ class Write(NamedTuple):
     key: bytes
     value: bytes
     version: bytes
+
+
+class Newer(NamedTuple):
+    """One row of `set_newer_many`, as the arguments of `set_newer`."""
+
+    partition: bytes
+    key: bytes
+    value: bytes
+    version: bytes
+    order: int
 
 
 class Matches(NamedTuple):
@@ -174,6 +185,14 @@ class Store(Protocol):
         be greater than 0."""
         ...
 
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        """`set_newer` for each of the `rows`, which are at different places, in any order.
+
+        The result has the outcome of each row at its index; an unknown outcome is an element of it,
+        not raised.  After an error any subset may have been applied.  The rows together are not
+        atomic."""
+        ...
+
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
     ) -> None:
@@ -184,6 +203,18 @@ class Store(Protocol):
         removal cannot remove a row that was created since.
         """
         ...
+
+
+def newer_one_by_one(store: Store, rows: Sequence[Newer]) -> list[Outcome | OutcomeUnknown]:
+    """`set_newer_many` of a store that has no cheaper way than `set_newer` for each row."""
+    check_newer_many(rows)
+    outcomes: list[Outcome | OutcomeUnknown] = []
+    for row in rows:
+        try:
+            outcomes.append(store.set_newer(*row))
+        except OutcomeUnknown as unknown:
+            outcomes.append(unknown)
+    return outcomes
 
 
 def other_places(condition: Condition) -> tuple[Place, ...]:
@@ -237,6 +268,15 @@ def check_write(partition: bytes, key: bytes, value: bytes) -> None:
         raise Invalid(
             f"kv value must have at most {limits.kv_value_length_bytes_max} bytes: {len(value)=}"
         )
+
+
+def check_newer_many(rows: Sequence[Newer]) -> None:
+    """Raises `Invalid` for a batch of conditional writes outside the limits, or with two rows at
+    one place.  Every driver that takes the rows together calls it first."""
+    for row in rows:
+        check_write(row.partition, row.key, row.value)
+    if len({(row.partition, row.key) for row in rows}) < len(rows):
+        raise Invalid(f"kv rows must be at different places: {len(rows)=}")
 
 
 def check_conditional(partition: bytes, key: bytes, value: bytes, condition: Condition) -> None:
@@ -293,6 +333,7 @@ __all__ = [
     "Declined",
     "Guarded",
     "Matches",
+    "Newer",
     "Outcome",
     "Paired",
     "Place",
@@ -302,12 +343,14 @@ __all__ = [
     "Store",
     "Write",
     "check_conditional",
+    "check_newer_many",
     "check_place",
     "check_removal",
     "check_scan",
     "check_write",
     "holds",
     "landed",
+    "newer_one_by_one",
     "other_places",
     "scan_all",
     "scan_pages",

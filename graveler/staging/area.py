@@ -21,15 +21,17 @@ from typing import Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Clock, Ids, ulid, ulid_born_ns
-from graveler.errors import Corrupt, Internal
+from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.fanout import SEQUENTIAL, Fanout
 from graveler.identity import shard
 from graveler.ids import StagingToken
 from graveler.kv.store import (
     WRITTEN,
     Condition,
+    Declined,
     Guarded,
     Matches,
+    Newer,
     Paired,
     Place,
     Row,
@@ -148,6 +150,40 @@ def stage(
     if outcome.current is ABSENT:
         raise Internal(f"staged write refused although no row exists: {key=}")
     return decode(outcome.current)
+
+
+class TokenRow(NamedTuple):
+    """A row for `stage_many`: its key, and its order."""
+
+    key: bytes
+    order: int
+
+
+def stage_many(
+    kv: Store,
+    token: StagingToken,
+    rows: Sequence[TokenRow],
+    value: StagedValue,
+    *,
+    wid: bytes,
+    ids: Ids,
+) -> list[Staged | Literal[Written.WRITTEN] | OutcomeUnknown]:
+    """`stage` with the same `value` at each of the different keys.
+
+    The result has the answer for each row at its index; an unknown outcome is an element of it.
+    One request for each row, and on the embedded store one sync for all (`set_newer_many`).
+    """
+    stored = wire.encode_staged(value, wid)
+    newer = [Newer(*place_of(token, row.key), stored, ids.stamp(), row.order) for row in rows]
+    answers: list[Staged | Literal[Written.WRITTEN] | OutcomeUnknown] = []
+    for row, outcome in zip(rows, kv.set_newer_many(newer), strict=True):
+        if isinstance(outcome, Declined):
+            if outcome.current is ABSENT:
+                raise Internal(f"staged write refused although no row exists: {row.key=}")
+            answers.append(decode(outcome.current))
+        else:
+            answers.append(outcome)
+    return answers
 
 
 def stage_if(

@@ -10,7 +10,17 @@ from enum import Enum
 from typing import Literal, TypeVar
 
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
-from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.kv.store import (
+    Condition,
+    Newer,
+    Outcome,
+    Place,
+    Row,
+    ScanPage,
+    Store,
+    Write,
+    newer_one_by_one,
+)
 from graveler.records import Absent
 
 T = TypeVar("T")
@@ -85,6 +95,9 @@ class FaultyStore:
         return self._send(
             "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
         )
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

@@ -10,7 +10,18 @@ no action waits pass unchanged.  For tests only.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from graveler.kv.store import Condition, Outcome, Place, Row, ScanPage, Store, Write
+from graveler.errors import OutcomeUnknown
+from graveler.kv.store import (
+    Condition,
+    Newer,
+    Outcome,
+    Place,
+    Row,
+    ScanPage,
+    Store,
+    Write,
+    newer_one_by_one,
+)
 from graveler.records import Absent
 
 T = TypeVar("T")
@@ -118,6 +129,9 @@ class InterposedStore:
         return self._script.pass_through(
             "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
         )
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+        return newer_one_by_one(self, rows)
 
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()

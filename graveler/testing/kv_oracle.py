@@ -16,6 +16,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Newer,
     Outcome,
     Paired,
     Place,
@@ -152,10 +153,17 @@ class _Program:
         return Matches(self.chance.choice((known.version, known.version, b"%016d" % 1)))
 
     def set_newer(self) -> None:
-        place, row = self.place(), self.row(self.chance.randint(1, 9))
-        expected = self.oracle.set_newer(place, row)
-        outcome = self.store.set_newer(*place, row.value, row.version, row.order)
-        assert outcome == expected, (place, row)
+        """One row, or several at once."""
+        together = self.chance.random() < 0.3
+        places = {self.place() for _ in range(self.chance.randint(0, 6) if together else 1)}
+        rows = [(place, self.row(self.chance.randint(1, 9))) for place in sorted(places)]
+        expected = [self.oracle.set_newer(place, row) for place, row in rows]
+        newer = [Newer(*place, row.value, row.version, row.order) for place, row in rows]
+        if together:
+            outcomes = list(self.store.set_newer_many(newer))
+        else:
+            outcomes = [self.store.set_newer(*newer[0])]
+        assert outcomes == expected, newer
 
     def delete(self) -> None:
         partition = self.chance.choice(_PARTITIONS)

@@ -19,6 +19,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Newer,
     Paired,
     Place,
     Row,
@@ -234,6 +235,29 @@ class ConditionClauses:
         assert store.get(b"p", b"k") == Row(b"c", b"3", 0)
         assert store.set_newer(b"p", b"k", b"d", b"4", 1) is WRITTEN
 
+    def test_set_newer_many_answers_for_each_row(self, store: Store) -> None:
+        store.set_newer(b"p", b"old", b"a", b"1", 5)
+        store.set_newer(b"p", b"new", b"b", b"2", 9)
+        rows = [
+            Newer(b"p", b"old", b"c", b"3", 6),
+            Newer(b"p", b"new", b"c", b"4", 6),
+            Newer(b"p", b"none", b"c", b"5", 6),
+            Newer(b"q", b"old", b"c", b"6", 6),
+        ]
+        assert list(store.set_newer_many(rows)) == [
+            WRITTEN,
+            Declined(Row(b"b", b"2", 9)),
+            WRITTEN,
+            WRITTEN,
+        ]
+        assert store.get(b"p", b"old") == Row(b"c", b"3", 6)
+        assert store.get(b"p", b"new") == Row(b"b", b"2", 9)
+        assert store.get(b"p", b"none") == Row(b"c", b"5", 6)
+        assert store.get(b"q", b"old") == Row(b"c", b"6", 6)
+        again = [row._replace(version=b"7") for row in rows]
+        assert not any(outcome is WRITTEN for outcome in store.set_newer_many(again))
+        assert list(store.set_newer_many([])) == []
+
     def test_set_if_writes_its_order(self, store: Store) -> None:
         assert store.set_if(b"p", b"k", b"a", b"1", ABSENT, 5) is WRITTEN
         assert store.set_newer(b"p", b"k", b"b", b"2", 5) == Declined(Row(b"a", b"1", 5))
@@ -353,6 +377,14 @@ class LimitClauses:
         assert store.scan(b"p", b"", b"", 10).rows == ()
         store.set(b"p", b"k", longest, b"1")
         assert store.get(b"p", b"k") == Row(longest, b"1")
+
+    def test_k5_set_newer_many_refuses_two_rows_at_one_place(self, store: Store) -> None:
+        row = Newer(b"p", b"k", b"v", b"1", 1)
+        with pytest.raises(Invalid, match="different places"):
+            store.set_newer_many([row, row._replace(version=b"2", order=2)])
+        with pytest.raises(Invalid):
+            store.set_newer_many([row, row._replace(key=b"")])
+        assert store.get(b"p", b"k") is ABSENT
 
     def test_k5_scan_limits(self, store: Store) -> None:
         for limit in (0, -1, limits.scan_page_count_max + 1):

@@ -10,7 +10,7 @@ CONFTEST_LINES_MAX = 200
 FUNCTION_LINES_MAX = 60
 CLASS_LINES_MAX = 200
 CLASS_METHODS_MAX = 12
-PROTOCOL_METHODS_MAX = 8
+PROTOCOL_METHODS_MAX = 9
 # Nouns and adjectives of the field that look like participles.
 NOUNS = frozenset(("embedded", "feed", "framing", "listing", "need", "routing", "staging"))
 # Participles without an ending, and pronouns: none of these names a thing.
@@ -108,7 +108,7 @@ def class_lines(module: Module) -> Iterator[Violation]:
 
 
 def class_methods(module: Module) -> Iterator[Violation]:
-    """A class has at most 12 public methods, a Protocol at most 8 of any kind."""
+    """A class has at most 12 public methods, a Protocol at most 9 of any kind."""
     for node in module.classes:
         methods = [each for each in node.body if isinstance(each, Function)]
         if _is_protocol(node):

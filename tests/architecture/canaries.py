@@ -22,7 +22,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 _LINES = "\n".join(["    pass"] * 60)
-_METHODS = "\n".join(f"    def f{i}(self): ..." for i in range(9))
+_METHODS = "\n".join(f"    def f{i}(self): ..." for i in range(10))
 
 # (rule, path, source): each breaks exactly that rule.
 CANARIES: tuple[tuple[Rule, str, str], ...] = (

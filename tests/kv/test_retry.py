@@ -7,7 +7,7 @@ import pytest
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
-from graveler.kv.store import ABSENT, WRITTEN, Declined, Matches, Row, Store, Write
+from graveler.kv.store import ABSENT, WRITTEN, Declined, Matches, Newer, Row, Store, Write
 from graveler.requests import RetryPolicy
 from graveler.testing.clockwork import TickingClock
 from graveler.testing.faults import Fault, FaultyStore, nth
@@ -155,6 +155,16 @@ def test_k8_a_write_that_landed_and_was_overwritten_is_unknown() -> None:
     with pytest.raises(OutcomeUnknown):
         store.set_if(b"p", b"k", b"v", b"mine", ABSENT)
     assert bench.rows() == [(b"k", Row(b"theirs", b"theirs"))]
+
+
+def test_an_unknown_row_of_many_stands_in_its_place_and_the_others_are_written() -> None:
+    bench = Bench({2: Fault.DROPPED, 4: Fault.LOST})
+    rows = [Newer(b"p", b"%d" % n, b"v", b"mine%d" % n, 5) for n in range(3)]
+    first, second, third = bench.store.set_newer_many(rows)
+    assert first is WRITTEN
+    assert isinstance(second, OutcomeUnknown)
+    assert third is WRITTEN  # it was found by its stamp
+    assert [key for key, _ in bench.rows()] == [b"0", b"2"]
 
 
 def test_a_real_refusal_passes_through() -> None:

@@ -17,7 +17,7 @@ from graveler.errors import Conflict, Corrupt, StorageFull, Unavailable
 from graveler.kv import database
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.rocksdb import RocksSettings, RocksStore
-from graveler.kv.store import ABSENT, WRITTEN, Declined, Row, Write, scan_all
+from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, scan_all
 from graveler.testing.clockwork import TickingClock
 from graveler.testing.kv_suite import KvSuite, in_threads
 
@@ -91,6 +91,14 @@ def test_k6_writers_share_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     store.close()
     assert counts.writes == 16 * 150
     assert 16 * 150 / counts.syncs >= 8
+
+
+def test_newer_rows_share_one_sync(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    rows = [Newer(b"p", b"%d" % n, b"v", b"%d" % n, 1) for n in range(500)]
+    assert list(store.set_newer_many(rows)) == [WRITTEN] * 500
+    assert store.counts.syncs == 1
+    store.close()
 
 
 def test_one_writer_syncs_each_write(tmp_path: Path) -> None:

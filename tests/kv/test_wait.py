@@ -8,7 +8,7 @@ import pytest
 
 from graveler.kv.layout import flat_key
 from graveler.kv.rocksdb import RocksStore
-from graveler.kv.store import ABSENT, Matches, Write
+from graveler.kv.store import ABSENT, Matches, Newer, Write
 from graveler.kv.wait import Prompt, WouldWait
 
 PLACE = (b"p", b"k")
@@ -70,9 +70,10 @@ def test_a_row_that_waits_for_its_sync_is_refused_and_nobody_syncs(store: RocksS
         lambda store: store.set_many([Write(*PLACE, b"new", b"v2")]),
         lambda store: store.set_if(*PLACE, b"new", b"v2", Matches(b"v1")),
         lambda store: store.set_newer(*PLACE, b"new", b"v2", 1),
+        lambda store: store.set_newer_many([Newer(*PLACE, b"new", b"v2", 1)]),
         lambda store: store.delete(b"p", [b"k"]),
     ],
-    ids=["scan", "set", "set_many", "set_if", "set_newer", "delete"],
+    ids=["scan", "set", "set_many", "set_if", "set_newer", "set_newer_many", "delete"],
 )
 def test_what_scans_or_writes_is_refused_and_has_done_nothing(
     store: RocksStore, call: Callable[[RocksStore], object]

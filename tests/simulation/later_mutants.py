@@ -161,7 +161,7 @@ LATER_MUTANTS = (
                 """
                 __results__ = repo.fanout.map(*__puts__)
                 __written__ = []
-                for __result__ in __results_of_paths__:
+                for __result__ in __results_of_keys__:
                     __note__
                 __seen__ = fresh(*__branch__)
                 """,
@@ -169,11 +169,30 @@ LATER_MUTANTS = (
                 __seen__ = fresh(*__branch__)
                 __results__ = repo.fanout.map(*__puts__)
                 __written__ = []
-                for __result__ in __results_of_paths__:
+                for __result__ in __results_of_keys__:
                     __note__
                 """,
             ),
         ),
+    ),
+    Mutant(
+        "R7c",
+        "a bulk deletion takes a row whose outcome is unknown for written",
+        ("bulk", "amb"),
+        (
+            Edit(
+                WRITING,
+                "put_many_newer",
+                "return [__each__ for key in keys]",
+                "return [(after[key], True) for key in keys]",
+            ),
+        ),
+    ),
+    Mutant(
+        "R7d",
+        "a bulk deletion takes a row of greater order for its own",
+        ("bulk", "clean"),
+        (Edit(WRITING, "put_many_newer", "__found__ is WRITTEN or __found__.wid == ...", "True"),),
     ),
     Mutant(
         "R8",
@@ -183,15 +202,16 @@ LATER_MUTANTS = (
             Edit(
                 OBJECTS,
                 "_delete_all.put",
-                "return put_newer(...)",
+                "return put_many_newer(...)",
                 """
                 from graveler.engine.objects.read import _value_at
                 from graveler.records import ABSENT
                 from graveler.refs.names.resolve import ResolvedRef
                 where = ResolvedRef(seen.branch.commit, "branch", seen, branch, True)
-                if _value_at(repo, where, todo[path]) is ABSENT:
-                    return orders[path], True
-                __old__
+                there = [key for key in keys if _value_at(repo, where, key) is not ABSENT]
+                sent = put_many_newer(repo, token, there, TOMBSTONE, wid, orders)
+                answers = dict(zip(there, sent))
+                return [answers.get(key, (orders[key], True)) for key in keys]
                 """,
             ),
         ),

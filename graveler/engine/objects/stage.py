@@ -16,7 +16,7 @@ Used by write.py, and through it by every verb that stages an entry.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -110,6 +110,37 @@ def put_newer(
             return order + 1, True
         order = max(order, outcome.order) + 1
     return order, False
+
+
+def put_many_newer(
+    ports: Ports,
+    token: StagingToken,
+    keys: Sequence[bytes],
+    value: StagedValue,
+    wid: bytes,
+    orders: Mapping[bytes, int],
+) -> list[tuple[int, bool]]:
+    """As `put_newer`, for rows with the same value at different keys, each with its own order of
+    `orders`.  Returns what `put_newer` returns, in the order of `keys`."""
+    after = {key: orders[key] for key in keys}
+    written: set[bytes] = set()
+    rest = list(keys)
+    for _ in range(limits.conditional_round_count_max):
+        if not rest:
+            break
+        rows = [area.TokenRow(key, after[key]) for key in rest]
+        outcomes = area.stage_many(ports.kv, token, rows, value, wid=wid, ids=ports.ids)
+        rest = []
+        for (key, order), outcome in zip(rows, outcomes, strict=True):
+            if isinstance(outcome, OutcomeUnknown):
+                after[key] = order + 1
+            elif outcome is WRITTEN or outcome.wid == wid:
+                after[key] = order + 1
+                written.add(key)
+            else:
+                after[key] = max(order, outcome.order) + 1
+                rest.append(key)
+    return [(after[key], key in written) for key in keys]
 
 
 def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:

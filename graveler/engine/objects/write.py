@@ -14,6 +14,7 @@ removes it.  A crash never leaves a row without bytes.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from graveler import limits
@@ -24,7 +25,7 @@ from graveler.engine.commits.messages import check_metadata
 from graveler.engine.commits.records import cached, fresh
 from graveler.engine.objects.stage import (
     conditional,
-    put_newer,
+    put_many_newer,
     write,
     write_if,
 )
@@ -210,8 +211,9 @@ def delete_many(
 ) -> list[PathError]:
     """Stage the deletion of up to 1,000 paths; return the paths that failed, with their errors.
 
-    The call reads the branch record, writes all rows with a fan-out, and reads the record again
-    after the last answer.  It writes rows again if the branch's open token changed.  Not atomic.
+    The call reads the branch record, writes all rows in shares with a fan-out, and reads the record
+    again after the last answer.  It writes rows again if the branch's open token changed.  Not
+    atomic.
     On a protected branch every path fails with `Refused`.
     Errors of the call: `NotFound`, `Refused`, `Invalid`, `OutcomeUnknown` (any of the deletions may
     be staged).  Cost: 2 KV requests, and 1 for each path.
@@ -221,17 +223,17 @@ def delete_many(
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
     failed: list[PathError] = []
-    todo: dict[str, bytes] = {}
+    todo: dict[bytes, str] = {}
     for path in paths:
         try:
-            todo[path] = parse_path(path)
+            todo[parse_path(path)] = path
         except Invalid as error:
             failed.append(PathError(path, error))
     if todo and protection.is_protected(repo, name):
         refused = Refused(
             f"cannot write to protected branch: branch={name}", Code.PROTECTED_WRITE, branch=name
         )
-        return failed + [PathError(path, refused) for path in todo]
+        return failed + [PathError(path, refused) for path in todo.values()]
     with UnconfirmedWrite("deletion of paths") as unconfirmed:
         _delete_all(repo, name, todo, failed, unconfirmed)
     return failed
@@ -240,10 +242,12 @@ def delete_many(
 def _delete_all(
     repo: OpenRepository,
     branch: BranchId,
-    todo: dict[str, bytes],
+    todo: dict[bytes, str],
     failed: list[PathError],
     unconfirmed: UnconfirmedWrite,
 ) -> None:
+    """Stage the deletion of the keys of `todo`, and remove each from it once it is certain.  Their
+    paths are its values."""
     seen = fresh(repo, branch)
     wid = repo.ids.stamp()
     orders = dict.fromkeys(todo, repo.clock.now_ns() // 1_000)
@@ -252,19 +256,26 @@ def _delete_all(
             return
         token = seen.branch.staging
 
-        def put(path: str, token: StagingToken = token) -> tuple[int, bool]:
-            return put_newer(repo, token, todo[path], TOMBSTONE, wid, orders[path])
+        def put(keys: Sequence[bytes], token: StagingToken = token) -> list[tuple[int, bool]]:
+            return put_many_newer(repo, token, keys, TOMBSTONE, wid, orders)
 
         unconfirmed.mark_unconfirmed()  # if one write fails, others may have landed
-        results = repo.fanout.map(put, todo)
+        results = repo.fanout.map(put, _shares(list(todo)))
         written = []
-        for path, (order, done) in zip(todo, results, strict=True):
-            orders[path] = order
+        for key, (order, done) in zip(list(todo), chain(*results), strict=True):
+            orders[key] = order
             if done:
-                written.append(path)
+                written.append(key)
         seen = fresh(repo, branch)
         if seen.branch.staging == token:
-            for path in written:
-                del todo[path]
+            for key in written:
+                del todo[key]
     lost = OutcomeUnknown(f"delete kept losing to commits; outcome unknown: branch={branch}")
-    failed.extend(PathError(path, lost) for path in todo)
+    failed.extend(PathError(path, lost) for path in todo.values())
+
+
+def _shares(keys: list[bytes]) -> list[list[bytes]]:
+    """The keys in consecutive lists of equal length, at most `limits.bulk_delete_share_count_max`
+    of them."""
+    length = max(1, -(-len(keys) // limits.bulk_delete_share_count_max))
+    return [keys[at : at + length] for at in range(0, len(keys), length)]
