@@ -41,7 +41,7 @@ def section(words: str, command: click.Command) -> Iterator[str]:
     usage = " ".join(command.collect_usage_pieces(ctx))
     yield f"### {words.removeprefix('graveler ')}\n"
     yield f"    {words} {usage}\n"
-    yield cleandoc(command.help or "").replace("\n\n", "\n\n") + "\n"
+    yield cleandoc(command.help or "") + "\n"
     rows = [
         row
         for param in command.params

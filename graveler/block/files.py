@@ -64,6 +64,11 @@ class Files:
         self._time_lock = threading.Lock()
         self._newest_ns = 0
 
+    @property
+    def root(self) -> str:
+        """The path of the root, without links.  A link to it that changes later changes nothing."""
+        return self._folders.root
+
     def open(self, place: Place, address: str) -> "Chunks":
         """Open a file for reading."""
         with translated(address):

@@ -100,7 +100,7 @@ class _LocalReads(_LocalDeletes):
         imports: ImportRules = _NO_IMPORTS,
     ) -> None:
         super().__init__(Files(root, clock, ids))
-        self._uploads = LocalUploads(str(root), self._files, ids, clock)
+        self._uploads = LocalUploads(self._files, ids, clock)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
         self._pages = walk.Pages(clock)

@@ -36,8 +36,7 @@ _DAY_NS: Final = 24 * 3600 * limits.SECOND_NS
 class LocalUploads:
     """`Multipart` for addresses that the driver has checked and made canonical."""
 
-    def __init__(self, root: str, files: Files, ids: Ids, clock: Clock) -> None:
-        self._root = root
+    def __init__(self, files: Files, ids: Ids, clock: Clock) -> None:
         self._files = files
         self._ids = ids
         self._clock = clock
@@ -149,7 +148,7 @@ class LocalUploads:
         self._files.discard((UPLOADS, upload_id), address)
 
     def _folder(self, upload_id: str) -> str:
-        return os.path.join(self._root, UPLOADS, upload_id)
+        return os.path.join(self._files.root, UPLOADS, upload_id)
 
 
 def _newest_ns(folder: str) -> int:

@@ -30,7 +30,8 @@ def metarange_damages(
 ) -> Iterator[Damage]:
     """All damages of a metarange and of its ranges, except the ranges whose ids are in `skip`.
 
-    Checks ids, order, counts, bounds, and identities if they are recorded.
+    Checks ids, order, counts, bounds, and identities if they are recorded.  The recorded sizes of
+    ranges are not checked: other writers record an estimate, and it says only where to split.
     """
     try:
         refs = space.metarange(metarange_id).ranges

@@ -240,6 +240,21 @@ class TestLinks:
         assert content(opened(root), "local://lake/a/b") == b"x"
         assert content(linked, "local://lake/a/b") == b"x"
 
+    def test_a_root_whose_link_changes_later(self, root: Path) -> None:
+        """Uploads and objects stay in the folder that was opened."""
+        root.mkdir(parents=True)
+        link = root.parent / "linked"
+        link.symlink_to(root)
+        linked = opened(link)
+        upload_id = linked.create_upload("local://lake/a/b")
+        part = linked.put_part("local://lake/a/b", upload_id, 1, [b"x"])
+        link.unlink()
+        link.symlink_to(root.parent)
+        page = linked.list_parts("local://lake/a/b", upload_id, 0, 10)
+        assert [line.number for line in page.lines] == [1]
+        linked.complete_upload("local://lake/a/b", upload_id, (part,))
+        assert content(opened(root), "local://lake/a/b") == b"x"
+
     def test_a_linked_file(self, blocks: LocalBlocks, root: Path, secret: Path) -> None:
         blocks.put("local://lake/a", [b"x"])
         (root / "lake" / "evil%").symlink_to(secret / "secret%")
