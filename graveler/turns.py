@@ -28,17 +28,20 @@ class Turns:
         gate.acquire()
         own = (number, gate)
         self._waiting.append(own)
+        self._lock.release()
+        interrupt: BaseException | None = None
         try:
-            self._lock.release()
             gate.acquire()
-        except BaseException:  # the main thread was interrupted: another one takes its turn
-            self._lock.acquire()
-            if own in self._waiting:
-                self._waiting.remove(own)
-            else:
-                self.wake(0)
-            raise
-        self._lock.acquire()
+        except BaseException as error:  # of the main thread
+            interrupt = error
+        interrupt = _take(self._lock) or interrupt
+        if interrupt is None:
+            return
+        if own in self._waiting:
+            self._waiting.remove(own)
+        else:
+            self.wake(0)  # another one takes its turn
+        raise interrupt
 
     def wake(self, reached: float) -> None:
         """Wake all that wait for an event up to `reached`, and the first of the others."""
@@ -52,3 +55,17 @@ class Turns:
                 gate.release()
             else:
                 self._waiting.append((number, gate))
+
+
+def _take(lock: threading.Lock) -> BaseException | None:
+    """Take a lock, however often the thread is interrupted meanwhile; returns the last interrupt.
+    The callers of `wait` release the lock, so they must have it, also when they are interrupted."""
+    taken: list[bool] = []
+    interrupt: BaseException | None = None
+    while not taken:
+        try:
+            # One call, so that no interrupt comes after the lock is taken and before that is noted.
+            taken.extend(map(lock.acquire, (True,)))
+        except BaseException as error:
+            interrupt = error
+    return interrupt
