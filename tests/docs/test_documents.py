@@ -64,9 +64,9 @@ def test_the_reference_of_the_commands_is_that_of_the_commands() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=names(DOCUMENTS))
 def test_targets_of_make_exist(document: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     text = document.read_text(encoding="utf-8")
-    named = set(re.findall(r"(?:`|^    )make ([a-z]+)", text, re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE))
     assert named <= targets
 
 
