@@ -15,6 +15,7 @@ HERE_TESTED = "gateway/test_clients.py"
 TESTS = (
     HERE_TESTED,
     *(f"gateway/clients/test_{name}.py" for name in ("aws", "s3fs", "duckdb", "s3cmd", "rclone")),
+    "gateway/clients/test_sizes.py",
     "spark/test_s3a.py",
 )
 INSTALLED = ("boto3", "pyarrow", "polars")
@@ -36,6 +37,7 @@ OTHERS = {  # clients by the words of tests that are not their names, and those 
     (HERE_TESTED, "pandas"): "pyarrow",
     ("gateway/clients/test_s3fs.py", "pandas"): "s3fs",
     ("gateway/clients/test_aws.py", "aws"): "aws cli",
+    ("gateway/clients/test_sizes.py", "aws"): "aws cli",
 }
 
 

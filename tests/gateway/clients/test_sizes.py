@@ -93,6 +93,19 @@ def test_pyarrow_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> 
     check_files(there, folder, tmp_path, put, get)
 
 
+def test_polars_stores_every_size(there: Lake, folder: str) -> None:
+    """One line of text, without quotes."""
+    given: dict[str, Any] = {"storage_options": polars_options(there)}
+    for size in SIZES:
+        uri, text = f"s3://{there.repo}/{folder}{size}", content(size).decode().strip()
+        frame = polars.DataFrame({"text": [text] if size else []}, schema={"text": polars.String})
+        frame.write_csv(uri, include_header=False, quote_style="never", **given)
+        check_stored(there, folder, size)
+        if size:
+            back = polars.read_csv(uri, has_header=False, quote_char=None, **given)
+            assert back.item() == text
+
+
 def test_aws_stores_every_size(
     there: Lake, aws_files: dict[str, str], folder: str, tmp_path: Path
 ) -> None:
@@ -120,6 +133,16 @@ def test_s3fs_stores_every_size(there: Lake, away: Elsewhere, folder: str, tmp_p
     )
 
 
+def test_duckdb_stores_every_size(there: Lake, away: Elsewhere, folder: str) -> None:
+    """One line of text; an empty table leaves no file, so there is none of 0 bytes."""
+    db = Database(away, "sizes", there)
+    for size in SIZES[1:]:
+        uri, text = f"s3://{there.repo}/{folder}{size}", content(size).decode().strip()
+        db(f"COPY (SELECT '{text}') TO '{uri}' (FORMAT csv, HEADER false)")
+        check_stored(there, folder, size)
+        assert db(f"SELECT content FROM read_text('{uri}')") == [(text + "\n",)]
+
+
 def test_s3cmd_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> None:
     s3cmd, at = S3cmd(there, tmp_path, there.key), f"s3://{there.repo}/"
     check_files(
@@ -140,26 +163,3 @@ def test_rclone_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> N
         lambda file, key: rclone("copyto", file, at + key, *IN_PARTS),
         lambda file, key: rclone("copyto", at + key, file),
     )
-
-
-def test_polars_stores_every_size(there: Lake, folder: str) -> None:
-    """One line of text, without quotes."""
-    given: dict[str, Any] = {"storage_options": polars_options(there)}
-    for size in SIZES:
-        uri, text = f"s3://{there.repo}/{folder}{size}", content(size).decode().strip()
-        frame = polars.DataFrame({"text": [text] if size else []}, schema={"text": polars.String})
-        frame.write_csv(uri, include_header=False, quote_style="never", **given)
-        check_stored(there, folder, size)
-        if size:
-            back = polars.read_csv(uri, has_header=False, quote_char=None, **given)
-            assert back.item() == text
-
-
-def test_duckdb_stores_every_size(there: Lake, away: Elsewhere, folder: str) -> None:
-    """One line of text; an empty table leaves no file, so there is none of 0 bytes."""
-    db = Database(away, "sizes", there)
-    for size in SIZES[1:]:
-        uri, text = f"s3://{there.repo}/{folder}{size}", content(size).decode().strip()
-        db(f"COPY (SELECT '{text}') TO '{uri}' (FORMAT csv, HEADER false)")
-        check_stored(there, folder, size)
-        assert db(f"SELECT content FROM read_text('{uri}')") == [(text + "\n",)]
