@@ -1,44 +1,29 @@
 """`graveler upload`, `download` and `cp`: objects and files, copied."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
-from graveler.cli import files, past
+from graveler.cli import files, mirror, past
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.command import address_argument, at, client
 from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.mirror import delete_files, delete_objects, surplus_files, surplus_objects
 from graveler.cli.options import FOLDER
 from graveler.cli.output import plain
-from graveler.cli.transfer import THREADS, Tally, Transfer
+from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.transfer_options import TransferOptions, transfer_options
 from graveler.client import objects
 from graveler.client.objects import Stats, Upload
-from graveler.errors import Invalid, NotFound
+from graveler.errors import AlreadyExists, Invalid, NotFound
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
-
-
-def transfer_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all transfers."""
-    for option in (
-        click.option("--progress", type=click.Choice(["auto", "never"]), default="auto"),
-        click.option(
-            "-j",
-            "--parallel",
-            "threads",
-            type=click.IntRange(1, 128),
-            default=THREADS,
-            metavar="N",
-            help=f"N at a time (default: {THREADS})",
-        ),
-        click.option("-r", "--recursive", is_flag=True, help="everything below the prefix"),
-    ):
-        function = option(function)
-    return function
 
 
 # ---- uploads -------------------------------------------------------------------------------------
@@ -58,45 +43,63 @@ def transfer_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @transfer_options
 @click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
 @click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
-@click.option("--no-clobber", is_flag=True, help="fail where the path exists")
 def upload(
     invocation: Invocation,
     source: str,
     address: str,
-    recursive: bool,
-    threads: int,
-    progress: str,
-    **how: Any,
+    content_type: str,
+    pairs: tuple[str, ...],
+    **more: Any,
 ) -> int:
     """Upload a file, a folder (-r), or the standard input (-) to a branch.
 
     With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
     continues.  One failure stops no other file: the command ends with 8 and the list.
     """
+    options = TransferOptions(**more).checked()
     place = invocation.path(address, optional=True)
-    description = Upload(how["content_type"], metadata_pairs(how["pairs"]), how["no_clobber"])
+    description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
     if source == "-":
-        return _upload_stdin(invocation, place, description)
+        return _upload_stdin(invocation, place, description, options)
     local = Path(source)
-    if local.is_dir() != recursive:
+    if local.is_dir() != options.recursive:
         rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
         raise UsageMistake(f"{source} {rule}")
     if not local.exists():
         raise NotFound(f"file not found: {source}")
-    task = _Uploads(invocation, place, description)
-    transfer = Transfer(task.send, _source_name, threads, shows(invocation, progress))
-    if recursive:
-        prefix = place.folder
-        task.know(prefix)
-        tally = transfer.run(
-            lambda tally: task.expected(files.sources(local, prefix, tally), tally)
-        )
+    task, tally = _Uploads(invocation, place, description), Tally()
+    surplus: list[str] = []
+    if options.recursive:
+        sources: Iterable[files.Source]
+        sources = files.sources(local, place.folder, tally, options.choice)
+        task.know(place.folder)
+        if options.delete:
+            sources = list(sources)
+            keep = {source.path for source in sources}
+            if not tally.failures:
+                surplus = surplus_objects(task.known, place.folder, keep, options.choice)
+            else:
+                invocation.output.note("nothing is deleted: not all of the source can be read")
+            if not options.dry_run:
+                mirror.check(invocation, surplus, keep, place, yes=options.yes)
     else:
         keeps_name = not place.path or place.path.endswith("/")
         path = place.path + local.name if keeps_name else place.path
-        one = files.Source(local, path, local.stat().st_size)
-        tally = transfer.run(lambda tally: task.expected([one], tally))
-    return ended(invocation, tally, "uploaded")
+        sources = [files.Source(local, path, local.stat().st_size)]
+        if options.checksum:
+            task.know_one(path)
+    if options.dry_run:
+        rows = (
+            mirror.row("leave" if task.is_same(each) else "upload", each.path, each.size)
+            for each in sources
+        )
+        mirror.show(invocation, chain(rows, (mirror.row("delete", path) for path in surplus)))
+        tally.check("ready to be uploaded")
+        return 0
+    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
+    transfer.run(lambda tally: task.expected(sources, tally), tally)
+    delete_objects(invocation.session, place, surplus, tally)
+    return ended(invocation, tally, "uploaded", options)
 
 
 def _source_name(source: files.Source) -> str:
@@ -109,13 +112,23 @@ class _Uploads:
     def __init__(self, invocation: Invocation, place: Address, how: Upload) -> None:
         self._session, self._place, self._how = invocation.session, place, how
         self._presign = objects.presigns(self._session)
-        self._known: dict[str, Stats] = {}
+        self.known: dict[str, Stats] = {}
 
     def know(self, prefix: str) -> None:
         """List what is below the prefix, to leave out what is the same."""
         place = self._place
         listed = objects.list_objects(self._session, place.repository, place.ref, prefix)
-        self._known = {stats["path"]: stats for stats in listed}
+        self.known = {stats["path"]: stats for stats in listed}
+
+    def know_one(self, path: str) -> None:
+        """Look at the object at a path, to leave out what is the same."""
+        with suppress(NotFound):
+            stats = objects.stat(self._session, self._place.repository, self._place.ref, path)
+            self.known[path] = stats
+
+    def is_same(self, source: files.Source) -> bool:
+        """Whether the branch has the file."""
+        return files.is_same(source.file, source.size, self.known.get(source.path))
 
     def expected(self, sources: Iterable[files.Source], tally: Tally) -> Iterator[files.Source]:
         for source in sources:
@@ -124,7 +137,7 @@ class _Uploads:
 
     def send(self, source: files.Source, tally: Tally) -> None:
         """Upload one file, unless the branch has it."""
-        if files.is_same(source.file, source.size, self._known.get(source.path)):
+        if self.is_same(source):
             tally.ended(skipped=True, length=source.size)
             return
         presign = self._presign and source.size > _DIRECT_BYTES_MAX
@@ -149,7 +162,11 @@ def _with_type(how: Upload, path: str) -> Upload:
     return Upload(kind, how.metadata, how.create_only)
 
 
-def _upload_stdin(invocation: Invocation, place: Address, how: Upload) -> int:
+def _upload_stdin(
+    invocation: Invocation, place: Address, how: Upload, options: TransferOptions
+) -> int:
+    if options.dry_run or options.checksum or options.recursive:
+        raise UsageMistake("the standard input is no file: leave -r, --dry-run, --checksum out")
     if not place.path or place.path.endswith("/"):
         raise UsageMistake(f"path missing: write {place}/PATH")
     tally = Tally()
@@ -180,33 +197,35 @@ def _upload_stdin(invocation: Invocation, place: Address, how: Upload) -> int:
 @click.argument("target", metavar="[DEST]", type=FOLDER, default=".")
 @transfer_options
 @at
-def download(
-    invocation: Invocation,
-    address: str,
-    target: Path,
-    recursive: bool,
-    threads: int,
-    progress: str,
-) -> int:
+def download(invocation: Invocation, address: str, target: Path, **more: Any) -> int:
     """Download an object, or everything below a prefix (-r).
 
     A file appears under its name only when its size and MD5 are right.  The same command continues
     an interrupted download.  Files that are the same already are left out.
     """
+    options = TransferOptions(**more).checked()
+    recursive = options.recursive
     place = past.then(invocation, invocation.path(address, optional=recursive))
-    session = invocation.session
+    session, tally = invocation.session, Tally()
     presign = objects.presigns(session)
+    chosen: Iterable[tuple[Stats, str]] = _wanted(invocation, place, options)
+    surplus: list[str] = []
+    if options.delete:
+        chosen = list(chosen)
+        keep = {relative for _, relative in chosen}
+        surplus = surplus_files(target, keep, options.choice)
+        if not options.dry_run:
+            mirror.check(invocation, surplus, keep, target, yes=options.yes)
 
     def receive(order: files.Download, tally: Tally) -> None:
-        length = order.stats.get("size_bytes", 0)
-        if order.file.is_file() and files.is_same(order.file, length, order.stats):
-            tally.ended(skipped=True, length=length)
+        if _is_here(order):
+            tally.ended(skipped=True, length=order.stats.get("size_bytes", 0))
             return
         files.download(order, tally)
         tally.ended()
 
     def orders(tally: Tally) -> Iterator[files.Download]:
-        for stats, relative in _wanted(invocation, place, recursive=recursive):
+        for stats, relative in chosen:
             try:
                 file = _file(target, relative, recursive=recursive)
             except Invalid as error:
@@ -214,12 +233,34 @@ def download(
                 tally.failed(stats["path"], error)
                 continue
             tally.expect(stats.get("size_bytes", 0))
-            yield files.Download(session, place.repository, place.ref, stats, file, presign)
+            yield files.Download(
+                *(session, place.repository, place.ref, stats, file, presign),
+                create_only=options.no_clobber,
+            )
 
+    if options.dry_run:
+        rows = (_download_row(order) for order in orders(tally))
+        gone = (mirror.row("delete", str(target / path)) for path in surplus)
+        mirror.show(invocation, chain(rows, gone))
+        tally.check("ready to be downloaded")
+        return 0
     transfer = Transfer(
-        receive, lambda order: order.stats["path"], threads, shows(invocation, progress)
+        receive, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
-    return ended(invocation, transfer.run(orders), "downloaded")
+    transfer.run(orders, tally)
+    delete_files(target, surplus, tally)
+    return ended(invocation, tally, "downloaded", options)
+
+
+def _is_here(order: files.Download) -> bool:
+    """Whether the file is the object already."""
+    length = order.stats.get("size_bytes", 0)
+    return order.file.is_file() and files.is_same(order.file, length, order.stats)
+
+
+def _download_row(order: files.Download) -> dict[str, Any]:
+    action = "leave" if _is_here(order) else "download"
+    return mirror.row(action, str(order.file), order.stats.get("size_bytes", 0))
 
 
 def _file(target: Path, relative: str, *, recursive: bool) -> Path:
@@ -229,18 +270,20 @@ def _file(target: Path, relative: str, *, recursive: bool) -> Path:
 
 
 def _wanted(
-    invocation: Invocation, place: Address, *, recursive: bool
+    invocation: Invocation, place: Address, options: TransferOptions
 ) -> Iterator[tuple[Stats, str]]:
-    """The objects at an address, each with its path below it."""
-    session = invocation.session
-    if not recursive:
+    """The chosen objects at an address, each with its path below it."""
+    session, choice = invocation.session, options.choice
+    if not options.recursive:
         stats = objects.stat(session, place.repository, place.ref, place.path)
         yield stats, place.path.rpartition("/")[2]
         return
     prefix = place.folder
     for stats in objects.list_objects(session, place.repository, place.ref, prefix):
-        if not stats["path"].endswith("/"):  # the marker of a folder
-            yield stats, stats["path"].removeprefix(prefix)
+        relative = stats["path"].removeprefix(prefix)
+        # A path that ends with a slash is the marker of a folder.
+        if not relative.endswith("/") and relative and choice.chooses(relative):
+            yield stats, relative
 
 
 # ---- copies --------------------------------------------------------------------------------------
@@ -272,7 +315,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     if past.is_past(invocation) and not is_remote(source):
         raise UsageMistake("--at reads a ref, and SRC is not on the server")
     if is_remote(source) and is_remote(target):
-        return _copy(invocation, source, target, **more)
+        return _copy(invocation, source, target, TransferOptions(**more).checked())
     if is_remote(target):
         return int(
             click.get_current_context().invoke(upload, source=source, address=target, **more)
@@ -286,63 +329,137 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     raise UsageMistake("neither side is on the server: write lakefs:// before the remote one")
 
 
-def _copy(
-    invocation: Invocation, source: str, target: str, recursive: bool, threads: int, progress: str
-) -> int:
+def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
+    recursive = options.recursive
     come = past.then(invocation, invocation.path(source, optional=recursive))
-    session = invocation.session
     into = invocation.path(target, optional=True)
-    keeps_name = recursive or not into.path or into.path.endswith("/")
-    prefix = into.folder
-    same_ref = (come.repository, come.ref) == (into.repository, into.ref)
-    if recursive and same_ref and prefix.startswith(come.folder):
+    _check_apart(come, into, options)
+    task, tally = _Copies(invocation, come, into, options), Tally()
+    orders: Iterable[_Copy] = task.orders()
+    surplus: list[str] = []
+    if recursive and (options.delete or options.checksum):
+        task.know()
+    if options.delete:
+        orders = list(orders)
+        keep = {order.path for order in orders}
+        surplus = surplus_objects(task.known, into.folder, keep, options.choice)
+        if not options.dry_run:
+            mirror.check(invocation, surplus, keep, into, yes=options.yes)
+    if options.dry_run:
+        rows = (task.row(order) for order in orders)
+        mirror.show(invocation, chain(rows, (mirror.row("delete", path) for path in surplus)))
+        return 0
+
+    def expected(tally: Tally) -> Iterator[_Copy]:
+        for order in orders:
+            tally.expect(order.stats.get("size_bytes", 0))
+            yield order
+
+    transfer = Transfer(
+        task.work, lambda order: order.stats["path"], options.threads, shows(invocation, options)
+    )
+    transfer.run(expected, tally)
+    delete_objects(invocation.session, into, surplus, tally)
+    return ended(invocation, tally, "copied", options)
+
+
+def _check_apart(come: Address, into: Address, options: TransferOptions) -> None:
+    if not options.recursive or (come.repository, come.ref) != (into.repository, into.ref):
+        return
+    if into.folder.startswith(come.folder):
         raise UsageMistake("DEST is below SRC on the same branch: the copies would be copied again")
+    if options.delete and come.folder.startswith(into.folder):
+        raise UsageMistake("SRC is below DEST on the same branch: --delete would delete SRC")
 
-    def orders(tally: Tally) -> Iterator[_Copy]:
-        for stats, relative in _wanted(invocation, come, recursive=recursive):
-            tally.expect(stats.get("size_bytes", 0))
-            yield _Copy(stats, prefix + relative if keeps_name else into.path)
 
-    def work(order: _Copy, tally: Tally) -> None:
-        stats, length = order.stats, order.stats.get("size_bytes", 0)
-        place = (session, into.repository, into.ref, order.path)
+class _Copies:
+    """The copies of one call, from one place on the server to another."""
+
+    def __init__(
+        self, invocation: Invocation, come: Address, into: Address, options: TransferOptions
+    ) -> None:
+        self._invocation, self._session = invocation, invocation.session
+        self._come, self._into, self._options = come, into, options
+        self.known: dict[str, Stats] = {}
+
+    def know(self) -> None:
+        """List what is at DEST."""
+        into = self._into
+        place = (self._session, into.repository, into.ref, into.folder)
+        self.known = {stats["path"]: stats for stats in objects.list_objects(*place)}
+
+    def orders(self) -> Iterator[_Copy]:
+        """What is copied to where."""
+        into = self._into
+        keeps_name = self._options.recursive or not into.path or into.path.endswith("/")
+        for stats, relative in _wanted(self._invocation, self._come, self._options):
+            yield _Copy(stats, into.folder + relative if keeps_name else into.path)
+
+    def row(self, order: _Copy) -> dict[str, Any]:
+        """What would be done with an object."""
+        action = "leave" if self._is_same(order) else "copy"
+        return mirror.row(action, order.path, order.stats.get("size_bytes", 0))
+
+    def work(self, order: _Copy, tally: Tally) -> None:
+        """Copy one object, unless DEST has it."""
+        come, into, stats = self._come, self._into, order.stats
+        length = stats.get("size_bytes", 0)
+        if self._is_same(order):
+            tally.ended(skipped=True, length=length)
+            return
+        place = (self._session, into.repository, into.ref, order.path)
         if come.repository == into.repository:
+            if self._options.no_clobber and self._at(order.path) is not None:
+                raise AlreadyExists(f"path already exists: {order.path}")
             objects.copy(*place, come.ref, stats["path"])
             tally.moved(length)
         else:
-            how = Upload(stats.get("content_type", ""), stats.get("metadata", {}))
+            metadata = stats.get("metadata", {})
+            how = Upload(stats.get("content_type", ""), metadata, self._options.no_clobber)
             # What a redirect leads to must not be uploaded.
             with objects.open_object(
-                *(session, come.repository, come.ref, stats["path"]), redirects=False
+                *(self._session, come.repository, come.ref, stats["path"]), redirects=False
             ) as answer:
                 pieces = tally.pieces(iter(answer.read, b""))
                 objects.upload(*place, pieces, how, length=length)
         tally.ended()
 
-    transfer = Transfer(
-        work, lambda order: order.stats["path"], threads, shows(invocation, progress)
-    )
-    return ended(invocation, transfer.run(orders), "copied")
+    def _is_same(self, order: _Copy) -> bool:
+        if not self._options.checksum:
+            return False
+        recursive = self._options.recursive
+        stats = self.known.get(order.path) if recursive else self._at(order.path)
+        return stats is not None and _content(stats) == _content(order.stats)
+
+    def _at(self, path: str) -> Stats | None:
+        with suppress(NotFound):
+            return objects.stat(self._session, self._into.repository, self._into.ref, path)
+        return None
+
+
+def _content(stats: Stats) -> tuple[int | None, str]:
+    return stats.get("size_bytes"), stats["checksum"]
 
 
 # ---- what transfers share ------------------------------------------------------------------------
 
 
-def shows(invocation: Invocation, progress: str) -> bool:
+def shows(invocation: Invocation, options: TransferOptions) -> bool:
     """Whether a transfer shows its progress."""
-    return progress != "never" and not invocation.output.quiet
+    return options.progress != "never" and not invocation.output.quiet
 
 
-def ended(invocation: Invocation, tally: Tally, verb: str) -> int:
+def ended(invocation: Invocation, tally: Tally, verb: str, options: TransferOptions) -> int:
     """Report a transfer.  Raises `PartlyDone`, or the error of the only object."""
     record = {
         "objects": tally.files,
         "size_bytes": tally.bytes_moved,
         "same": tally.skipped,
+        "deleted": tally.deleted,
         "failed": [{"path": path, "message": message} for path, message in tally.failures],
     }
     if tally.files_expected == 1 and tally.failures:
         raise tally.errors[0]
     invocation.output.record({"graveler": record}, [tally.sentence(verb)])
-    tally.check(verb)
+    tally.check(f"{verb} or deleted" if options.delete else verb)
     return 0

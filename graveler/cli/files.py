@@ -8,22 +8,27 @@ the server never lead out of the target folder.  For this folder.
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
+from graveler.cli.filters import EVERYTHING, Filter
 from graveler.cli.transfer import Tally
 from graveler.client import objects
+from graveler.client.digest import Digest
 from graveler.client.objects import Stats
 from graveler.client.session import Session
-from graveler.errors import Contended, Corrupt, Invalid
+from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
 
 _PIECE_BYTES: Final = 1 << 18
 _NAME_BYTES_MAX: Final = 180
 _CHECKSUM_LENGTH: Final = 32  # of an MD5; other checksums are of several parts
+_PARTS: Final = re.compile(r"[0-9a-f]{32}-[1-9][0-9]{0,4}")
+_PART_BYTES: Final = tuple(mebibytes << 20 for mebibytes in (5, 8, 10, 16, 32, 64, 100, 128, 256))
 
 
 class Source(NamedTuple):
@@ -34,15 +39,19 @@ class Source(NamedTuple):
     size: int
 
 
-def sources(folder: Path, prefix: str, tally: Tally) -> Iterator[Source]:
-    """All regular files below a folder, sorted.  What no branch can have is a failed item of the
-    tally: a symbolic link, and a name that is no UTF-8."""
+def sources(
+    folder: Path, prefix: str, tally: Tally, choice: Filter = EVERYTHING
+) -> Iterator[Source]:
+    """The chosen regular files below a folder, sorted.  What no branch can have is a failed item of
+    the tally: a symbolic link, and a name that is no UTF-8."""
     for place, folders, names in os.walk(folder, onerror=_raise):
         folders.sort()
         links = [name for name in folders if (Path(place) / name).is_symlink()]
         for name in sorted([*names, *links]):
             file = Path(place) / name
             path = file.relative_to(folder).as_posix()
+            if not choice.chooses(path):
+                continue
             shown = os.fsencode(path).decode("utf-8", "backslashreplace")
             try:
                 if file.is_symlink():
@@ -71,18 +80,46 @@ def content(file: Path) -> Iterator[bytes]:
 
 
 def is_same(file: Path, size: int, stats: Stats | None) -> bool:
-    """Whether a file has the content of an object, by size and MD5."""
+    """Whether a file has the content of an object, by size and MD5.  The checksum of an object that
+    was written in parts is known for the usual sizes of parts."""
     if stats is None or stats.get("size_bytes") != size:
         return False
-    return len(stats["checksum"]) == _CHECKSUM_LENGTH and checksum(file) == stats["checksum"]
+    known = stats["checksum"]
+    if len(known) == _CHECKSUM_LENGTH:
+        return checksum(file) == known
+    count = known.rpartition("-")[2]
+    if not (_PARTS.fullmatch(known) and size):
+        return False
+    lengths = [each for each in _PART_BYTES if -(-size // each) == int(count)]
+    return any(parts_checksum(file, length) == known for length in lengths)
 
 
 def checksum(file: Path) -> str:
     """The MD5 of a file."""
-    digest = md5(usedforsecurity=False)
-    for piece in content(file):
+    with Digest(file.stat().st_size) as digest:
+        for piece in content(file):
+            digest.update(piece)
+        return digest.hexdigest()
+
+
+def parts_checksum(file: Path, length: int) -> str:
+    """The checksum that object stores give to a file in parts of this length: the MD5 of the MD5s
+    of the parts, and their number."""
+    whole, count = md5(usedforsecurity=False), 0
+    with file.open("rb") as source:
+        while digest := _part_digest(source, length):
+            whole.update(digest)
+            count += 1
+    return f"{whole.hexdigest()}-{count}"
+
+
+def _part_digest(source: BinaryIO, length: int) -> bytes:
+    """The MD5 of the next bytes; empty at the end."""
+    digest, left = md5(usedforsecurity=False), length
+    while left and (piece := source.read(min(left, _PIECE_BYTES))):
         digest.update(piece)
-    return digest.hexdigest()
+        left -= len(piece)
+    return digest.digest() if left < length else b""
 
 
 def target(folder: Path, relative: str) -> Path:
@@ -108,13 +145,17 @@ class Download(NamedTuple):
     stats: Stats
     file: Path
     presign: bool
+    create_only: bool = False
 
 
 def download(order: Download, tally: Tally) -> None:
     """Download an object, or continue a part of it; then make it visible.
 
-    Raises `Corrupt` if the bytes are not those that the server describes; the part is deleted."""
+    Raises `Corrupt` if the bytes are not those that the server describes; the part is deleted.
+    Raises `AlreadyExists` if the file exists and may not."""
     stats, file = order.stats, order.file
+    if order.create_only and os.path.lexists(file):
+        raise AlreadyExists(f"file already exists: {file}")
     length = stats.get("size_bytes", 0)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = _part(file, stats["checksum"])
@@ -130,7 +171,19 @@ def download(order: Download, tally: Tally) -> None:
             part.unlink(missing_ok=True)
             raise Corrupt(f"wrong content: {start:,} of {length:,} bytes, or another checksum")
         os.utime(part, (stats["mtime"], stats["mtime"]))
+        _reveal(part, file, create_only=order.create_only)
+
+
+def _reveal(part: Path, file: Path, *, create_only: bool) -> None:
+    """Give a whole part its name."""
+    if not create_only:
         os.replace(part, file)
+        return
+    try:
+        os.link(part, file)
+    except FileExistsError as error:
+        raise AlreadyExists(f"file already exists: {file}") from error
+    part.unlink()
 
 
 def _part(file: Path, checksum: str) -> Path:
@@ -163,15 +216,15 @@ def _held(part: Path) -> Iterator[FileIO]:
 
 def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> tuple[int, str]:
     """Receive what the part lacks; return the number and the MD5 of its bytes."""
-    digest = md5(usedforsecurity=False)
-    start = _kept(handle, digest, length)
-    tally.moved(start)
-    if start < length or not length:
-        start = _receive(order, handle, digest, start, tally)
-    return start, digest.hexdigest()
+    with Digest(length) as digest:
+        start = _kept(handle, digest, length)
+        tally.moved(start)
+        if start < length or not length:
+            start = _receive(order, handle, digest, start, tally)
+        return start, digest.hexdigest()
 
 
-def _kept(handle: FileIO, digest: Any, length: int) -> int:
+def _kept(handle: FileIO, digest: Digest, length: int) -> int:
     """How many bytes an interrupted download left; they are added to the digest."""
     if os.fstat(handle.fileno()).st_size > length:
         handle.truncate(0)
@@ -183,7 +236,7 @@ def _kept(handle: FileIO, digest: Any, length: int) -> int:
     return count
 
 
-def _receive(order: Download, handle: FileIO, digest: Any, start: int, tally: Tally) -> int:
+def _receive(order: Download, handle: FileIO, digest: Digest, start: int, tally: Tally) -> int:
     """Append the rest of the object to the part; return its length."""
     stats = order.stats
     with objects.open_object(
@@ -193,10 +246,9 @@ def _receive(order: Download, handle: FileIO, digest: Any, start: int, tally: Ta
     ) as answer:
         if start and answer.status != 206:
             raise Corrupt("the server does not continue a download: delete the part and try again")
-        buffer = memoryview(bytearray(_PIECE_BYTES))
-        while count := answer.read_into(buffer):
+        while count := answer.read_into(buffer := memoryview(bytearray(_PIECE_BYTES))):
             handle.write(buffer[:count])
-            digest.update(buffer[:count])
+            digest.update(buffer[:count])  # perhaps later: so each piece has a buffer of its own
             start += count
             tally.moved(count)
             if start > stats.get("size_bytes", 0):

@@ -8,15 +8,17 @@ branch can see both paths until the end.  A commit shows the moves as a whole.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from graveler.cli import mirror
 from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.command import client, yes
-from graveler.cli.copies import ended, shows, transfer_options
+from graveler.cli.command import client
+from graveler.cli.copies import ended, shows
 from graveler.cli.invocation import Invocation
 from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.transfer_options import TransferOptions, move_options
 from graveler.client import objects
 from graveler.client.objects import DELETIONS_MAX, Stats
 from graveler.errors import Conflict, Corrupt, Invalid, NotFound
@@ -36,28 +38,25 @@ class _Move(NamedTuple):
 )
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DEST")
-@transfer_options
-@yes
-def mv(
-    invocation: Invocation,
-    source: str,
-    target: str,
-    recursive: bool,
-    threads: int,
-    progress: str,
-    yes: bool,
-) -> int:
+@move_options
+def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """Move an object, or everything below a prefix (-r), within a branch.
 
     Both sides need lakefs:// before them.  The server copies; each source is deleted when its copy
     is found to be equal, and stays if anything fails.  Asks before objects at DEST are replaced.
     """
+    options = TransferOptions(**more).checked()
+    recursive = options.recursive
     come, into = _sides(invocation, source, target, recursive=recursive)
-    moves = list(_moves(invocation, come, into, recursive=recursive))
+    moves = list(_moves(invocation, come, into, options))
     if not moves:
         raise NotFound("no objects below this prefix")
-    if not yes and _is_taken(invocation, into, moves, recursive=recursive):
-        invocation.confirm(f"Replace what is at {into}?", yes=yes)
+    if options.dry_run:
+        rows = (mirror.row("move", move.path, move.source.get("size_bytes", 0)) for move in moves)
+        mirror.show(invocation, rows)
+        return 0
+    if not options.yes and _is_taken(invocation, into, moves, recursive=recursive):
+        invocation.confirm(f"Replace what is at {into}?", yes=options.yes)
     copied: list[_Move] = []
     session = invocation.session
 
@@ -76,10 +75,10 @@ def mv(
             tally.expect(move.source.get("size_bytes", 0))
             yield move
 
-    transfer = Transfer(work, _source_path, threads, shows(invocation, progress))
+    transfer = Transfer(work, _source_path, options.threads, shows(invocation, options))
     tally = transfer.run(expected)
     _delete(invocation, come, copied, tally, recursive=recursive)
-    return ended(invocation, tally, "moved")
+    return ended(invocation, tally, "moved", options)
 
 
 def _source_path(move: _Move) -> str:
@@ -117,11 +116,12 @@ def _listed(invocation: Invocation, come: Address, *, recursive: bool) -> Iterat
 
 
 def _moves(
-    invocation: Invocation, come: Address, into: Address, *, recursive: bool
+    invocation: Invocation, come: Address, into: Address, options: TransferOptions
 ) -> Iterator[_Move]:
-    for stats in _listed(invocation, come, recursive=recursive):
-        rest = stats["path"].removeprefix(come.path) if recursive else ""
-        yield _Move(stats, into.path + rest)
+    for stats in _listed(invocation, come, recursive=options.recursive):
+        rest = stats["path"].removeprefix(come.path) if options.recursive else ""
+        if not options.recursive or options.choice.chooses(rest):
+            yield _Move(stats, into.path + rest)
 
 
 def _is_taken(

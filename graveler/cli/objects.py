@@ -2,21 +2,23 @@
 of the copies."""
 
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
 import click
 
-from graveler.cli import past
-from graveler.cli.address import Address
+from graveler.cli import mirror, past
+from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import Group, address_argument, at, client, count, group, yes
 from graveler.cli.copies import cp, download, upload
+from graveler.cli.filters import filter_of, globs
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
 from graveler.cli.transfer import Tally
 from graveler.client import objects
 from graveler.client.objects import Stats
-from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.errors import NotFound, Unsupported
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _COLUMNS: Final = (
@@ -136,43 +138,58 @@ def presign(invocation: Invocation, address: str) -> int:
 )
 @address_argument("address", metavar="BRANCH/PATH")
 @click.option("-r", "--recursive", is_flag=True, help="everything below the prefix")
+@globs
+@click.option("--dry-run", is_flag=True, help="show what would be deleted")
 @yes
-def rm(invocation: Invocation, address: str, recursive: bool, yes: bool) -> int:
+def rm(
+    invocation: Invocation,
+    address: str,
+    recursive: bool,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> int:
     """Delete an object, or everything below a prefix (-r), on a branch.
 
-    It is an uncommitted change: `graveler reset` undoes it until it is committed.
+    It is an uncommitted change: `graveler reset` undoes it until it is committed.  One failure
+    stops no other object: the command ends with 8 and the list.
     """
+    choice, tally = filter_of(include, exclude), Tally()
+    if choice and not recursive:
+        raise UsageMistake("--include and --exclude need -r")
     place, session = invocation.path(address, optional=recursive), invocation.session
-    if not recursive:
-        objects.stat(session, place.repository, place.ref, place.path)
-        _delete(invocation, place, [place.path], Tally())
+
+    def chosen() -> Iterator[Stats]:
+        if not recursive:
+            yield objects.stat(session, place.repository, place.ref, place.path)
+            return
+        for stats in objects.list_objects(session, place.repository, place.ref, place.folder):
+            if choice.chooses(stats["path"][len(place.folder) :]):
+                yield stats
+
+    if dry_run:
+        rows = (mirror.row("delete", stats["path"], stats.get("size_bytes")) for stats in chosen())
+        mirror.show(invocation, rows)
         return 0
-    prefix = place.folder
-    if not yes:
-        listed = objects.list_objects(session, place.repository, place.ref, prefix)
-        number = sum(1 for _ in islice(listed, _COUNT_MAX + 1))
-        if not number:
-            raise NotFound("no objects below this prefix")
-        words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
-        invocation.confirm(f"Delete {words or plural(number, 'object')} below {place}?", yes=yes)
-    tally = Tally()
-    listed = objects.list_objects(session, place.repository, place.ref, prefix)
+    if recursive and not yes:
+        _ask(invocation, place, chosen())
     # The list goes on after the last path: what others upload before it meanwhile stays.
-    while page := [stats["path"] for stats in islice(listed, objects.DELETIONS_MAX)]:
-        _delete(invocation, place, page, tally)
+    mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
+    tally.check("deleted")
     if not tally.files_expected:
         raise NotFound("no objects below this prefix")
-    invocation.output.note(f"deleted {plural(tally.files, 'object')}")
+    if recursive:
+        invocation.output.note(f"deleted {plural(tally.deleted, 'object')}")
     return 0
 
 
-def _delete(invocation: Invocation, place: Address, paths: list[str], tally: Tally) -> None:
-    failures = objects.delete(invocation.session, place.repository, place.ref, paths)
-    tally.files_expected += len(paths)
-    tally.files += len(paths) - len(failures)
-    for failure in failures:
-        tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
-    tally.check("deleted")
+def _ask(invocation: Invocation, place: Address, chosen: Iterator[Stats]) -> None:
+    number = sum(1 for _ in islice(chosen, _COUNT_MAX + 1))
+    if not number:
+        raise NotFound("no objects below this prefix")
+    words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
+    invocation.confirm(f"Delete {words or plural(number, 'object')} below {place}?", yes=False)
 
 
 # ---- lakectl's names -----------------------------------------------------------------------------

@@ -39,6 +39,7 @@ class Tally:
     files: int = 0
     bytes_moved: int = 0
     skipped: int = 0
+    deleted: int = 0
     files_expected: int = 0
     bytes_expected: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
@@ -82,7 +83,8 @@ class Tally:
     def sentence(self, verb: str) -> str:
         """What was done, in words."""
         words = f"{verb} {plural(self.files, 'object')}, {size(self.bytes_moved)}"
-        return words + (f"; {self.skipped:,} were the same" if self.skipped else "")
+        words += f"; {self.skipped:,} were the same" if self.skipped else ""
+        return words + (f"; deleted {plural(self.deleted, 'file')}" if self.deleted else "")
 
     def check(self, verb: str) -> None:
         """Raises `PartlyDone` if an item failed."""
@@ -115,12 +117,13 @@ class Transfer(Generic[T]):
         self._queue: queue.Queue[T | None] = queue.Queue(_AHEAD)
         self._fatal: list[BaseException] = []
 
-    def run(self, items: Callable[[Tally], Iterable[T]]) -> Tally:
-        """Do all items, and return what was done.  `items` calls `Tally.expect` for each item.
+    def run(self, items: Callable[[Tally], Iterable[T]], tally: Tally | None = None) -> Tally:
+        """Do all items, and return what was done, added to `tally`.  `items` calls `Tally.expect`
+        for each item.
 
         Raises `KeyboardInterrupt`, the error of `items`, an `Unauthenticated`, because every other
         item would fail as well, and what no `GravelerError` is."""
-        tally = Tally()
+        tally = tally or Tally()
         workers = [
             threading.Thread(target=self._worker, args=(tally,), name=f"transfer-{n}", daemon=True)
             for n in range(self._threads)

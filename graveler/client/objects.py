@@ -7,11 +7,11 @@ raise the errors of `Session.ask`.  Part of the public Python client.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import md5
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
 from graveler.client.connections import Request, Response
+from graveler.client.digest import Digest
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
 from graveler.errors import Invalid, Unavailable, Unsupported
@@ -166,10 +166,10 @@ def upload_presigned(
 ) -> Stats:
     """Write an object to the object store of the server, then link it: three requests.  A call that
     ends early, or with fewer or more bytes than `length`, leaves nothing on the branch."""
-    digest = md5(usedforsecurity=False)
-    digested = _digested(pieces, digest)
-    place = store_presigned(session, repository, branch, path, digested, how, length=length)
-    content = Content(digest.hexdigest(), length)
+    with Digest(length) as digest:
+        digested = _digested(pieces, digest)
+        place = store_presigned(session, repository, branch, path, digested, how, length=length)
+        content = Content(digest.hexdigest(), length)
     return link(session, repository, branch, path, place, content, how)
 
 
@@ -292,7 +292,7 @@ class _Exact:
         self.ended = True
 
 
-def _digested(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:
+def _digested(pieces: Iterable[bytes], digest: Digest) -> Iterator[bytes]:
     for piece in pieces:
         digest.update(piece)
         yield piece

@@ -1,5 +1,7 @@
 """`graveler mv`: what moves, what stays after a failure, and what is asked."""
 
+import json
+
 import pytest
 
 from graveler.client import objects
@@ -27,6 +29,26 @@ def test_a_prefix_moves(lake: Lake) -> None:
     paths = [line.split("\t")[2] for line in listed]
     assert paths == ["new/a", "new/deep/", "new/deep/b", "rawer"]
     assert user.run("cat", f"{lake.name}/main/new/deep/b").out == "raw/deep/b"
+
+
+def test_a_move_takes_globs_and_a_dry_run(lake: Lake) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    for path in ("raw/a.csv", "raw/b.txt", "raw/d/c.csv"):
+        lake.put(path, path.encode())
+
+    def paths() -> list[str]:
+        listed = user.run("ls", f"{lake.name}/main", "-r", "--json")
+        return [stats["path"] for stats in json.loads(listed.out)]
+
+    order = ("mv", "-r", f"{place}/raw", f"{place}/new", "--include", "*.csv", "--exclude", "d/")
+    plan = user.run(*order, "--dry-run", "--json")
+    assert json.loads(plan.out) == [{"action": "move", "path": "new/a.csv", "size_bytes": 9}]
+    assert paths() == ["raw/a.csv", "raw/b.txt", "raw/d/c.csv"]
+    assert user.run(*order).code == 0
+    assert paths() == ["new/a.csv", "raw/b.txt", "raw/d/c.csv"]
+    single = user.run("mv", f"{place}/raw/b.txt", f"{place}/b.txt", "--include", "*.csv")
+    assert single.code == 2 and "needs -r" in single.err
+    assert user.run("mv", *order[1:4], "--delete").code == 2
 
 
 def test_nothing_is_replaced_without_a_question(lake: Lake) -> None:

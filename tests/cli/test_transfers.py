@@ -51,6 +51,7 @@ def test_a_folder_goes_up_and_comes_down(lake: Lake, tmp_path: Path) -> None:
         "objects": 4,
         "size_bytes": 700_002,
         "same": 0,
+        "deleted": 0,
         "failed": [],
     }
     down = tmp_path / "out"

@@ -1,0 +1,132 @@
+"""`--delete` and `--dry-run` of transfers: what DEST has and SRC has not, and what would be done.
+
+SRC and DEST are listed to their ends before anything moves.  If a list fails, the command ends; if
+a file of SRC cannot be listed, nothing is deleted.  What a filter leaves out stays.  For this
+folder.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from graveler.cli.address import Address
+from graveler.cli.filters import Filter
+from graveler.cli.invocation import Invocation
+from graveler.cli.output import field, plural
+from graveler.cli.transfer import Tally
+from graveler.client import objects
+from graveler.client.session import Session
+from graveler.errors import GravelerError, Invalid, Unauthenticated
+
+LINK_FILE: Final = ".lakefs_ref.yaml"
+_PART: Final = re.compile(r"\..*\.[0-9a-z]{32}\.part", re.DOTALL)  # of an interrupted download
+_COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
+
+
+def surplus_objects(
+    known: Iterable[str], prefix: str, keep: Collection[str], choice: Filter
+) -> list[str]:
+    """The paths below a prefix that are not in `keep`.  Markers of folders stay."""
+    return [
+        path
+        for path in known
+        if path not in keep and not path.endswith("/") and choice.chooses(path[len(prefix) :])
+    ]
+
+
+def surplus_files(folder: Path, keep: Collection[str], choice: Filter) -> list[str]:
+    """The files below a folder, from there, that are not in `keep`.  Links to folders are files.
+    Parts of downloads and the state of a linked folder stay."""
+    paths = []
+    for place, folders, names in os.walk(folder, onerror=_raise):
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        for name in [*names, *links]:
+            path = (Path(place) / name).relative_to(folder).as_posix()
+            is_own = path == LINK_FILE or _PART.fullmatch(name)
+            if path not in keep and not is_own and choice.chooses(path):
+                paths.append(path)
+    return sorted(paths)
+
+
+def _raise(error: OSError) -> None:
+    raise Invalid(f"folder cannot be read: {error.filename}: {error.strerror}") from error
+
+
+def check(
+    invocation: Invocation, surplus: list[str], keep: Collection[str], place: object, *, yes: bool
+) -> None:
+    """Ask before a surplus is deleted.  Raises `Invalid` if nothing would be left."""
+    if surplus and not keep:
+        raise Invalid(f"the source has nothing: --delete would delete all that is at {place}")
+    if surplus:
+        invocation.confirm(
+            f"Delete {plural(len(surplus), 'file')} at {place} that the source has not?", yes=yes
+        )
+
+
+def delete_objects(session: Session, place: Address, paths: Iterable[str], tally: Tally) -> None:
+    """Delete objects of a branch; what fails is in the tally, and stops no other.  Raises
+    `Unauthenticated`.  One request for each 1,000."""
+    rest = iter(paths)
+    while page := list(islice(rest, objects.DELETIONS_MAX)):
+        tally.files_expected += len(page)
+        try:
+            failures = objects.delete(session, place.repository, place.ref, page)
+        except Unauthenticated:
+            raise
+        except GravelerError as error:
+            for path in page:
+                tally.failed(path, error)
+            continue
+        tally.deleted += len(page) - len(failures)
+        for failure in failures:
+            tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
+
+
+def delete_files(folder: Path, paths: Iterable[str], tally: Tally) -> None:
+    """Delete files, and folders that are empty then; what fails is in the tally, and stops no
+    other."""
+    for path in paths:
+        file = folder / path
+        tally.files_expected += 1
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            tally.failed(path, error)
+            continue
+        tally.deleted += 1
+        _remove_empty(file.parent, folder)
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    while folder != top:
+        try:
+            folder.rmdir()
+        except OSError:  # not empty
+            return
+        folder = folder.parent
+
+
+# ---- --dry-run -----------------------------------------------------------------------------------
+
+
+def row(action: str, path: str, size: int | None = None) -> dict[str, Any]:
+    """What would be done with a path."""
+    return {"action": action, "path": path} | ({} if size is None else {"size_bytes": size})
+
+
+def show(invocation: Invocation, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print what would be done, and how much it is."""
+    counts: dict[str, int] = {}
+
+    def counted() -> Iterator[Mapping[str, Any]]:
+        for each in rows:
+            counts[each["action"]] = counts.get(each["action"], 0) + 1
+            yield each
+
+    invocation.output.items(_COLUMNS, counted())
+    words = ", ".join(f"{action} {count:,}" for action, count in sorted(counts.items()))
+    invocation.output.note(f"nothing was done; it would {words or 'do nothing'}")
