@@ -83,5 +83,5 @@ def test_one_group_of_lines_replaces_its_section_alone() -> None:
     assert "older" not in s3 and s3.endswith("\n\n## On Spark\n\nkept\n")
     assert written(DOCUMENT, FOUND, ["http"]) == DOCUMENT
     whole = written(DOCUMENT, {**FOUND, "cli": []}, GROUPS)
-    assert "old" not in whole and "| stat | 5,000.0 |" in whole and row in whole
+    assert "\nold" not in whole and "| stat | 5,000.0 |" in whole and row in whole
     assert "\n\n## On Spark\n\nkept\n" in whole
