@@ -53,13 +53,11 @@ class Invocation:
     @cached_property
     def here(self) -> Address | None:
         """The prefix with which the current folder, or one above it, is linked."""
-        place = Path.cwd()
-        for folder in (place, *place.parents):
-            if (folder / ".lakefs_ref.yaml").exists():
-                from graveler.cli.local_folder import linked_address
+        from graveler.local import state
 
-                return linked_address(folder)
-        return None
+        root = state.linked_above(Path.cwd())
+        link = state.read_link(root) if root is not None else None
+        return Address(*link.source) if link is not None else None
 
     @cached_property
     def session(self) -> "Session":

@@ -1,6 +1,6 @@
 """`graveler local`: a folder in step with a prefix of a branch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,16 +8,16 @@ import click
 
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, client, group, yes
+from graveler.cli.failures import PartlyDone
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.local_folder import linked_below, new_root, opened, real_path, root_of
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
 from graveler.cli.transfer import THREADS
-from graveler.errors import NotFound
+from graveler.errors import Invalid, NotFound
 from graveler.local import commit as commit_verb
-from graveler.local import git, sync
-from graveler.local.disk import DiskFolder
-from graveler.local.entries import Link, Prefix, Settings
+from graveler.local import git, state, sync
+from graveler.local.entries import Link, Prefix
 
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STATUS: Final = (field("location"), field("type", title="CHANGE"), field("path"))
@@ -122,16 +122,30 @@ def init(
 @client("list", group=local, examples=("graveler local list", "graveler local list projects"))
 @click.argument("directory", metavar="[DIR]", type=FOLDER, required=False)
 def list_(invocation: Invocation, directory: Path | None) -> int:
-    """List the linked folders below a folder; in a working copy of Git, below its top."""
+    """List the linked folders below a folder; in a working copy of Git, below its top.
+
+    A folder whose state file cannot be read is named on stderr.  The command ends with 8 then.
+    """
     top = directory or git.top(Path.cwd()) or Path()
     if not top.is_dir():
         raise NotFound(f"folder not found: {top}")
-    rows = (
-        {"directory": str(root), **_link_fields(link)}
-        for root in linked_below(top)
-        if (link := DiskFolder(root, Settings()).link()) is not None
-    )
-    if not invocation.output.items(_LIST, rows):
+    unreadable: list[str] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for root in linked_below(top):
+            try:
+                link = state.read_link(root)
+            except Invalid as error:
+                unreadable.append(f"\n  {error}")
+                continue
+            if link is not None:
+                yield {"directory": str(root), **_link_fields(link)}
+
+    count = invocation.output.items(_LIST, rows())
+    if unreadable:
+        files = plural(len(unreadable), "state file")
+        raise PartlyDone(f"{files} cannot be read:{''.join(unreadable)}")
+    if not count:
         invocation.output.note(f"no linked folders below {top}")
     return 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graveler.cli import profiles, state
-from graveler.cli.address import Address, UsageMistake
+from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation, choose_profile
 from graveler.cli.transfer import THREADS, Interrupted, Tally, Transfer
 from graveler.clock import SystemClock
@@ -21,7 +21,8 @@ from graveler.local.entries import STATE_FILE, Prefix, Settings
 from graveler.local.ports import Job
 from graveler.local.records import Records
 from graveler.local.server import PrefixServer
-from graveler.local.work import Work
+from graveler.local.state import linked_above
+from graveler.local.work import Work, known_link
 from graveler.variables import environment
 
 _PATIENCE_SECONDS: Final = 60.0  # of an interrupt, for requests that have begun
@@ -34,18 +35,18 @@ _TRUE: Final = ("1", "t", "true")
 def root_of(directory: Path) -> Path:
     """The linked folder that `directory` is, or is in."""
     start = real_path(directory)
-    for folder in (start, *start.parents):
-        if (folder / STATE_FILE).exists():
-            return folder
-    raise NotFound(f"no linked folder: {start}: link one with graveler local clone, or init")
+    root = linked_above(start)
+    if root is None:
+        raise NotFound(f"no linked folder: {start}: link one with graveler local clone, or init")
+    return root
 
 
 def new_root(directory: Path) -> Path:
     """The folder that will be linked, made if it is not there."""
     root = real_path(directory)
-    for folder in root.parents:
-        if (folder / STATE_FILE).exists():
-            raise UsageMistake(f"{root} is in the linked folder {folder}: choose another place")
+    above = linked_above(root.parent)
+    if above is not None and above != root:
+        raise UsageMistake(f"{root} is in the linked folder {above}: choose another place")
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -67,12 +68,6 @@ def linked_below(top: Path) -> Iterator[Path]:
             folders.clear()
         elif len(Path(place).parts) - len(top.parts) >= _DEPTH_MAX:
             folders.clear()
-
-
-def linked_address(root: Path) -> Address | None:
-    """The prefix with which a folder is linked."""
-    link = DiskFolder(root, Settings()).link()
-    return Address(*link.source) if link is not None else None
 
 
 # ---- to open one ---------------------------------------------------------------------------------
@@ -99,7 +94,7 @@ def opened(
     with _locked(file.with_suffix(".lock"), root, lock=lock):
         records = Records(file, SystemClock())
         try:
-            link = folder.link() if source is None else None
+            link = known_link(folder, records) if source is None else None
             source = source or (link.source if link is not None else Prefix("", ""))
             _use_server(invocation, records, is_linked=os.path.lexists(root / STATE_FILE))
             yield Work(

@@ -11,7 +11,7 @@ work      opens a linked folder: base, changes, what an interrupted operation le
 sync      clone, init, pull and checkout: a plan, its journal, and the way back
 commit    the changes of the folder as a commit
 unstage   what an interrupted commit left on the branch
-state     the file `.lakefs_ref.yaml`; pure
+state     the file `.lakefs_ref.yaml`
 records   the database of a linked folder: base, cache of checksums, journal
 disk      the folder and the shelf on a disk
 server    the server, over the Python client

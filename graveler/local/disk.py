@@ -38,7 +38,6 @@ from graveler.local.ignore import BYTES_MAX, FILE, Ignore
 from graveler.local.names import is_inside
 
 _PIECE_BYTES: Final = 1 << 18
-_STATE_BYTES_MAX: Final = 64 << 10
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
 _MODE_BITS: Final = 0o777  # set-user-id and the like are never taken from a server
 _INSIDE: Final = ".graveler-shelf"
@@ -62,18 +61,7 @@ class DiskFolder:
         self.ignore = _ignore(root)
 
     def link(self) -> Link | None:
-        try:
-            handle = os.open(self.root / STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _failed(STATE_FILE, error) from error
-        with os.fdopen(handle, "rb") as file:
-            content = file.read(_STATE_BYTES_MAX)
-        try:
-            return state.parse(content)
-        except Invalid as error:
-            raise Invalid(f"{self.root / STATE_FILE}: {error}") from error
+        return state.read_link(self.root)
 
     def write_link(self, link: Link | None) -> None:
         target = self.root / STATE_FILE

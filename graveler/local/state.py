@@ -1,23 +1,55 @@
 """The file `.lakefs_ref.yaml`, which links a folder with a prefix.  lakectl reads and writes it.
+disk.py writes it.
 
     src: lakefs://lake/main/data/
     at_head: <64 hexadecimal digits>
     active_operation: ""
 
-Other keys are not written, because lakectl drops them.  Pure.  For this folder.
+Other keys are not written, because lakectl drops them.  Imports no slow modules, because a command
+without an address looks for the file.  For this folder, and for the command.
 """
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import Any, Final
 
 from graveler.errors import Invalid
-from graveler.local.entries import Link, Prefix
+from graveler.local.entries import STATE_FILE, Link, Prefix
 
 OPERATIONS: Final = ("clone", "pull", "checkout", "commit")
+_BYTES_MAX: Final = 64 << 10
 _LINE: Final = re.compile(r"(src|at_head|active_operation):(?: +(.*?))? *")
 _COMMIT: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@~^+=-]*")
+
+
+def linked_above(folder: Path) -> Path | None:
+    """The linked folder that `folder` is, or is in; none if there is none."""
+    places = (folder, *folder.parents)
+    return next((place for place in places if os.path.exists(place / STATE_FILE)), None)
+
+
+def read_link(root: Path) -> Link | None:
+    """The link of a folder; none if it has no such file.  Raises `Invalid`, with the name of the
+    file, if that cannot be read as what it is."""
+    file = root / STATE_FILE
+    try:
+        with open(file, "rb", opener=_unfollowed) as handle:
+            content = handle.read(_BYTES_MAX)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Invalid(f"file cannot be read: {file}: {error.strerror}") from error
+    try:
+        return parse(content)
+    except Invalid as error:
+        raise Invalid(f"{file}: {error}") from error
+
+
+def _unfollowed(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def dump(link: Link) -> bytes:

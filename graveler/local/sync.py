@@ -29,6 +29,7 @@ from graveler.local.work import (
     ignored,
     ignored_now,
     keep_ignored,
+    known_link,
     linked,
     local_changes,
     remote_changes,
@@ -170,7 +171,7 @@ def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | N
     """Look for an operation that has not ended.  Returns it if it is that of `command`, which goes
     on with it.  What needs no decision is done: an end that was not recorded, a way back that was
     not finished.  Raises `Conflict` for another operation."""
-    link, operation = _known_link(work), work.records.operation()
+    link, operation = known_link(work.folder, work.records), work.records.operation()
     if operation is None:
         if work.shelf.slots()[1]:
             raise Conflict(
@@ -203,7 +204,7 @@ def _forget_removed(work: Work) -> None:
     """End the operation of a folder that was removed: without a state file nothing goes on.  Files
     that it displaced stay, and `settle` names them."""
     operation = work.records.operation()
-    if operation is not None and _known_link(work) is None:
+    if operation is not None and known_link(work.folder, work.records) is None:
         work.records.finish()
 
 
@@ -214,19 +215,6 @@ def _has_ended(operation: Operation, link: Link | None) -> bool:
     if operation.name == "commit":
         return link is not None and operation.old is not None and link.head != operation.old.head
     return link == operation.new
-
-
-def _known_link(work: Work) -> Link | None:
-    """The link.  A state file that cannot be read is written anew as it was last."""
-    try:
-        link = work.folder.link()
-    except Invalid:
-        last = work.records.last_link()
-        if last is None:
-            raise
-        work.folder.write_link(last)
-        return last
-    return link
 
 
 def go_back(work: Work, operation: Operation) -> Outcome:
@@ -429,7 +417,7 @@ def changes_of(
     work: Work, *, local_only: bool = False
 ) -> tuple[list[Change], list[Change], list[str]]:
     """What status shows: local changes, remote changes, conflicts; each sorted by path."""
-    link = _known_link(work)
+    link = known_link(work.folder, work.records)
     if link is None:
         link = linked(work)
     entries, unseen = base(work, link)

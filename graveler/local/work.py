@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import md5
 from typing import Final, NamedTuple
 
-from graveler.errors import NotFound
+from graveler.errors import Invalid, NotFound
 from graveler.local import compare
 from graveler.local.entries import Change, Entry, Link, Prefix, Settings
 from graveler.local.ignore import Ignore
@@ -54,6 +54,19 @@ def write_link(work: Work, link: Link | None) -> None:
     if link is not None:
         work.records.keep_link(link)
     work.folder.write_link(link)
+
+
+def known_link(folder: Folder, records: Records) -> Link | None:
+    """The link of the folder, if it has one.  A state file that cannot be read is written anew as
+    it was last.  Raises `Invalid` if that is not known."""
+    try:
+        return folder.link()
+    except Invalid:
+        last = records.last_link()
+        if last is None:
+            raise
+        folder.write_link(last)
+        return last
 
 
 class Listing(NamedTuple):

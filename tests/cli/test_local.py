@@ -223,6 +223,43 @@ def test_commands_in_a_linked_folder_need_no_address(
     assert lake.user.run("status").code == 3
 
 
+def test_a_torn_state_file_is_written_anew(lake: Lake, folder: Path) -> None:
+    file = folder / ".lakefs_ref.yaml"
+    (folder / "n").write_bytes(b"n")
+    for words in (("pull",), ("status",), ("commit", "-m", "n"), ("checkout", "--yes")):
+        whole = file.read_bytes()
+        os.truncate(file, 20)
+        local(lake, *words)
+        lines = file.read_bytes().splitlines(), whole.splitlines()
+        assert lines[0][0] == lines[1][0] and len(lines[0]) == 3, words
+        assert lines[0] == lines[1] or words[0] == "commit"
+    assert status(lake) == [] and files(folder) == {**FILES, "n": b"n"}
+
+
+def test_a_bad_state_file_does_not_end_the_list(lake: Lake, folder: Path, tmp_path: Path) -> None:
+    for name in ("bad", "folder", "link"):
+        (tmp_path / "c" / name).mkdir(parents=True)
+    (tmp_path / "c/bad/.lakefs_ref.yaml").write_text("src: lakefs://lake/main/\n")
+    (tmp_path / "c/link/.lakefs_ref.yaml").symlink_to(folder / ".lakefs_ref.yaml")
+    local(lake, "clone", f"{lake.name}/main/data/", str(tmp_path / "e"))
+    result = lake.user.run("local", "list", str(tmp_path), "--json")
+    assert result.code == 8
+    rows = json.loads(result.out)
+    assert [row["directory"] for row in rows] == [str(folder), str(tmp_path / "e")]
+    message = json.loads(result.err)["error"]["message"]
+    assert message.startswith("2 state files cannot be read:\n")
+    assert f"{tmp_path}/c/bad/.lakefs_ref.yaml: at_head must be" in message
+    assert f"{tmp_path}/c/link/.lakefs_ref.yaml: " in message
+
+
+def test_bad_patterns_do_not_hide_the_link(lake: Lake, folder: Path) -> None:
+    (folder / ".gravelerignore").write_bytes(b"#" * (1 << 20) + b"\n")
+    assert local(lake, "status", code=1)["message"].startswith(".gravelerignore must have")
+    assert len(lake.user.read(list[Any], "log")) == 2
+    assert lake.user.read(list[Any], "ls")
+    assert [row["directory"] for row in local(lake, "list")] == ["."]
+
+
 def test_another_server_is_refused(lake: Lake, public: Served, folder: Path) -> None:
     first = profiles.read(lake.user.variables).by_name["test"]
     other = replace(first, name="other", server=public.client.url)
