@@ -6,6 +6,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from graveler import private_files
 from graveler.clock import Ids
 from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
 
@@ -95,14 +96,7 @@ def secret_in(path: Path, ids: Ids) -> bytes:
     """The store's secret.  The first start creates it atomically.  Raises `Corrupt` for a wrong
     length."""
     if not path.exists():
-        fresh = path.with_name("key.new")
-        fresh.unlink(missing_ok=True)
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(ids.stamp() + ids.stamp())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
+        private_files.replace(path, ids.stamp() + ids.stamp())
         _sync_folder(path.parent)
     secret = path.read_bytes()
     if len(secret) != KEY_LENGTH:

@@ -10,11 +10,11 @@
 Clients of lakeFS read the first three variables; the other two are for curl.  For this folder.
 """
 
-import os
 import shlex
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from graveler import private_files
 from graveler.assembly import Embedded
 from graveler.auth import accounts, credentials
 from graveler.auth.accounts import Account
@@ -89,7 +89,7 @@ def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
 
 def write(folder: Path, saved: SavedCredential) -> Path:
     """Write the credentials file atomically and return its path.  Raises `Unavailable`."""
-    path, fresh = folder / FILE, folder / f"{FILE}.new"
+    path = folder / FILE
     key, secret = saved.credential.access_key_id, saved.credential.secret_access_key
     pairs = (
         (_ENDPOINT, saved.url),
@@ -100,13 +100,7 @@ def write(folder: Path, saved: SavedCredential) -> Path:
     )
     text = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in pairs)
     try:
-        fresh.unlink(missing_ok=True)
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
+        private_files.replace(path, text.encode())
     except OSError as error:
         raise Unavailable(f"credentials cannot be kept: {path=!s} {error.strerror}") from error
     return path

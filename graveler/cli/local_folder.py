@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from graveler import private_files
 from graveler.cli import profiles, state
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation, choose_profile
@@ -137,7 +138,7 @@ def _locked(file: Path, root: Path, *, lock: bool) -> Iterator[None]:
         yield
         return
     try:
-        state.make(file.parent)
+        private_files.make_folder(file.parent)
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Unavailable(f"state cannot be kept: {file}: {error.strerror}") from error

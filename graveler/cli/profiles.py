@@ -20,7 +20,6 @@ For this folder.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 from urllib.parse import urlsplit
 
+from graveler import private_files
 from graveler.cli.address import UsageMistake
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
 
@@ -219,10 +219,10 @@ def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
             secrets.append(_table(name, pair))
     texts = _checked("\n".join(config)), _checked("\n".join(secrets))
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_folder(place)
         place.chmod(0o700)
-        _replace(place / "credentials.toml", texts[1])
-        _replace(place / "config.toml", texts[0])
+        private_files.replace(place / "credentials.toml", texts[1].encode())
+        private_files.replace(place / "config.toml", texts[0].encode())
     except OSError as error:
         raise Unavailable(f"configuration cannot be written: {place}: {error.strerror}") from error
     return place
@@ -257,20 +257,6 @@ def _checked(text: str) -> str:
     except ValueError as error:
         raise Invalid(f"configuration cannot be kept as TOML: {error}") from error
     return text
-
-
-def _replace(path: Path, text: str) -> None:
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
 
 
 def _toml(path: Path) -> Mapping[str, Any]:

@@ -6,11 +6,11 @@
 No secrets are in these files; the folder has mode 0700, the files 0600.  For this folder.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from graveler import private_files
 from graveler.errors import Invalid, Unavailable
 
 _FILE_BYTES_MAX: Final = 16 << 20
@@ -21,17 +21,6 @@ def folder(variables: Mapping[str, str]) -> Path:
     known = variables.get("XDG_STATE_HOME", "")
     home = Path(variables.get("HOME") or Path.home())
     return (Path(known) if known.startswith("/") else home / ".local" / "state") / "graveler"
-
-
-def make(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, with mode 0700.  Raises `OSError`."""
-    for each in (*reversed(folder.parents), folder):
-        if not each.exists():
-            each.mkdir(mode=0o700, exist_ok=True)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def read(file: Path) -> str:
@@ -50,17 +39,9 @@ def read(file: Path) -> str:
 
 def write(file: Path, text: str) -> None:
     """Replace a file atomically.  Raises `Unavailable`."""
-    fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        make(file.parent)
-        try:
-            with open(fresh, "w", encoding="utf-8", opener=_private) as handle:
-                handle.write(text)
-                handle.flush()
-                os.fsync(handle.fileno())
-            fresh.replace(file)
-        finally:
-            fresh.unlink(missing_ok=True)
+        private_files.make_folder(file.parent)
+        private_files.replace(file, text.encode())
     except OSError as error:
         raise Unavailable(f"file cannot be written: {file}: {error.strerror}") from error
 
@@ -68,8 +49,8 @@ def write(file: Path, text: str) -> None:
 def append(file: Path, line: str) -> None:
     """Add a line; lines of several processes do not mix.  Raises `Unavailable`."""
     try:
-        make(file.parent)
-        with open(file, "ab", buffering=0, opener=_private) as handle:
+        private_files.make_folder(file.parent)
+        with open(file, "ab", buffering=0, opener=private_files.opener) as handle:
             handle.write(f"{line}\n".encode())
     except OSError as error:
         raise Unavailable(f"file cannot be written: {file}: {error.strerror}") from error

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from graveler import private_files
 from graveler.clock import Clock
 from graveler.errors import Contended, GravelerError, Unavailable
 from graveler.local.compare import Digest
@@ -61,7 +62,7 @@ class Records:
         `Contended` while another process holds it."""
         self._lock = threading.Lock()
         try:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_files.make_folder(file.parent)
             self._db = _open_sound(file)
         except sqlite3.Error as error:
             raise _failed(error, f"{file}: ") from error

@@ -21,6 +21,7 @@ LAYERS = {
             "errors",
             "limits",
             "measured_body",
+            "private_files",
             "clock",
             "identity",
             "wire",

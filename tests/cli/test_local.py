@@ -236,6 +236,20 @@ def test_a_torn_state_file_is_written_anew(lake: Lake, folder: Path) -> None:
     assert status(lake) == [] and files(folder) == {**FILES, "n": b"n"}
 
 
+def test_a_command_without_a_lock_makes_private_folders(
+    lake: Lake, folder: Path, tmp_path: Path
+) -> None:
+    """With the widest umask."""
+    lake.user.variables["XDG_STATE_HOME"] = str(tmp_path / "a/b")
+    before = os.umask(0)
+    try:
+        assert status(lake) == []
+    finally:
+        os.umask(before)
+    made = [tmp_path / name for name in ("a", "a/b", "a/b/graveler", "a/b/graveler/local")]
+    assert [place.stat().st_mode & 0o777 for place in made] == [0o700] * 4
+
+
 def test_a_bad_state_file_does_not_end_the_list(lake: Lake, folder: Path, tmp_path: Path) -> None:
     for name in ("bad", "folder", "link"):
         (tmp_path / "c" / name).mkdir(parents=True)

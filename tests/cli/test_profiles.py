@@ -1,6 +1,7 @@
 """Which server and which credentials a command uses, and how `login` keeps them."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,22 @@ def test_the_files(variables: dict[str, str], tmp_path: Path) -> None:
     profiles.write(Profiles("a", {"a": odd}), variables)
     assert profiles.read(variables) == Profiles("a", {"a": odd})
     assert "asecret" not in repr(profiles.read(variables))
+
+
+def test_the_files_are_for_their_owner_alone(variables: dict[str, str], tmp_path: Path) -> None:
+    """With the widest umask, and a link where a file is prepared."""
+    folder, victim = tmp_path / "config/graveler", tmp_path / "victim"
+    before = os.umask(0)
+    try:
+        known(variables)
+        victim.write_text("whole")
+        (folder / f"credentials.toml.{os.getpid()}.new").symlink_to(victim)
+        known(variables)
+    finally:
+        os.umask(before)
+    assert victim.read_text() == "whole" and not (folder / "credentials.toml").is_symlink()
+    places = (folder.parent, folder, folder / "credentials.toml", folder / "config.toml")
+    assert [place.stat().st_mode & 0o777 for place in places] == [0o700, 0o700, 0o600, 0o600]
     (folder / "config.toml").write_text("[")
     with pytest.raises(Invalid, match=r"not TOML: .*config\.toml"):
         profiles.read(variables)
