@@ -86,7 +86,9 @@ job_run_count_max = 12  # attempts in a row of a collection or dump that add no 
 # Attempts in a row of a commit, merge, landing, import, copy or batch that make no progress.
 job_restart_count_max = 4
 batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
-job_seconds_max = 11 * 3600  # no new attempt of an older job, whatever its progress
+# No collection or dump that is older is begun again, whatever its progress, and no older job waits
+# any longer for stores that do not answer.
+job_seconds_max = 11 * 3600
 step_row_count = 50_000  # rows in a checkpoint; the next attempt may repeat this much work
 # Of one checkpoint, compressed or not.  It may hold all names of one range.
 step_length_bytes_max = 256 * 1024 * 1024

@@ -22,7 +22,7 @@ from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.host import OnReady, Place, Running, place, serve_until_stopped
 from graveler.cli.options import Listen, ServeOptions
-from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage
+from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 from graveler.engine.ports import Ports
 from graveler.gateway.app import s3_route
 from graveler.gateway.route import S3Route
@@ -61,7 +61,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
                     trail=trail,
                 )
                 route = s3_route(service, options.s3.domains, v2_writes=options.s3.v2_writes)
-                _serve(service, route, at, on_ready, _rounds(store, options))
+                _serve(service, route, at, on_ready, _rounds(store, service, options))
         finally:
             store.close()
 
@@ -101,9 +101,9 @@ def _identities(options: ServeOptions, ports: Ports) -> Identities:
     return open_identities(options.identities, ports.clock)
 
 
-def _rounds(store: Embedded, options: ServeOptions) -> Sequence[Sweeper]:
+def _rounds(store: Embedded, service: Service, options: ServeOptions) -> Sequence[Sweeper]:
     """The sweepers of the janitor and, if ordered, of garbage collection."""
-    sweepers = [Sweeper(store.ports)]
+    sweepers = [Sweeper(store.ports, work=tending(service.queue))]
     if options.collect_hours > 0:
         period = options.collect_hours * 3600.0
         sweepers.append(Sweeper(store.ports, COLLECT_FIRST_SECONDS, period, collect_garbage))

@@ -16,8 +16,8 @@ from graveler.engine.upkeep import janitor
 from graveler.engine.upkeep.rounds import in_turn
 from graveler.errors import GravelerError
 from graveler.jobs import purge, rota, worker
-from graveler.jobs.handover import Desk
-from graveler.jobs.queue import JobMessage, Message
+from graveler.jobs.handover import Desk, revive_silent
+from graveler.jobs.queue import JobMessage, Message, Queue
 from graveler.records import JobState
 
 FIRST_SECONDS = 30.0
@@ -43,6 +43,17 @@ def tend(repo: OpenRepository) -> None:
     with a time to live deletes itself.  If the time is over, the next round continues."""
     janitor.sweep(repo, _TEND_SECONDS)
     expire.expire(repo, _TEND_SECONDS)
+
+
+def tending(queue: Queue) -> Work:
+    """Work that also enqueues the jobs whose worker has gone silent, as after an outage that was
+    longer than the queue delivers a message again."""
+
+    def work(repo: OpenRepository) -> None:
+        revive_silent(Desk(repo, queue))
+        tend(repo)
+
+    return work
 
 
 def collect_garbage(repo: OpenRepository) -> None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from graveler.clock import Clock
 from graveler.engine.ports import OpenRepository, P
-from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.errors import Contended, GravelerError, Invalid, Unavailable
 from graveler.events.intake import BatchJob
 
 JOB: Final = "job"
@@ -90,7 +90,8 @@ def announcing(ports: P, queue: Queue) -> P:
 class LocalQueue:
     """The queue of one process.  Its messages are lost with the process; job records are not.
 
-    If the store does not answer, the queue delivers the message again, for a while.
+    If the store does not answer, the queue delivers the message again, for a while.  Later a round
+    of the service enqueues the job again (sweeps.py of the command line).
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class LocalQueue:
             try:
                 self._run(self, message)
                 return
-            except Unavailable as error:
+            except (Unavailable, Contended) as error:
                 _LOG.info("job is delivered again: message=%s error=%s", encode(message), error)
             except GravelerError as error:
                 _LOG.error("job not run: message=%s", encode(message), exc_info=error)

@@ -3,12 +3,15 @@
     attempt ──checkpoints──► attempt ──checkpoints──► … ──► done
 
 The job is given up after twelve attempts in a row without a new checkpoint, or if a second or later
-attempt would begin more than eleven hours after the job was created.
+attempt would begin more than eleven hours after the job was created.  An attempt that the stores
+did not answer does not count.
 
 Used by kinds.py.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from graveler import limits
 from graveler.engine.dumps import dump as dumping
@@ -16,7 +19,7 @@ from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Unsupported
+from graveler.errors import Contended, Unavailable, Unsupported
 from graveler.jobs import collect as collecting
 from graveler.records import Job, JobState
 
@@ -33,7 +36,8 @@ def collect(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -
     except Unsupported:
         collecting.note_given_up(repo)
         raise
-    collecting.work(repo, job, order, steps)
+    with _discounting(repo, job, pulse):
+        collecting.work(repo, job, order, steps)
 
 
 def dump(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> None:
@@ -43,7 +47,9 @@ def dump(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> N
     """
     if order.result:
         return
-    tables = dumping.dump(repo, _begun(repo, job, pulse))
+    steps = _begun(repo, job, pulse)
+    with _discounting(repo, job, pulse):
+        tables = dumping.dump(repo, steps)
     record.note_result(repo, job.id, json.dumps(tables._asdict()))
 
 
@@ -60,4 +66,17 @@ def _begun(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Steps:
         raise Unsupported(f"{job.kind} given up: no worker had enough time for it: {runs=}")
     pulse.land(runs)
     pulse.beat(runs + 1, always=True)
-    return checkpoints.opened(repo, now, pulse)
+    with _discounting(repo, job, pulse):
+        return checkpoints.opened(repo, now, pulse)
+
+
+@contextmanager
+def _discounting(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Iterator[None]:
+    """Do not count an attempt that ended because the stores did not answer."""
+    try:
+        yield
+    except (Unavailable, Contended):
+        with suppress(Unavailable):  # then one attempt too many is counted
+            runs = record.status(repo, job.id).progress
+            pulse.beat(max(runs - 1, 0), always=True)
+        raise

@@ -3,6 +3,7 @@
     message ──claim──► work ──heartbeats──► done, failed
                │         ├─ out of time ───► release, enqueue again: another worker continues
                │         ├─ taken over ────► nothing more: the new owner has a message too
+               │         ├─ outage ────────► release, raise: the message is delivered again
                │         └─ handed over ───► nothing more until a client asks for the job
                └─ another worker runs it, or it has ended ──► nothing
 
@@ -27,6 +28,7 @@ from graveler.errors import (
     HookFailed,
     Internal,
     NotFound,
+    StorageFull,
     Unavailable,
     Unsupported,
 )
@@ -41,6 +43,7 @@ from graveler.records import JobState
 from graveler.refs.names import repositories
 
 _PAUSE_SECONDS: Final = 1.0
+_LASTING: Final = (HandedOver, HistoryTooLong, StorageFull)  # somebody must act first
 _LOG = logging.getLogger("graveler.jobs")
 
 
@@ -48,8 +51,8 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
     """Run the job of a message, or a part of it: after `seconds` the message is enqueued again for
     the rest.
 
-    Errors: `Unavailable`: the message must be delivered again.  Any other failure of a job is
-    recorded in its job record.
+    Errors: `Unavailable`, `Contended`: the message must be delivered again.  Any other failure of a
+    job is recorded in its job record.
     """
     ports = announcing(ports, queue)
     if isinstance(message, BatchJob):
@@ -79,8 +82,8 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         elif stopped.why is Why.HANDED_OVER:
             with suppress(Unavailable, Contended):  # then one attempt too many is counted
                 record.forget_runs(repo, job_id)
-    except Unavailable:  # not begun: the next delivery must not wait for the lease to run out
-        with suppress(Unavailable):
+    except (Unavailable, Contended):  # the next delivery must not wait for the lease to run out
+        with suppress(GravelerError):
             record.release(repo, job_id, owner)
         raise
 
@@ -98,8 +101,11 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
 
 
 def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> str:
-    """Run a claimed job until it has ended; return its kind."""
-    # `Unavailable` here does not end the job: the message is delivered again.
+    """Run a claimed job until it has ended; return its kind.
+
+    Errors: `Stopped`; `Unavailable`, `Contended`: the job has not ended, and this run does not
+    count.
+    """
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
     if job.kind not in STEPWISE:  # stepwise jobs count their attempts (stepwise.py)
@@ -111,6 +117,11 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
     try:
         landed = _worked(task)
     except GravelerError as error:
+        if _may_pass(task, error):
+            if job.kind not in STEPWISE:
+                with suppress(Unavailable, Contended):  # then one run too many is counted
+                    record.discount_run(repo, job, order)
+            raise
         record.fail(repo, job_id, error, owner)
         return job.kind
     except Stopped:
@@ -121,6 +132,15 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
         return job.kind
     record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
     return job.kind
+
+
+def _may_pass(task: Task, error: GravelerError) -> bool:
+    """Whether a later run may do what this one could not.  A job that is old is not tried again:
+    no job restarts for ever."""
+    if not isinstance(error, Unavailable | Contended) or isinstance(error, _LASTING):
+        return False
+    age_ns = task.repo.clock.now_ns() - task.job.created_ns
+    return age_ns <= limits.job_seconds_max * limits.SECOND_NS
 
 
 def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:

@@ -4,13 +4,16 @@ import threading
 from dataclasses import replace
 
 from graveler.assembly import open_memory
-from graveler.cli.sweeps import Sweeper
+from graveler.cli.sweeps import Sweeper, tending
+from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Unavailable
+from graveler.jobs.queue import JobMessage
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage
+from tests.jobs.world import begin_commit, new_world
 
 ROUNDS = 3
 
@@ -83,3 +86,16 @@ def test_stopping_before_and_without_a_start() -> None:
     sweeper.start()
     sweeper.stop()
     assert watched.scanned == []
+
+
+def test_a_round_enqueues_a_job_whose_worker_has_gone_silent() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    record.claim(world.lake.opened, job.id, b"dead")
+    work = tending(world.queue)
+    world.queue.messages.clear()
+    work(world.lake.opened)
+    assert world.queue.messages == []
+    world.pass_lease()
+    work(world.lake.opened)
+    assert world.queue.messages == [JobMessage("lake", job.id)]
