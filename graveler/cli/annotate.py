@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from typing import Any, Final
 
 import click
@@ -12,7 +11,7 @@ from graveler.cli import past
 from graveler.cli.address import Address
 from graveler.cli.command import address_argument, at, client, count
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Column
+from graveler.cli.output import Column, first_line
 from graveler.client import commits, objects
 from graveler.client.commits import Commit, LogFilter
 
@@ -29,7 +28,7 @@ _COLUMNS: Final = (
     Column("DATE", _of_commit("creation_date"), "time"),
     Column("AUTHOR", _of_commit("committer")),
     Column("PATH", lambda row: row["path"]),
-    Column("MESSAGE", lambda row: (_of_commit("message")(row).splitlines() or [""])[0]),
+    Column("MESSAGE", lambda row: first_line(_of_commit("message")(row))),
 )
 
 
@@ -100,7 +99,7 @@ def _rows(
             while waiting:
                 yield _row(*waiting.popleft())
         finally:
-            for _, call in islice(waiting, None):
+            for _, call in waiting:
                 call.cancel()
 
 

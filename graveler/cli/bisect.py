@@ -26,7 +26,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, client, group
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Output, plain, plural
+from graveler.cli.output import Output, first_line, plain, plural
 from graveler.cli.output import field as column
 from graveler.client import commits
 from graveler.client.commits import LogFilter
@@ -203,7 +203,7 @@ def _candidates(
 
 
 def _subject(commit: commits.Commit) -> str:
-    return (commit["message"].splitlines() or [""])[0]
+    return first_line(commit["message"])
 
 
 def _check_bound(number: int, bound: int, words: str) -> None:

@@ -11,7 +11,7 @@ from graveler.cli.address import SCHEME, Address, UsageMistake
 from graveler.cli.change import revert
 from graveler.cli.command import Group, address_argument, at, client, group, paging, yes
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import field, plural
+from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs
 from graveler.errors import Conflict
 
@@ -188,7 +188,7 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     source = past.then(invocation, invocation.ref(ref))
     before = refs.get_branch(session, place.repository, place.ref)["commit_id"]
     goal = commits.get(session, place.repository, source.ref)
-    subject = (goal["message"].splitlines() or [""])[0]
+    subject = first_line(goal["message"])
     question = (
         f"Move {place} from {before[:12]} to {goal['id'][:12]} ({subject})?"
         "  Later commits leave its history."

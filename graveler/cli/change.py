@@ -8,7 +8,7 @@ from graveler.cli import journal, past
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import address_argument, at, client, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.output import field
+from graveler.cli.output import field, first_line
 from graveler.client import commits
 from graveler.client.commits import Commit, Message
 from graveler.errors import Conflict, MergeConflict
@@ -62,7 +62,7 @@ def _edited(invocation: Invocation, address: Address) -> str:
 
 def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
     output = invocation.output
-    subject = (created["message"].splitlines() or [""])[0]
+    subject = first_line(created["message"])
     output.record(created, [f"[{branch} {output.id(created['id'])}] {output.cell(subject)}"])
 
 
@@ -213,7 +213,7 @@ def revert(
                 "parents"
             )
     for commit in reverted:
-        subject = (commit["message"].splitlines() or [""])[0]
+        subject = first_line(commit["message"])
         question = f"Revert {commit['id'][:12]} ({subject}) on {into}?"
         invocation.confirm(question, yes=yes)
     reverts = []

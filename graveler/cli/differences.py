@@ -1,6 +1,6 @@
 """`graveler diff` and `status`: what differs between refs, and what is uncommitted."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +11,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import PathsCommand, address_argument, at, client, count, paths_of
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Output, field, paged, plain, plural, size
+from graveler.cli.output import Output, field, paged, plain, plural, size, tsv
 from graveler.client import commits, refs
 from graveler.client.commits import Difference
 from graveler.client.session import Session
@@ -19,6 +19,7 @@ from graveler.client.session import Session
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
 _UNMARKED: Final = "~"  # of a prefix in which something changed
+_TOP: Final = "."  # in TSV: the folder of paths without a slash; others end with one
 _FOLDERS_MAX: Final = 10_000
 _DIFF_COLUMNS: Final = (field("type"), field("path"), field("size_bytes", "size", "SIZE"))
 
@@ -90,9 +91,13 @@ def print_stat(output: Output, counts: Counts) -> None:
             ]
             print(f"{''.join(marks)}  {plain(path) or '(top)'}")
         else:
-            print("\t".join([path, *map(str, kinds.values())]))
+            print(_stat_row(path, kinds))
     if output.terminal:
         print(counts.sentence())
+
+
+def _stat_row(path: str, kinds: Mapping[str, int]) -> str:
+    return tsv([path or _TOP, *map(str, kinds.values())])
 
 
 # ---- diff ----------------------------------------------------------------------------------------
@@ -226,6 +231,7 @@ def _changes(
 def status(invocation: Invocation, branch: str | None) -> int:
     """Show the head of a branch, and its uncommitted changes by folder.
 
+    In a pipe, the columns are added, removed, changed and in conflict; `.` has files of no folder.
     In a linked folder without BRANCH, the same as `graveler local status`.
     """
     if branch is None:
@@ -256,7 +262,7 @@ def status(invocation: Invocation, branch: str | None) -> int:
 def _status_rows(head: refs.Ref, counts: Counts) -> Iterator[str]:
     yield f"{head['id']}\t{head['commit_id']}"
     for path, kinds in sorted(counts.folders.items()):
-        yield "\t".join([path, *map(str, kinds.values())])
+        yield _stat_row(path, kinds)
 
 
 # ---- refs ----------------------------------------------------------------------------------------

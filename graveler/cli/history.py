@@ -12,7 +12,7 @@ from graveler.cli.command import ClientCommand, address_argument, at, client, co
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Column, Output, field, paged, plain
+from graveler.cli.output import Column, Output, field, first_line, paged, plain
 from graveler.client import commits, refs
 from graveler.client.commits import Commit, Difference, LogFilter
 from graveler.clock import SystemClock
@@ -24,7 +24,7 @@ _LOG_COLUMNS: Final = (
     field("id", "id", "COMMIT"),
     field("creation_date", "time", "DATE"),
     field("committer", title="AUTHOR"),
-    Column("MESSAGE", lambda commit: (commit["message"].splitlines() or [""])[0]),
+    Column("MESSAGE", lambda commit: first_line(commit["message"])),
 )
 
 # ---- log -----------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def _print_log(output: Output, chosen: Iterable[Commit], *, is_graph: bool, onel
 
 
 def _oneline(output: Output, commit: Mapping[str, Any]) -> str:
-    subject = (commit["message"].splitlines() or [""])[0]
+    subject = first_line(commit["message"])
     return f"{output.style(output.id(commit['id']), fg='yellow')} {plain(subject)}"
 
 

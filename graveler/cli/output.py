@@ -164,7 +164,7 @@ class Output:
         count = 0
         for item in items:
             cells = (self.cell(column.value(item), column.kind) for column in columns)
-            print("\t".join(cell.translate(_TSV) for cell in cells))
+            print(tsv(cells))
             count += 1
         return count
 
@@ -207,6 +207,11 @@ def dumped(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent).translate(_IN_JSON)
 
 
+def tsv(cells: Iterable[str]) -> str:
+    """A line of TSV."""
+    return "\t".join(cell.translate(_TSV) for cell in cells)
+
+
 def _seconds(value: int | str) -> int | None:
     """A time of the API: seconds since 1970, or RFC 3339.  Nothing if it is neither."""
     try:
@@ -239,6 +244,11 @@ def plain(text: str) -> str:
 def plain_lines(text: str) -> str:
     """As `plain`, for a text of several lines or columns."""
     return text.translate(_IN_LINES)
+
+
+def first_line(message: str) -> str:
+    """The first line of a message; empty if it has none."""
+    return (message.splitlines() or [""])[0]
 
 
 def plural(count: int, noun: str, several: str = "") -> str:

@@ -12,7 +12,7 @@ from typing import Final
 from graveler.cli import moments
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import plain
+from graveler.cli.output import first_line, plain
 from graveler.client import commits
 from graveler.client.commits import Commit, LogFilter
 from graveler.client.session import Session
@@ -40,7 +40,7 @@ def then(invocation: Invocation, address: Address) -> Address:
     moment = moments.parse(text, SystemClock().now_ns())
     where = Address(address.repository, name)
     commit = _commit(invocation.session, where, moment)
-    subject = (commit["message"].splitlines() or [""])[0]
+    subject = first_line(commit["message"])
     date = invocation.output.time(commit["creation_date"])
     invocation.output.note(
         f"{where} at {moments.rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}"

@@ -8,7 +8,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.change import CONFLICTS_SHOWN, conflict
 from graveler.cli.command import address_argument, client, count, group
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import field
+from graveler.cli.output import field, first_line
 from graveler.client import commits, pulls
 from graveler.errors import Conflict
 
@@ -97,7 +97,7 @@ def create(
         raise UsageMistake(f"both must be in one repository: {come} and {into}")
     session, name = invocation.session, come.repository
     if not title:
-        title = (commits.get(session, name, come.ref)["message"].splitlines() or [""])[0]
+        title = first_line(commits.get(session, name, come.ref)["message"])
     id = pulls.create(session, name, come.ref, into.ref, title=title, description=description)
     invocation.output.record({"id": id}, [f"created pull request {id}: {come} into {into}"])
     return 0

@@ -9,7 +9,7 @@ from graveler.cli import journal, past
 from graveler.cli.address import UsageMistake
 from graveler.cli.command import address_argument, at, client, yes
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import plain, plural
+from graveler.cli.output import first_line, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import Message
 from graveler.errors import Unsupported
@@ -48,7 +48,7 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
             f"delete the objects instead: graveler rm -r {into}/"
         )
     head = refs.get_branch(session, name, into.ref)["commit_id"]
-    subject = plain((goal["message"].splitlines() or [""])[0])
+    subject = plain(first_line(goal["message"]))
     if not yes:
         changes = commits.diff(session, name, head, goal["id"], two_dot=True, amount=_COUNT_MAX + 1)
         number = sum(1 for _ in islice(changes, _COUNT_MAX + 1))
@@ -63,6 +63,6 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
         session, name, into.ref, Message(text), source_metarange=goal["meta_range_id"]
     )
     journal.record(invocation, into, "restore", created["parents"][0], created["id"], kind="branch")
-    first = (created["message"].splitlines() or [""])[0]
+    first = first_line(created["message"])
     output.record(created, [f"[{into.ref} {output.id(created['id'])}] {plain(first)}"])
     return 0

@@ -14,7 +14,7 @@ from graveler.cli.address import Address
 from graveler.cli.command import address_argument, client, count
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Output, dumped, plain, plural
+from graveler.cli.output import Output, dumped, first_line, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import LogFilter
 from graveler.client.refs import listed
@@ -112,7 +112,7 @@ def _heads(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[
         if not fresh:
             yield _event("head", branch, head, "branch moved back")
         for commit in reversed(fresh):
-            subject = (commit["message"].splitlines() or [""])[0]
+            subject = first_line(commit["message"])
             yield _event("commit", branch, commit["id"], subject, commit["creation_date"]) | {
                 "committer": commit["committer"]
             }

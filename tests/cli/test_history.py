@@ -64,6 +64,17 @@ def test_values_cannot_break_a_line_or_a_terminal(lake: Lake) -> None:
     assert "a\\x09b\\x0ac\\d\\x1b[31m" in shown.text and "\x1b" not in shown.text
 
 
+def test_the_counts_of_folders_are_rows_in_a_pipe(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    for path in ("top", "a/x", "t\tb\n/x"):
+        lake.put(path, b"1")
+    rows = [".\t1\t0\t0\t0", "a/\t1\t0\t0\t0", "t\\tb\\n/\t1\t0\t0\t0"]
+    assert user.run("status", f"{name}/main").out.splitlines()[1:] == rows
+    assert user.run("diff", f"{name}/main", "--stat").out.splitlines() == rows
+    folders = user.read(dict[str, Any], "status", f"{name}/main")["graveler"]["folders"]
+    assert [folder["path"] for folder in folders] == ["", "a/", "t\tb\n/"]
+
+
 def test_lists_run_to_their_end(lake: Lake) -> None:
     """More than the page of the server, which is a thousand."""
     where = f"/repositories/{lake.name}/tags"
