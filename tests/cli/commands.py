@@ -27,6 +27,7 @@ from graveler.cli import profiles
 from graveler.cli.main import main
 from graveler.cli.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
+from tests.cli import json_check
 from tests.cli.service import environment
 
 COLUMNS = 100
@@ -63,7 +64,7 @@ class Client:
         profiles.write(Profiles("test", {"test": profile}), self.variables)
 
     def run(self, *arguments: str, input: bytes = b"", **variables: str) -> Result:
-        """Run a command in this process, into pipes."""
+        """Run a command in this process, into pipes; what it prints as JSON must fit its schema."""
         out, err = io.BytesIO(), io.BytesIO()
         with self.patch.context() as patch:
             for name in ("LAKECTL_", "GRAVELER_"):
@@ -78,7 +79,9 @@ class Client:
             ):
                 code = main(arguments)
                 sys.stdout.flush()
-                return Result(code, out.getvalue().decode(), err.getvalue().decode())
+                result = Result(code, out.getvalue().decode(), err.getvalue().decode())
+        json_check.check(arguments, result.code, result.out)
+        return result
 
     def line(self, text: str) -> Result:
         """Run a line as a shell would."""
