@@ -1,4 +1,5 @@
-"""Processes on this machine that stand for AWS: started on free ports, ended with their tests.
+"""Processes on this machine that stand for AWS: started on free ports, ended with their tests, also
+if these are killed.
 
     ministack   every service in one process; the engine of most tests
     moto        behind one lock, since its own writes race; a second opinion on a quick subset
@@ -11,6 +12,7 @@ the checkout.  What is missing is an error, never a skipped test.
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from pathlib import Path
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
+TIED = Path(__file__).with_name("tied.py")
 START_SECONDS = PATIENCE_SECONDS
 
 
@@ -77,7 +80,9 @@ def dynalite() -> Iterator[str]:
 def _running(program: Sequence[str], port: int, variables: Mapping[str, str]) -> Iterator[str]:
     quiet = subprocess.DEVNULL
     environment = {**os.environ, **variables}
-    process = subprocess.Popen(program, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
+    # A run of tests that is killed leaves no engine behind.
+    tied = [sys.executable, "-I", "-S", str(TIED), str(os.getpid()), *program]
+    process = subprocess.Popen(tied, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
     url = f"http://127.0.0.1:{port}"
     try:
         _wait(process, url)
