@@ -189,8 +189,16 @@ class Transferred(TypedDict):
     objects: int
     size_bytes: int
     same: int
-    deleted: NotRequired[int]
+    deleted: int
     failed: list[FailedPath]
+
+
+class PlannedTransfer(TypedDict):
+    """What a transfer would do to a path, by `--dry-run`."""
+
+    action: Literal["upload", "download", "copy", "move", "delete", "leave"]
+    path: str
+    size_bytes: NotRequired[int]
 
 
 class FolderTransfer(TypedDict):
@@ -337,6 +345,7 @@ class RetentionRules(TypedDict):
 _COMMIT: Final = (Commit,)
 _BISECT: Final = (only(BisectState, "BisectAnswer"),)
 _TRANSFER: Final = only(Transferred, "TransferAnswer")
+_PLAN: Final = list[PlannedTransfer]
 _FOLDER: Final = (FolderReport,)
 _FOLDER_CHANGES: Final = list[FolderChange]
 
@@ -379,10 +388,11 @@ PRINTED: Final[Mapping[str, Types]] = {
     "reset": (with_more(Ref, Before, "BranchMoved"),),
     "ls": (list[ListedObject],),
     "stat": (ObjectStats,),
-    "upload": (_TRANSFER, ObjectStats),
-    "download": (_TRANSFER,),
-    "cp": (_TRANSFER,),
-    "mv": (_TRANSFER,),
+    "upload": (_TRANSFER, ObjectStats, _PLAN),
+    "download": (_TRANSFER, _PLAN),
+    "cp": (_TRANSFER, _PLAN),
+    "mv": (_TRANSFER, _PLAN),
+    "rm": (_PLAN,),
     "presign": (ObjectStats,),
     "import": (ImportStatus, ImportCreationResponse),
     "local clone": _FOLDER,
@@ -438,7 +448,7 @@ UNPRINTED: Final = {
     **dict.fromkeys(
         (
             *("repo delete", "repo meta set", "repo meta delete", "branch delete", "tag delete"),
-            *("branch-protect add", "branch-protect delete", "pr close", "jobs cancel", "rm"),
+            *("branch-protect add", "branch-protect delete", "pr close", "jobs cancel"),
             *("bisect reset", "logout", "config use", "config set", "events rules remove"),
             *("user delete", "user attach", "user detach", "user key delete"),
             *("group delete", "group add", "group remove", "group attach", "group detach"),
