@@ -12,7 +12,7 @@ import pytest
 
 from graveler.errors import Conflict, Corrupt, Invalid, MergeConflict, NotFound, Unavailable
 from graveler.local import commit, sync
-from graveler.local.disk import DiskFolder, DiskShelf, shelf_place
+from graveler.local.disk import DiskShelf, shelf_place
 from graveler.local.entries import EMPTY_MD5, Entry, Posix, Prefix, Settings
 from tests.local.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
@@ -529,9 +529,23 @@ def test_modes_of_folders_are_applied_last(tmp_path: Path) -> None:
     assert (place.root / "n").stat().st_mode & 0o777 == 0o555
 
 
-def test_the_shelf_is_inside_if_it_cannot_be_beside(tmp_path: Path) -> None:
-    folder = DiskFolder(tmp_path, Settings())
-    (tmp_path / ".graveler-shelf").mkdir()
-    (tmp_path / ".graveler-shelf/x").touch()
-    (tmp_path / "a").touch()
-    assert [file.path for file in folder.files()] == ["a"]
+def test_the_shelf_is_inside_if_it_cannot_be_beside(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write everywhere, so what the system says of the parent is replaced."""
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != place.home and may(path, mode))
+    inside = place.root / ".graveler-shelf"
+    assert shelf_place(place.root) == inside
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    assert place.others() == [] and (inside / "old").is_dir()
+    assert [path for _, path in changes(place) if "graveler" in path] == []
+    place.do(sync.pull)
+    assert place.files() == {"a": b"9", "d/b": b"99", "d/c": b"333"}
+    assert changes(place) == [] and not inside.exists()
+
+
+def test_the_shelf_of_a_mount_point_is_inside() -> None:
+    """A rename cannot leave a file system."""
+    assert shelf_place(Path("/dev")) == Path("/dev/.graveler-shelf")
