@@ -17,7 +17,7 @@ from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field
 from graveler.cli.profiles import DEFAULT, Profile, Profiles
 from graveler.errors import Invalid, NotFound
-from graveler.variables import environment
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, environment
 
 _ADMINISTRATOR: Final = "admin"
 _SETTINGS: Final = ("server", "repository")
@@ -123,7 +123,11 @@ def _from_store(store: Path) -> Profile:
     except ValueError as error:
         raise Invalid(f"credentials of the store are no shell words: {path}: {error}") from error
     pairs = dict(word.partition("=")[::2] for word in words if "=" in word)
-    names = (profiles.URL_VARIABLE, profiles.KEY_VARIABLE, profiles.SECRET_VARIABLE)
+    names = (
+        URL_VARIABLE,
+        KEY_VARIABLE,
+        SECRET_VARIABLE,
+    )
     url, key, secret = (pairs.get(name, "") for name in names)
     profile = Profile("", url, key, secret)
     profile.check_whole()

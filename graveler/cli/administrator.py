@@ -22,11 +22,9 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.keeper import Keeper
 from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.records import ABSENT, Absent
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 
 FILE = "credentials"
-_ENDPOINT = "LAKECTL_SERVER_ENDPOINT_URL"
-_KEY = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
-_SECRET = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
 _API = "GRAVELER_API"
 _AUTH = "GRAVELER_AUTH"
 
@@ -82,9 +80,10 @@ def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
     except OSError as error:
         raise Unavailable(f"credentials cannot be read: {path=!s} {error.strerror}") from error
     pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
-    if not pairs.get(_KEY) or not pairs.get(_SECRET):
+    if not pairs.get(KEY_VARIABLE) or not pairs.get(SECRET_VARIABLE):
         raise Invalid(f"credentials file has no credentials: delete it and reset them: {path=!s}")
-    return SavedCredential(pairs.get(_ENDPOINT, ""), NewCredential(pairs[_KEY], pairs[_SECRET]))
+    credential = NewCredential(pairs[KEY_VARIABLE], pairs[SECRET_VARIABLE])
+    return SavedCredential(pairs.get(URL_VARIABLE, ""), credential)
 
 
 def write(folder: Path, saved: SavedCredential) -> Path:
@@ -92,9 +91,9 @@ def write(folder: Path, saved: SavedCredential) -> Path:
     path = folder / FILE
     key, secret = saved.credential.access_key_id, saved.credential.secret_access_key
     pairs = (
-        (_ENDPOINT, saved.url),
-        (_KEY, key),
-        (_SECRET, secret),
+        (URL_VARIABLE, saved.url),
+        (KEY_VARIABLE, key),
+        (SECRET_VARIABLE, secret),
         (_API, f"{saved.url}/api/v1"),
         (_AUTH, f"{key}:{secret}"),
     )

@@ -259,11 +259,10 @@ def lakectl_reset(
     if sum(map(bool, (prefix, path, commit))) > 1:
         raise UsageMistake("one of --prefix, --object and --commit expected")
     place = invocation.ref(branch)
-    folder = prefix if not prefix or prefix.endswith("/") else prefix + "/"
     return int(
         click.get_current_context().invoke(
             reset,
-            address=f"{SCHEME}{place.at(folder or path)}",
+            address=f"{SCHEME}{place.at(place.at(prefix).folder or path)}",
             ref=commit or None,
             hard=bool(commit),
             typed=typed,

@@ -23,7 +23,6 @@ from graveler.errors import GravelerError, Invalid
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
 else:  # generic only in the stubs of some releases
     _ParamType = click.ParamType

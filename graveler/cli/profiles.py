@@ -30,10 +30,8 @@ from urllib.parse import urlsplit
 from graveler import private_files
 from graveler.cli.address import UsageMistake
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 
-URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
-KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
-SECRET_VARIABLE: Final = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
 PROFILE_VARIABLE: Final = "GRAVELER_PROFILE"
 FILE_VARIABLE: Final = "LAKECTL_CONFIG_FILE"
 DEFAULT: Final = "default"

@@ -6,11 +6,10 @@ Only Graveler has these calls.  Part of the public Python client.
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Final, TypedDict, cast
 
-from graveler.client.refs import checked
-from graveler.client.session import Session, below, paged, with_query
+from graveler.client.refs import checked, listed
+from graveler.client.session import Session, below, with_query
 
 _PAGE: Final = 100  # servers refuse longer pages
 _FIELDS: Final = ("id", "kind", "state", "create_time", "cancellable")
@@ -54,8 +53,7 @@ def list_jobs(
 ) -> Iterator[Job]:
     """The jobs of a kind and in a state, the newest first."""
     path = with_query(_jobs(repository), kind=kind, state=state)
-    page = _PAGE if amount is None else min(amount, _PAGE)
-    for item in islice(paged(session, path, page), amount):
+    for item in listed(session, path, amount=amount, page_max=_PAGE):
         yield cast(Job, checked(item, *_FIELDS))
 
 

@@ -186,10 +186,17 @@ def delete_tag(session: Session, repository: str, tag: str) -> None:
 
 
 def listed(
-    session: Session, path: str, prefix: str = "", after: str = "", amount: int | None = None
+    session: Session,
+    path: str,
+    prefix: str = "",
+    after: str = "",
+    amount: int | None = None,
+    *,
+    page_max: int = _PAGE,
 ) -> Iterator[dict[str, Any]]:
-    """The items of a list in pages, at most `amount`.  `path` may have a query."""
-    page = _PAGE if amount is None else min(amount, _PAGE)
+    """The items of a list in pages of at most `page_max`, at most `amount`.  `path` may have a
+    query."""
+    page = page_max if amount is None else min(amount, page_max)
     return islice(paged(session, with_query(path, prefix=prefix), page, after), amount)
 
 

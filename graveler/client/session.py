@@ -31,10 +31,8 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 
-URL_VARIABLE: Final = "LAKECTL_SERVER_ENDPOINT_URL"
-KEY_VARIABLE: Final = "LAKECTL_CREDENTIALS_ACCESS_KEY_ID"
-SECRET_VARIABLE: Final = "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY"
 _BASE: Final = "/api/v1"
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1

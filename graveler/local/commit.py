@@ -36,7 +36,6 @@ from graveler.local.work import (
     write_link,
 )
 
-_DELETIONS_MAX: Final = 1_000  # of one request
 _STAGED_SHOWN: Final = 10
 _STAGED_MAX: Final = 10_000  # paths that are compared with the prefix
 
@@ -213,8 +212,8 @@ def _stage(work: Work, actions: list[Action], places: Places) -> None:
 
     work.run("staged", [_job(action, stager(action)) for action in actions if action.entry])
     removed = [action.path for action in actions if action.entry is None]
-    for start in range(0, len(removed), _DELETIONS_MAX):
-        work.server.delete(removed[start : start + _DELETIONS_MAX])
+    if removed:
+        work.server.delete(removed)
 
 
 def _job(action: Action, work: Callable[[Move], None]) -> Job:

@@ -140,7 +140,7 @@ class Target(Protocol):
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Stage deletions."""
+        """Stage deletions, any number."""
         ...
 
     def unstage(self, path: str) -> None:

@@ -96,9 +96,12 @@ class PrefixServer:
 
     def delete(self, paths: Sequence[str]) -> None:
         whole = [self._prefix + path for path in paths]
-        failures = objects.delete(self._session, self._repository, self._ref, whole)
-        if failures:
-            raise Invalid(f"not deleted: {failures[0].get('path', '')}: {failures[0]['message']}")
+        for start in range(0, len(whole), objects.DELETIONS_MAX):
+            page = whole[start : start + objects.DELETIONS_MAX]
+            failures = objects.delete(self._session, self._repository, self._ref, page)
+            if failures:
+                path = failures[0].get("path", "")
+                raise Invalid(f"not deleted: {path}: {failures[0]['message']}")
 
     def unstage(self, path: str) -> None:
         where = below("repositories", self._repository, "branches", self._ref)

@@ -9,7 +9,6 @@ from graveler.assembly import open_embedded
 from graveler.block import address
 from graveler.cli.main import main
 from graveler.cli.sweeps import collect_garbage
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.engine.commits import commit
 from graveler.engine.gc import cluster_turns
 from graveler.engine.imports import run as importing
@@ -19,6 +18,7 @@ from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
 from graveler.engine.upkeep import janitor
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.service import repository as repository_of
 from tests.cli.service import serving

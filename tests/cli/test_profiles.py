@@ -10,6 +10,7 @@ from graveler.cli import profiles
 from graveler.cli.address import UsageMistake
 from graveler.cli.profiles import Profile, Profiles, resolve
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.cli.commands import Client, terminal
 
@@ -24,9 +25,9 @@ local:
     skip_non_regular_files: true
 """
 ENV = {
-    profiles.URL_VARIABLE: "http://env.example",
-    profiles.KEY_VARIABLE: "ENVKEY",
-    profiles.SECRET_VARIABLE: "envsecret",
+    URL_VARIABLE: "http://env.example",
+    KEY_VARIABLE: "ENVKEY",
+    SECRET_VARIABLE: "envsecret",
 }
 
 
@@ -69,7 +70,7 @@ def test_variables_replace_single_fields_of_the_file(
 ) -> None:
     (tmp_path / ".lakectl.yaml").write_text(LAKECTL)
     known(variables)
-    url = {profiles.URL_VARIABLE: "http://env.example"}
+    url = {URL_VARIABLE: "http://env.example"}
     assert which(variables | url) == ("http://env.example", "FILEKEY", "filesecret")
 
 
@@ -229,7 +230,11 @@ def test_login_asks_and_hides_the_secret(user: Client, live: Served) -> None:
 
 def test_login_with_the_credentials_of_a_store(user: Client, live: Served, tmp_path: Path) -> None:
     values = (live.client.url, KEY, SECRET)
-    names = (profiles.URL_VARIABLE, profiles.KEY_VARIABLE, profiles.SECRET_VARIABLE)
+    names = (
+        URL_VARIABLE,
+        KEY_VARIABLE,
+        SECRET_VARIABLE,
+    )
     lines = [f"export {name}={value}\n" for name, value in zip(names, values, strict=True)]
     (tmp_path / "credentials").write_text("".join(lines))
     assert user.run("login", "--store", str(tmp_path)).code == 0

@@ -16,8 +16,8 @@ from graveler.cli.address import UsageMistake
 from graveler.cli.command import ClientCommand, Tables
 from graveler.cli.failures import PartlyDone
 from graveler.cli.main import COMMANDS, main, root
-from graveler.cli.profiles import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.errors import GravelerError
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake

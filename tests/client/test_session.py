@@ -11,9 +11,10 @@ import pytest
 
 from graveler import errors
 from graveler.client import Session, connect, connect_as_lakectl
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, below, paged
+from graveler.client.session import below, paged
 from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
 

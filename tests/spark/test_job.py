@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
 from graveler.aws import AwsSession, AwsSettings
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
+from graveler.client.session import below
 from graveler.errors import Invalid
 from graveler.spark import Lake
 from graveler.spark.job import parser, run
 from graveler.spark.verbs.inventory import delivered, inventory
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from infra.spark_job import words
 from tests.aws.engines import ministack
 from tests.spark.cluster.test_land import ascii_rows, repository

@@ -9,10 +9,10 @@ from typing import Final
 
 from graveler.assembly.secret import secret_text
 from graveler.aws import AwsSession, AwsSettings
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.errors import Invalid
 from graveler.settings import endpoint_url, environment
 from graveler.spark.cluster.server import Credentials
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 _FIELDS: Final = ("access_key_id", "secret_access_key")
 

@@ -30,10 +30,10 @@ from pyspark.serializers import CloudPickleSerializer
 
 from graveler import client, errors
 from graveler.client import Session
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.errors import GravelerError, Internal, Invalid
 from graveler.settings import environment
 from graveler.spark.lake import Lake
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 Question = Mapping[str, Any]
 Answering = Callable[[Lake, Question], Any]

@@ -16,11 +16,11 @@ from pyspark.sql.datasource import DataSource, StringStartsWith
 from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.errors import Internal, Invalid, NotFound
 from graveler.spark import Lake, import_, register, write
 from graveler.spark.cluster.plans import Planner, planner_of
 from graveler.spark.datasource import PLAN, answered, source_of
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import frame
 

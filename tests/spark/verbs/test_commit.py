@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from graveler.aws import AwsSession, AwsSettings
 from graveler.client import bulk
-from graveler.client.session import KEY_VARIABLE, SECRET_VARIABLE, below
+from graveler.client.session import below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
@@ -32,6 +32,7 @@ from graveler.spark.job import parser, run
 from graveler.spark.verbs import staged_rows
 from graveler.spark.verbs.commit import commit
 from graveler.staging import area
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.wire import encode_entry
 from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
