@@ -9,18 +9,20 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from graveler.cli import files, mirror, past
+from graveler.cli import files, mirror, past, state
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.command import address_argument, at, client
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.mirror import delete_files, delete_objects, surplus_files, surplus_objects
 from graveler.cli.options import FOLDER
-from graveler.cli.output import plain
-from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.output import plain, plural
+from graveler.cli.transfer import Split, Tally, Transfer
 from graveler.cli.transfer_options import TransferOptions, transfer_options
+from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
 from graveler.client.objects import Stats, Upload
 from graveler.errors import AlreadyExists, Invalid, NotFound
+from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
@@ -54,7 +56,9 @@ def upload(
     """Upload a file, a folder (-r), or the standard input (-) to a branch.
 
     With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
-    continues.  One failure stops no other file: the command ends with 8 and the list.
+    continues.  One failure stops no other file: the command ends with 8 and the list.  A file of
+    64 MiB or more goes in parts, if the server signs URLs of parts, and continues after the last
+    whole part for 24 hours, unless it changed.
     """
     options = TransferOptions(**more).checked()
     place = invocation.path(address, optional=True)
@@ -96,10 +100,27 @@ def upload(
         mirror.show(invocation, chain(rows, (mirror.row("delete", path) for path in surplus)))
         tally.check("ready to be uploaded")
         return 0
-    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
-    transfer.run(lambda tally: task.expected(sources, tally), tally)
+    _run_uploads(invocation, task, sources, options, tally)
     delete_objects(invocation.session, place, surplus, tally)
     return ended(invocation, tally, "uploaded", options)
+
+
+def _run_uploads(
+    invocation: Invocation,
+    task: "_Uploads",
+    sources: Iterable[files.Source],
+    options: TransferOptions,
+    tally: Tally,
+) -> None:
+    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
+    try:
+        transfer.run(lambda tally: task.expected(sources, tally), tally)
+    finally:
+        if task.large.waiting:
+            large = plural(task.large.waiting, "large file")
+            invocation.output.note(
+                f"{large} not finished: the same command continues within 24 hours"
+            )
 
 
 def _source_name(source: files.Source) -> str:
@@ -111,8 +132,9 @@ class _Uploads:
 
     def __init__(self, invocation: Invocation, place: Address, how: Upload) -> None:
         self._session, self._place, self._how = invocation.session, place, how
-        self._presign = objects.presigns(self._session)
+        self._storage = objects.storage(self._session)
         self.known: dict[str, Stats] = {}
+        self.large = LargeUploads(self._session, place, state.folder(environment()))
 
     def know(self, prefix: str) -> None:
         """List what is below the prefix, to leave out what is the same."""
@@ -135,12 +157,14 @@ class _Uploads:
             tally.expect(source.size)
             yield source
 
-    def send(self, source: files.Source, tally: Tally) -> None:
-        """Upload one file, unless the branch has it."""
+    def send(self, source: files.Source, tally: Tally) -> Split | None:
+        """Upload one file, unless the branch has it; a large one in parts."""
         if self.is_same(source):
             tally.ended(skipped=True, length=source.size)
-            return
-        presign = self._presign and source.size > _DIRECT_BYTES_MAX
+            return None
+        if self._storage.presigns_parts and source.size >= LARGE_BYTES_MIN:
+            return self.large.split(source, _with_type(self._how, source.path), tally)
+        presign = self._storage.presigns and source.size > _DIRECT_BYTES_MAX
         write = objects.upload_presigned if presign else objects.upload
         stored = write(
             *(self._session, self._place.repository, self._place.ref, source.path),
@@ -151,6 +175,7 @@ class _Uploads:
         if stored.get("size_bytes", source.size) != source.size:
             raise Invalid("the file changed while it was uploaded")
         tally.ended()
+        return None
 
 
 def _with_type(how: Upload, path: str) -> Upload:

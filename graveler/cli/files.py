@@ -28,7 +28,9 @@ _PIECE_BYTES: Final = 1 << 18
 _NAME_BYTES_MAX: Final = 180
 _CHECKSUM_LENGTH: Final = 32  # of an MD5; other checksums are of several parts
 _PARTS: Final = re.compile(r"[0-9a-f]{32}-[1-9][0-9]{0,4}")
-_PART_BYTES: Final = tuple(mebibytes << 20 for mebibytes in (5, 8, 10, 16, 32, 64, 100, 128, 256))
+_PART_BYTES: Final = tuple(
+    mebibytes << 20 for mebibytes in (5, 8, 10, 16, 32, 64, 100, 128, 256, 512)
+)
 
 
 class Source(NamedTuple):

@@ -2,8 +2,9 @@
 
     undo.jsonl     old heads of what this client moved or deleted (journal.py)
     bisect.json    the search that runs (bisect.py)
+    uploads/       uploads in parts that are not complete (upload_journal.py)
 
-No secrets are in these files; the folder has mode 0700, the files 0600.  For this folder.
+No credentials are in these files; the folder has mode 0700, the files 0600.  For this folder.
 """
 
 from collections.abc import Mapping

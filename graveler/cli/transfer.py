@@ -1,18 +1,22 @@
 """Runs many transfers at once: threads, progress, failures, interrupts.
 
     items ──► queue, 1,000 ahead ──► threads: one item at a time ──► done, skipped or failed
+                ▲                       │
+                └── parts, taken first ─┘  an item that is a `Split`; the thread that does the last
+                                           part of an item finishes the item
 
-One failure stops no other item.  Ctrl-C stops all: uploads break off, so the server stores nothing
-of them, and downloads keep a part that is not visible under the name of the object.  For this
-folder.
+One failure stops no other item, and no other part.  Ctrl-C stops all: uploads break off, so the
+server stores nothing of them but finished parts, and downloads keep a part that is not visible
+under the name of the object.  For this folder.
 """
 
-import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from graveler.cli.failures import PartlyDone
 from graveler.cli.output import plain, plural, size
@@ -99,12 +103,95 @@ class Tally:
         )
 
 
+class Split(NamedTuple):
+    """An item in parts, which threads do at the same time.
+
+    `finish` follows the last part; it is given the first error of a part, or none, and raises the
+    error of the item."""
+
+    parts: Sequence[Callable[[], None]]
+    finish: Callable[[GravelerError | OSError | None], None]
+
+
+@dataclass
+class _Open:
+    """A split item whose parts are not all done."""
+
+    name: str
+    left: int
+    finish: Callable[[GravelerError | OSError | None], None]
+    error: GravelerError | OSError | None = None
+
+
+class _Task(NamedTuple):
+    """What one thread does at a time: an item, or a part of one."""
+
+    work: Callable[[], Split | None]
+    name: str
+    item: _Open | None = None
+
+
+class _Tasks:
+    """The tasks that wait, items at most 1,000.  Parts are taken first, so that few items are
+    open."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._changed = threading.Condition()
+        self._items: deque[_Task] = deque()
+        self._parts: deque[_Task] = deque()
+        self._running = 0
+        self._is_closed = False
+
+    def put(self, task: _Task) -> None:
+        """Add an item.  Waits while too many items wait."""
+        with self._changed:
+            while len(self._items) >= _AHEAD and not self._stop.is_set():
+                self._changed.wait(_LOOK_SECONDS)
+            self._items.append(task)
+            self._changed.notify()
+
+    def split(self, tasks: Iterable[_Task]) -> None:
+        """Add parts of an item that runs."""
+        with self._changed:
+            self._parts.extend(tasks)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """No more items follow."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def take(self) -> _Task | None:
+        """The next task; none at the end, or after an interrupt.  `done` follows each task."""
+        with self._changed:
+            while not self._stop.is_set():
+                if self._parts or self._items:
+                    self._running += 1
+                    task = (self._parts or self._items).popleft()
+                    self._changed.notify()
+                    return task
+                if self._is_closed and not self._running:  # nothing that runs can be split
+                    break
+                self._changed.wait(_LOOK_SECONDS)
+            return None
+
+    def done(self) -> None:
+        """A task has ended."""
+        with self._changed:
+            self._running -= 1
+            if self._is_closed and not self._running:
+                self._changed.notify_all()
+
+
 class Transfer(Generic[T]):
-    """Several threads that do `work` for each item."""
+    """Several threads that do `work` for each item.  An item that `work` returns as a `Split` is
+    done in parts."""
 
     def __init__(
         self,
-        work: Callable[[T, Tally], None],
+        work: Callable[[T, Tally], Split | None],
         name: Callable[[T], str],
         threads: int = THREADS,
         progress: bool = True,
@@ -114,7 +201,7 @@ class Transfer(Generic[T]):
         self._threads = threads
         self._progress = progress
         self._clock = clock or SystemClock()
-        self._queue: queue.Queue[T | None] = queue.Queue(_AHEAD)
+        self._lock = threading.Lock()
         self._fatal: list[BaseException] = []
 
     def run(self, items: Callable[[Tally], Iterable[T]], tally: Tally | None = None) -> Tally:
@@ -124,8 +211,11 @@ class Transfer(Generic[T]):
         Raises `KeyboardInterrupt`, the error of `items`, an `Unauthenticated`, because every other
         item would fail as well, and what no `GravelerError` is."""
         tally = tally or Tally()
+        tasks = _Tasks(tally.stop)
         workers = [
-            threading.Thread(target=self._worker, args=(tally,), name=f"transfer-{n}", daemon=True)
+            threading.Thread(
+                target=self._worker, args=(tasks, tally), name=f"transfer-{n}", daemon=True
+            )
             for n in range(self._threads)
         ]
         shown = Display(tally, self._clock) if self._progress else None
@@ -135,9 +225,8 @@ class Transfer(Generic[T]):
             if shown is not None:
                 shown.start()
             for item in items(tally):
-                self._put(item, tally)
-            for _ in workers:
-                self._put(None, tally)
+                tasks.put(_Task(partial(self._work, item, tally), self._name(item)))
+            tasks.close()
             for worker in workers:
                 while worker.is_alive():
                     worker.join(_LOOK_SECONDS)
@@ -151,37 +240,59 @@ class Transfer(Generic[T]):
             raise self._fatal[0]
         return tally
 
-    def _put(self, item: T | None, tally: Tally) -> None:
-        while not tally.stop.is_set():
+    def _worker(self, tasks: _Tasks, tally: Tally) -> None:
+        while (task := tasks.take()) is not None:
             try:
-                self._queue.put(item, timeout=_LOOK_SECONDS)
-                return
-            except queue.Full:
-                continue
-
-    def _worker(self, tally: Tally) -> None:
-        while not tally.stop.is_set():
-            try:
-                item = self._queue.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                continue
-            if item is None:
-                return
-            try:
-                self._work(item, tally)
+                self._do(task, tasks, tally)
             except Interrupted:
                 return
-            except (GravelerError, OSError) as error:
-                if isinstance(error, Unauthenticated):
-                    self._end(error, tally)
-                elif not tally.stop.is_set():
-                    tally.failed(self._name(item), error)
             except BaseException as error:  # a bug: it must not look like success
                 self._end(error, tally)
+            finally:
+                tasks.done()
+
+    def _do(self, task: _Task, tasks: _Tasks, tally: Tally) -> None:
+        error: GravelerError | OSError | None = None
+        try:
+            split = task.work()
+            if split is not None:
+                item = _Open(task.name, len(split.parts), split.finish)
+                tasks.split(_Task(partial(_part, part), task.name, item) for part in split.parts)
+                if not split.parts:
+                    split.finish(None)
+        except Unauthenticated:
+            raise
+        except (GravelerError, OSError) as failure:
+            error = failure
+        if task.item is not None:
+            error = self._ended_part(task.item, error)
+        if error is not None and not tally.stop.is_set():
+            tally.failed(task.name, error)
+
+    def _ended_part(
+        self, item: _Open, error: GravelerError | OSError | None
+    ) -> GravelerError | OSError | None:
+        """After the last part of an item: finish it, and return its error."""
+        with self._lock:
+            item.left -= 1
+            item.error = item.error or error
+            if item.left:
+                return None
+        try:
+            item.finish(item.error)
+        except Unauthenticated:
+            raise
+        except (GravelerError, OSError) as failure:
+            return failure
+        return None
 
     def _end(self, error: BaseException, tally: Tally) -> None:
         self._fatal.append(error)
         tally.stop.set()
+
+
+def _part(work: Callable[[], None]) -> None:
+    work()
 
 
 def _reason(error: GravelerError | OSError) -> str:

@@ -6,6 +6,7 @@ session           connects to a server and sends requests; start here
 refs              repositories, branches and tags
 commits           commits, differences and merges
 objects           objects of branches
+parts             uploads of large objects in parts
 imports           objects of a storage, without a copy
 protection        branch protection rules
 pulls             pull requests

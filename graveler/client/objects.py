@@ -123,8 +123,25 @@ def _is_encrypted(url: str) -> bool:
 
 def presigns(session: Session) -> bool:
     """Whether the server signs URLs of its object store."""
-    storage = checked(session.ask("GET", "/config")).get("storage_config")
-    return isinstance(storage, dict) and bool(storage.get("pre_sign_support"))
+    return storage(session).presigns
+
+
+class Storage(NamedTuple):
+    """What the object store of a server can do.
+
+    `presigns`: it signs URLs.  `presigns_parts`: also for the parts of an upload (parts.py)."""
+
+    presigns: bool
+    presigns_parts: bool
+
+
+def storage(session: Session) -> Storage:
+    """What the object store of the server can do.  One request."""
+    config = checked(session.ask("GET", "/config")).get("storage_config")
+    if not isinstance(config, dict):
+        return Storage(presigns=False, presigns_parts=False)
+    presigns = bool(config.get("pre_sign_support"))
+    return Storage(presigns, presigns and bool(config.get("pre_sign_multipart_upload")))
 
 
 # ---- writing -------------------------------------------------------------------------------------
