@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from typing import Any
 
 import pytest
@@ -212,6 +213,31 @@ def test_a_pager_shows_a_log(lake: Lake) -> None:
     lake.user.variables["PAGER"] = "sed s/^/PAGED:/"
     shown = terminal(lake.user, "log", lake.name, "--color", "never")
     assert shown.end() == 0 and shown.text.startswith("PAGED:commit ")
+
+
+@pytest.mark.parametrize("pager", ["head -c 1", "true", "no-such-program-anywhere"])
+def test_a_pager_may_be_left_early(lake: Lake, pager: str) -> None:
+    """The text is longer than what a pipe holds, so that the command still writes."""
+    for number in range(100):
+        lake.put(f"{number:03}" + "x" * 900)
+    lake.user.variables["PAGER"] = pager
+    shown = terminal(lake.user, "diff", f"{lake.name}/main", "--color", "never")
+    assert shown.end() == 0
+    assert "Traceback" not in shown.text and "graveler: " not in shown.text
+    assert shown.text[:1] == ("" if pager == "true" else "+")
+    assert ("100 added" in shown.text) is pager.startswith("no-such")
+
+
+def test_a_terminal_has_no_colours_with_no_color(lake: Lake) -> None:
+    lake.put("a")
+    for words in (("log", lake.name), ("diff", f"{lake.name}/main"), ("branch", "list", lake.name)):
+        shown = terminal(lake.user, *words)
+        assert shown.end() == 0 and "\x1b[" in shown.text
+        lake.user.variables["NO_COLOR"] = "1"
+        plain = terminal(lake.user, *words)
+        assert plain.end() == 0 and "\x1b" not in plain.text
+        assert plain.text == re.sub(r"\x1b\[[0-9;]*m", "", shown.text)
+        lake.user.variables["NO_COLOR"] = ""  # as if it were not set
 
 
 def test_colours(lake: Lake) -> None:
