@@ -287,15 +287,23 @@ def checkout(
 ) -> int:
     """Discard the changes of the folder, or make it equal to another ref.
 
-    If a command was interrupted in the folder, undo that instead.
+    If a command was interrupted in the folder, undo that instead.  With --all, a folder whose state
+    file or patterns cannot be read is named at the end, and the command ends with 8.
     """
     roots = [*linked_below(real_path(directory))] if is_all else [root_of(directory)]
     if not roots:
         raise NotFound(f"no linked folders below {directory}")
+    failures: list[str] = []
     for root in roots:
-        with opened(invocation, root, **how) as work:
-            outcome = sync.checkout(work, ref, _confirm(invocation, root, yes=yes))
-            link = work.folder.link()
+        try:
+            with opened(invocation, root, **how) as work:
+                outcome = sync.checkout(work, ref, _confirm(invocation, root, yes=yes))
+                link = work.folder.link()
+        except Invalid as error:
+            if not is_all or isinstance(error, UsageMistake):
+                raise
+            failures.append(f"\n  {root}: {error}")
+            continue
         if outcome.landed:
             sentence = "the commit was made before it was interrupted: run graveler local pull"
         elif outcome.undone:
@@ -303,6 +311,8 @@ def checkout(
         else:
             sentence = _counts("checked out", outcome)
         _report(invocation, outcome, link, sentence)
+    if failures:
+        raise PartlyDone(f"{plural(len(failures), 'folder')} not checked out:{''.join(failures)}")
     return 0
 
 

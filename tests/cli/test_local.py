@@ -266,6 +266,19 @@ def test_a_bad_state_file_does_not_end_the_list(lake: Lake, folder: Path, tmp_pa
     assert f"{tmp_path}/c/link/.lakefs_ref.yaml: " in message
 
 
+def test_a_bad_state_file_does_not_end_the_checkout_of_all(
+    lake: Lake, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/.lakefs_ref.yaml").write_text("src: lakefs://lake/main/\n")
+    (folder / "n").write_bytes(b"lost")
+    assert local(lake, "checkout", "--all", str(tmp_path), code=2)["message"].endswith("--yes")
+    result = lake.user.run("local", "checkout", "--all", str(tmp_path), "--yes")
+    assert result.code == 8
+    assert "1 folder not checked out:\n" in result.err and f"{tmp_path}/bad: " in result.err
+    assert files(folder) == FILES
+
+
 def test_bad_patterns_do_not_hide_the_link(lake: Lake, folder: Path) -> None:
     (folder / ".gravelerignore").write_bytes(b"#" * (1 << 20) + b"\n")
     assert local(lake, "status", code=1)["message"].startswith(".gravelerignore must have")
