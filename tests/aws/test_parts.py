@@ -1,6 +1,7 @@
 """Uploads in parts through the API over S3: parts go to the storage, by the URLs that it signs."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import pytest
 
 from graveler.api.app import open_service
 from graveler.api.routing import api_route
-from graveler.api.service import ServiceSettings
+from graveler.api.service import Service, ServiceSettings
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.aws import AwsSession
@@ -22,10 +23,12 @@ from graveler.engine.ports import Sequential
 from graveler.kv.memory import MemoryStore
 from graveler.requests import RetryPolicy
 from simulator.service.http_client import basic
+from tests.api.serving import listening
 from tests.asgi import Ask, Door, Heard
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import PATIENT_S3
 from tests.aws.test_s3_urls import send
+from tests.cli.commands import Client
 
 SECRET = bytes(range(32))
 KEY = {
@@ -40,6 +43,7 @@ BEGIN = MAIN + "/staging/pmpu?path=n"
 class OnS3(NamedTuple):
     """A service whose objects are in S3."""
 
+    service: Service
     door: Door
     blocks: RetryingBlocks
     namespace: str
@@ -82,7 +86,7 @@ def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -
             ("/repositories", repository),
         ):
             assert door.send(Ask.json("POST", target, body)).status < 300
-        yield OnS3(door, blocks, namespace)
+        yield OnS3(service, door, blocks, namespace)
     finally:
         service.pools.close()
         loop.close()
@@ -161,3 +165,26 @@ def test_the_configuration_says_so(served: OnS3) -> None:
     storage = served.door.get("/config")["storage_config"]
     assert storage["pre_sign_multipart_upload"] is True
     assert storage["default_namespace_prefix"] == ""
+
+
+def test_the_client_uploads_a_large_file_in_parts(
+    served: OnS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    file, copy = tmp_path / "big", tmp_path / "copy"
+    with file.open("wb") as handle:
+        for number in range(5):
+            handle.seek(number * (16 << 20))
+            handle.write(b"part%d" % number)
+    user = Client(tmp_path / "home", monkeypatch)
+    with listening(served.service) as (client, _):
+        user.know(client.url)
+        order = ("upload", str(file), "lake/main/big", "--meta", "k=v", "--checksum", "--json")
+        done = user.run(*order)
+        assert done.code == 0, done
+        stats = json.loads(user.run("stat", "lake/main/big", "--json").out)
+        assert stats["size_bytes"] == file.stat().st_size and stats["metadata"] == {"k": "v"}
+        assert stats["checksum"].endswith("-5")
+        assert json.loads(user.run(*order).out)["graveler"]["same"] == 1
+        assert user.run("download", "lake/main/big", str(copy)).code == 0
+    assert copy.read_bytes() == file.read_bytes()
