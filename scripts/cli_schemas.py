@@ -340,6 +340,22 @@ class RetentionRules(TypedDict):
     graveler: NotRequired[UnreachableDays]
 
 
+class Failure(TypedDict):
+    """Why a command failed.  `status`: of the answer of the server, or 0; `hint`: what to try."""
+
+    code: str
+    message: str
+    hint: str
+    status: int
+    request_id: str
+
+
+class FailureAnswer(TypedDict):
+    """What a command that fails prints on stderr."""
+
+    error: Failure
+
+
 # ---- what each command prints --------------------------------------------------------------------
 
 _COMMIT: Final = (Commit,)
@@ -462,16 +478,20 @@ UNPRINTED: Final = {
 def document() -> dict[str, Any]:
     """The schemas by command, and the types that they refer to."""
     flat = [kind for kinds in PRINTED.values() for kind in kinds]
-    schemas, types = msgspec.json.schema_components(flat, ref_template="#/$defs/{name}")
+    schemas, types = msgspec.json.schema_components(
+        [*flat, FailureAnswer], ref_template="#/$defs/{name}"
+    )
     rest = iter(schemas)
     commands = {}
     for name, kinds in PRINTED.items():
         several = [next(rest) for _ in kinds]
         commands[name] = several[0] if len(several) == 1 else {"anyOf": several}
+    failure = next(rest)
     return {
         "$schema": DIALECT,
         "description": "What each command of graveler prints with --json; with --jsonl, each line "
         "is an item of the list.",
+        "failure": failure,
         "commands": commands,
         "$defs": {name: types[name] for name in sorted(types)},
     }

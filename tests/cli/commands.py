@@ -81,6 +81,7 @@ class Client:
                 sys.stdout.flush()
                 result = Result(code, out.getvalue().decode(), err.getvalue().decode())
         json_check.check(arguments, result.code, result.out)
+        json_check.check_failure(result.err)
         return result
 
     def line(self, text: str) -> Result:

@@ -13,7 +13,7 @@ import msgspec
 
 from graveler.cli.command import ClientCommand
 from graveler.cli.main import root
-from scripts.cli_schemas import PRINTED, Named, Types
+from scripts.cli_schemas import PRINTED, FailureAnswer, Named, Types
 
 # Commands by other names, and what they print: the same as another one, or a type.
 _ALIASES = {
@@ -99,6 +99,13 @@ def check(arguments: Sequence[str], code: int, text: str) -> None:
                 fit(line, types)
         return
     fit(json.loads(text), types)
+
+
+def check_failure(text: str) -> None:
+    """Fail if an error that was printed as JSON is not what its schema says."""
+    for line in text.splitlines():
+        if line.startswith('{"error": '):
+            fit(json.loads(line), (FailureAnswer,))
 
 
 def types_of(arguments: Sequence[str]) -> Types | None:

@@ -61,6 +61,11 @@ def test_an_output_that_differs_is_noticed(line: str, text: str) -> None:
         json_check.check(line.split(), 0, text)
 
 
+def test_an_error_that_differs_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="cli_schemas"):
+        json_check.check_failure('{"error": {"code": "usage"}}\n')
+
+
 def test_the_outputs_of_commands_are_checked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(json_check.known(), ("branch", "show"), (list[str],))
     with pytest.raises(AssertionError, match="cli_schemas"):
