@@ -179,10 +179,13 @@ def test_a_failed_upload_is_continued(user: Client, store: Store, big: Path) -> 
     assert journal.parent.stat().st_mode & 0o777 == 0o700
     with journal.open("ab") as handle:
         handle.write(b'\n[3, "cut o')  # a crash
+    store.refuse = fails_from(4)
+    assert user.run("upload", str(big), *ORDER).code == 6
+    assert store.sent[2:] == [("upload1", 3)]
     store.refuse = lambda *_: 200
     done = user.run("upload", str(big), *ORDER, "--json")
     assert done.code == 0 and json.loads(done.out)["graveler"]["size_bytes"] == SIZE
-    assert store.sent[2:] == [("upload1", 3), ("upload1", 4), ("upload1", 5)]
+    assert store.sent[3:] == [("upload1", 4), ("upload1", 5)]
     assert store.begun == 1 and store.object == big.read_bytes() and journals(user) == []
 
 
