@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, PLAIN, Answer, Content, Shape
@@ -13,6 +13,7 @@ from graveler.api.operation import (
     REPO,
     REPO_ARN,
     Body,
+    Headers,
     Query,
     Runs,
     operation,
@@ -24,8 +25,10 @@ from graveler.auth.permissions import Permission
 from graveler.engine.commits import reset
 from graveler.engine.names import branches, refs, tags
 from graveler.engine.names.branches import PageQuery
-from graveler.errors import AlreadyExists, Conflict, Invalid, Refused
+from graveler.errors import AlreadyExists, Conflict, Invalid, PreconditionFailed, Refused
+from graveler.ids import CommitId
 from graveler.jobs import reset as prefix_reset
+from graveler.records import ABSENT
 from graveler.refs.names.resolve import Kind
 
 _TAG: Final = REPO + "/tags/{tag}"
@@ -65,6 +68,12 @@ class HardReset(Query, frozen=True, kw_only=True):
 
     ref: str
     force: Force = False
+
+
+class HeadHeaders(Headers, frozen=True):
+    """Which head to replace."""
+
+    if_match: str | UnsetType = field(default=UNSET, name="If-Match")
 
 
 class TagCreation(Body, frozen=True):
@@ -170,12 +179,18 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     tag="branches",
     permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
     answers={204: Content.NOTHING},
-    errors=(Refused,),
+    errors=(Refused, PreconditionFailed),
     runs=Runs.POOL,
 )
-def hard_reset_branch(call: Call, query: HardReset) -> Answer:
-    """Move the head of a clean branch."""
-    reset.hard_reset(call.repo, call.arguments["branch"], query.ref, force=query.force)
+def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Answer:
+    """Move the head of a clean branch.
+
+    With `If-Match`, the id of a commit, it is moved only if it is that commit, or is already where
+    it is to move to.
+    """
+    name, match = call.arguments["branch"], headers.if_match
+    expected = ABSENT if match is UNSET else CommitId(match.strip('" '))
+    reset.hard_reset(call.repo, name, query.ref, force=query.force, expected=expected)
     return NO_CONTENT
 
 

@@ -13,7 +13,7 @@ from graveler.cli.command import Group, address_argument, at, client, group, pag
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs
-from graveler.errors import Conflict
+from graveler.errors import Conflict, PreconditionFailed
 
 COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))
 _COUNT_MAX: Final = 10_000  # of uncommitted changes that a question counts
@@ -194,9 +194,12 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
         "  Later commits leave its history."
     )
     invocation.confirm_name(question, place.ref, typed)
-    if typed is None:
+    expected = before if typed is None else ""
+    try:
+        refs.hard_reset_branch(session, place.repository, place.ref, goal["id"], expected=expected)
+    except PreconditionFailed:
         _check_unmoved(invocation, place, before)
-    refs.hard_reset_branch(session, place.repository, place.ref, goal["id"])
+        raise
     journal.record(invocation, place, "reset", before, goal["id"], kind="branch")
     after = {"id": place.ref, "commit_id": goal["id"], "graveler": {"before": before}}
     lines = [

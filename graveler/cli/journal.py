@@ -20,7 +20,14 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
 from graveler.clock import SystemClock
-from graveler.errors import Conflict, GravelerError, Invalid, NotFound, Unavailable
+from graveler.errors import (
+    Conflict,
+    GravelerError,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from graveler.variables import environment
 
 _FILE: Final = "undo.jsonl"
@@ -136,8 +143,7 @@ def undo(
             _check_head(invocation, move)  # before the question; it may move until the answer
         way = f"from {move.after[:12]} to {move.before[:12]}"
         invocation.confirm(f"Undo the {move.action} of {move.ref}: move it {way}?", yes=yes)
-        _check_head(invocation, move)
-        refs.hard_reset_branch(invocation.session, move.repository, move.name, move.before)
+        _move_back(invocation, move)
     else:
         question = f"Undo the {move.action} of {move.ref}: make it again at {move.before[:12]}?"
         invocation.confirm(question, yes=yes)
@@ -164,6 +170,16 @@ def _chosen(server: str, place: Address | None) -> Iterator[Move]:
             continue
         if place is None or place.ref in ("", move.name):
             yield move
+
+
+def _move_back(invocation: Invocation, move: Move) -> None:
+    """Put the branch back.  Raises `Conflict` if it has moved, also during the question."""
+    session, repository, name = invocation.session, move.repository, move.name
+    try:
+        refs.hard_reset_branch(session, repository, name, move.before, expected=move.after)
+    except PreconditionFailed:
+        _check_head(invocation, move)
+        raise
 
 
 def _check_head(invocation: Invocation, move: Move) -> None:

@@ -140,11 +140,17 @@ def reset_branch(session: Session, repository: str, branch: str, path: str = "")
     session.ask("PUT", below("repositories", repository, "branches", branch), body)
 
 
-def hard_reset_branch(session: Session, repository: str, branch: str, ref: str) -> None:
-    """Move the head of a branch to the commit that `ref` means.  Raises `Invalid` if the branch has
-    uncommitted changes."""
+def hard_reset_branch(
+    session: Session, repository: str, branch: str, ref: str, *, expected: str = ""
+) -> None:
+    """Move the head of a branch to the commit that `ref` means.  `expected`: the id of the commit
+    that it must be on, unless it is already on that of `ref`.
+
+    Raises `Invalid` if the branch has uncommitted changes, `PreconditionFailed` if it is on another
+    commit."""
     path = below("repositories", repository, "branches", branch, "hard_reset")
-    session.ask("PUT", with_query(path, ref=ref))
+    headers = {"If-Match": f'"{expected}"'} if expected else {}
+    session.ask("PUT", with_query(path, ref=ref), headers=headers)
 
 
 # ---- tags ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from graveler.errors import (
     PreconditionFailed,
     Refused,
 )
-from graveler.records import TOMBSTONE, Tombstone
+from graveler.records import ABSENT, TOMBSTONE, Absent, Tombstone
 
 
 class Blob(NamedTuple):
@@ -344,11 +344,16 @@ def check_clean(model: Model, branch: str) -> None:
         raise DirtyBranch(f"model: uncommitted changes: branch={branch}")
 
 
-def hard_reset(model: Model, branch: str, ref: str) -> None:
-    """Move a clean branch to the commit to which `ref` resolves."""
+def hard_reset(
+    model: Model, branch: str, ref: str, expected: str | Literal[Absent.ABSENT] = ABSENT
+) -> None:
+    """Move a clean branch to the commit to which `ref` resolves, if it is on the `expected` one, or
+    on that commit already."""
     target = branch_of(model, branch)
     check_clean(model, branch)
     commit_key = resolve(model, ref).commit
+    if expected is not ABSENT and model.ids[target.head] not in (expected, model.ids[commit_key]):
+        raise PreconditionFailed(f"model: the branch is on another commit: branch={branch}")
     model.branches[branch] = ModelBranch(commit_key, hidden=target.hidden)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from graveler.engine.commits import commit, log, merge, replay, reset
-from graveler.records import CommitEntry, Strategy
+from graveler.ids import CommitId
+from graveler.records import ABSENT, Absent, CommitEntry, Strategy
 from simulator.model import merge as mm
 from simulator.model import model as m
 from simulator.programs.arguments import a_branch, a_ref
@@ -109,8 +110,19 @@ def commits(world: World, title: str, engine: Callable[[], str], model: Callable
 
 def hard_reset(world: World, rng: random.Random) -> None:
     branch, ref = a_branch(world, rng, clean=0.6), a_ref(world, rng)
+    expected = _expected(world, rng, branch)
     world.both(
-        f"hard_reset {branch} to {ref}",
-        lambda: reset.hard_reset(world.opened, branch, ref),
-        lambda: m.hard_reset(world.model, branch, ref),
+        f"hard_reset {branch} to {ref} {expected=!s}",
+        lambda: reset.hard_reset(world.opened, branch, ref, expected=expected),
+        lambda: m.hard_reset(world.model, branch, ref, expected),
     )
+
+
+def _expected(world: World, rng: random.Random, branch: str) -> CommitId | Literal[Absent.ABSENT]:
+    """No condition, the head of the branch, or any commit."""
+    draw = rng.random()
+    if draw < 0.5 or branch not in world.model.branches:
+        return ABSENT
+    if draw < 0.75:
+        return CommitId(world.model.ids[world.model.branches[branch].head])
+    return CommitId(rng.choice(world.model.ids))

@@ -7,6 +7,7 @@ answer, the latter; and the same call again, over a sound store, always ends wel
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -23,6 +24,7 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from graveler.ids import CommitId
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
@@ -43,6 +45,18 @@ def _revert(lake: Lake) -> None:
     replay.revert(lake.opened, "clean", "clean", request)
 
 
+def _reset_expected(lake: Lake) -> None:
+    head, before = _heads()
+    reset.hard_reset(lake.opened, "clean", before, expected=head)
+
+
+@cache
+def _heads() -> tuple[CommitId, CommitId]:
+    """The head of `clean`, which is the same in every ground, and its parent."""
+    lake = _ground()
+    return CommitId(lake.head("clean")), CommitId(lake.head("main"))
+
+
 CASES = {
     "write": Case(lambda lake: lake.put("a", "new")),
     "delete": Case(lambda lake: lake.delete("a")),
@@ -55,6 +69,7 @@ CASES = {
     "reset": Case(lambda lake: reset.reset(lake.opened, "main")),
     "reset prefix": Case(lambda lake: reset.reset_prefix(lake.opened, "main", "st")),
     "hard reset": Case(lambda lake: reset.hard_reset(lake.opened, "clean", "clean~")),
+    "hard reset if it is expected": Case(lambda lake: _reset_expected(lake)),
     "create branch": Case(lambda lake: lake.branch("new"), (AlreadyExists,)),
     "delete branch": Case(lambda lake: branches.delete_branch(lake.opened, "dev"), (NotFound,)),
 }

@@ -152,6 +152,39 @@ def test_a_relative_reset_goes_back_from_the_head_that_it_replaces(
     assert script.finished and lake.head() == head
 
 
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_reset_does_not_replace_a_head_that_it_did_not_expect(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, nth: int
+) -> None:
+    first = lake.commit_of(a="1")
+    head = lake.commit_of(b="2")
+    mine, script = scripted
+    verb = ("get", "set_if")[nth - 1]
+    script.before(verb, lambda: rival.commit("rival", allow_empty=True))
+    with pytest.raises(PreconditionFailed):
+        reset.hard_reset(mine.opened, "main", first, expected=CommitId(head))
+    assert script.finished and lake.tree("main@") == {"a": "1", "b": "2"}
+
+
+def test_an_expected_reset_whose_answer_is_lost_is_no_conflict_of_its_own(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    first = lake.commit_of(a="1")
+    head = lake.commit_of(b="2")
+    mine, script = scripted
+
+    def lost() -> None:
+        rival.commit("rival", allow_empty=True)
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", lost)
+    assert reset.hard_reset(mine.opened, "main", first, expected=CommitId(head)).id == first
+    assert script.finished and lake.tree("main@") == {"a": "1"}
+    lake.branch("again", head)
+    for _ in range(2):  # a client sends it again
+        assert reset.hard_reset(lake.opened, "again", first, expected=CommitId(head)).id == first
+
+
 def test_a_reset_after_which_others_reset_elsewhere_is_of_unknown_outcome(
     forked: Lake, rival: Lake, scripted: tuple[Lake, Script]
 ) -> None:

@@ -39,11 +39,12 @@ from graveler.errors import (
     Invalid,
     NotFound,
     OutcomeUnknown,
+    PreconditionFailed,
     Refused,
 )
 from graveler.framing import identity_of
 from graveler.identity import commit_id
-from graveler.ids import BranchId, StagingToken
+from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined, Write
 from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph
@@ -125,19 +126,31 @@ def land(
     return entry
 
 
-def put_on(repo: OpenRepository, branch: BranchId, target: Target) -> CommitEntry:
+def put_on(
+    repo: OpenRepository,
+    branch: BranchId,
+    target: Target,
+    expected: CommitId | Literal[Absent.ABSENT] = ABSENT,
+) -> CommitEntry:
     """Put the branch on an existing commit (hard reset).  Each round calls `target` again.
+
+    With `expected` only a head that is this commit is replaced, or one that is the target already:
+    a call that is repeated because its answer was lost must not fail by its own result.
 
     If `target` resolved the commit by another branch record than the one to be replaced, the round
     tries no swap.  Otherwise, after a lost answer, the commit could be found in a history that
     other clients made, as if this call had landed.
 
-    Errors: those of `target` and of `land`.  Cost on a clean branch with one shard: 3 KV requests
-    and those of `target`.
+    Errors: those of `target` and of `land`; `PreconditionFailed`: the head is not the expected one.
+    Cost on a clean branch with one shard: 3 KV requests and those of `target`.
     """
 
     def draw(head: CommitEntry) -> Landing:
         entry, at = target()
+        if expected is not ABSENT and head.id not in (expected, entry.id):
+            raise PreconditionFailed(
+                f"branch is at another commit: branch={branch} head={head.id} {expected=!s}"
+            )
         return Landing(entry, False, at)
 
     return _move(repo, branch, draw, ANY_TIMES, [])

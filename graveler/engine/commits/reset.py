@@ -14,7 +14,7 @@ because the swap may have landed.  Source: docs/explanation/protocol.md.
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
@@ -39,9 +39,9 @@ from graveler.engine.ports import (
     keyspace,
 )
 from graveler.errors import Conflict
-from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path, parse_prefix
+from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
-from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, CommitEntry, Versioned
 from graveler.refs.tokens import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item
@@ -231,12 +231,20 @@ def _fill(ports: Ports, token: StagingToken, items: list[Item]) -> None:
     ports.kv.set_many(writes)
 
 
-def hard_reset(repo: OpenRepository, branch: str, ref: str, *, force: bool = False) -> CommitEntry:
-    """Put `branch` on the commit that `ref` means.  Atomic.
+def hard_reset(
+    repo: OpenRepository,
+    branch: str,
+    ref: str,
+    *,
+    force: bool = False,
+    expected: CommitId | Literal[Absent.ABSENT] = ABSENT,
+) -> CommitEntry:
+    """Put `branch` on the commit that `ref` means, if its head is the `expected` one.  Atomic.
 
     Each round resolves `ref` again, because a relative ref depends on the head.
     Errors: `NotFound`, `Gone` (the commit has expired), `Invalid`, `DirtyBranch`, `Refused`,
-    `Contended`, `OutcomeUnknown`.
+    `PreconditionFailed` (the head is neither `expected` nor that commit), `Contended`,
+    `OutcomeUnknown`.
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
@@ -250,4 +258,4 @@ def hard_reset(repo: OpenRepository, branch: str, ref: str, *, force: bool = Fal
         at = ref_target.branch.version if ref_target.branch is not ABSENT and is_own else b""
         return CommitEntry(ref_target.commit, commit_of(repo, ref_target.commit)), at
 
-    return land.put_on(repo, name, target)
+    return land.put_on(repo, name, target, expected)
