@@ -12,7 +12,7 @@ def test_a_branch_is_moved_only_from_the_head_that_is_expected(session: Session,
     first = refs.get_branch(session, repo, "main")["commit_id"]
     ids = []
     for name in ("a", "b"):
-        upload(session, repo, "main", name, b"content")
+        upload(session, repo, "main", name, [b"content"])
         ids.append(commit(session, repo, "main", Message(name))["id"])
     with pytest.raises(PreconditionFailed):
         refs.hard_reset_branch(session, repo, "main", first, expected=ids[0])
