@@ -195,6 +195,8 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     )
     invocation.confirm_name(question, place.ref, typed)
     expected = before if typed is None else ""
+    if expected:  # a server that knows no condition would move the branch all the same
+        _check_unmoved(invocation, place, before)
     try:
         refs.hard_reset_branch(session, place.repository, place.ref, goal["id"], expected=expected)
     except PreconditionFailed:

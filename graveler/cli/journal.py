@@ -173,7 +173,11 @@ def _chosen(server: str, place: Address | None) -> Iterator[Move]:
 
 
 def _move_back(invocation: Invocation, move: Move) -> None:
-    """Put the branch back.  Raises `Conflict` if it has moved, also during the question."""
+    """Put the branch back.  Raises `Conflict` if it has moved, also during the question.
+
+    The server compares the head when it moves it; a server that knows no such condition would not,
+    so the head is looked at before, too."""
+    _check_head(invocation, move)
     session, repository, name = invocation.session, move.repository, move.name
     try:
         refs.hard_reset_branch(session, repository, name, move.before, expected=move.after)

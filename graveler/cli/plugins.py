@@ -1,8 +1,9 @@
 """Plug-ins: a program `graveler-NAME` on PATH is the command NAME, unless a command has the name.
 
 A plug-in gets its arguments as they were typed, and its exit code is that of the command.  It does
-not get the secrets of this program: variables such as LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY are
-left out.  A plug-in that needs the server calls `graveler api`.  For this folder.
+not get the variables that say how to sign in: secrets, and with them keys and URLs, so that no
+secret of another source is sent to such a URL.  A plug-in that needs the server calls
+`graveler api`, which signs in by a profile or by lakectl's file.  For this folder.
 """
 
 import os
@@ -18,7 +19,9 @@ from graveler.cli.invocation import Invocation
 from graveler.variables import environment
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
-_SECRET: Final = re.compile(r"(GRAVELER|LAKECTL|LAKEFS)_.*(SECRET|TOKEN|PASSWORD).*", re.DOTALL)
+_SIGN_IN: Final = re.compile(
+    r"(GRAVELER|LAKECTL|LAKEFS)_.*(SECRET|TOKEN|PASSWORD|AUTH|ACCESS_KEY|ENDPOINT).*", re.DOTALL
+)
 
 
 class Plugin(click.Command):
@@ -37,7 +40,7 @@ class Plugin(click.Command):
             raise UsageMistake(f"options of the plug-in {self.name} stand after its name")
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(self._program, [self._program, *ctx.args], without_secrets(environment()))
+        os.execve(self._program, [self._program, *ctx.args], without_sign_in(environment()))
 
 
 def find(name: str) -> Plugin | None:
@@ -50,6 +53,6 @@ def find(name: str) -> Plugin | None:
     return None if program is None else Plugin(name, program)
 
 
-def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables without the secrets of this program."""
-    return {name: value for name, value in variables.items() if not _SECRET.fullmatch(name)}
+def without_sign_in(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables without those that say how this program signs in."""
+    return {name: value for name, value in variables.items() if not _SIGN_IN.fullmatch(name)}

@@ -11,7 +11,7 @@ from tests.cli.service import environment
 
 SCRIPT = """#!/bin/sh
 printf '%s\\n' "$@"
-env | grep -E 'SECRET|ENDPOINT'
+env | grep -E '^(GRAVELER|LAKECTL|LAKEFS)_'
 exit 42
 """
 
@@ -39,15 +39,17 @@ def test_arguments_and_the_exit_code_pass_unchanged(folder: Path) -> None:
     assert result.stdout.splitlines() == list(words)
 
 
-def test_a_plug_in_gets_no_secret(folder: Path) -> None:
-    url = "http://127.0.0.1:1"
+def test_a_plug_in_gets_nothing_to_sign_in_with(folder: Path) -> None:
     result = run(
         *(folder, "hello", "x"),
+        LAKECTL_CREDENTIALS_ACCESS_KEY_ID="key",
         LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY="a-secret",
+        LAKECTL_SERVER_ENDPOINT_URL="http://127.0.0.1:1",
         GRAVELER_SECRET_ACCESS_KEY="another",
-        LAKECTL_SERVER_ENDPOINT_URL=url,
+        GRAVELER_AUTH="key:secret",
+        GRAVELER_PROFILE="staging",
     )
-    assert result.stdout == f"x\nLAKECTL_SERVER_ENDPOINT_URL={url}\n"
+    assert result.stdout == "x\nGRAVELER_PROFILE=staging\n"
 
 
 def test_a_plug_in_replaces_no_command(folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from graveler.client import refs
 from tests.cli.commands import terminal
 from tests.cli.conftest import Lake
 
@@ -75,6 +76,20 @@ def test_a_branch_that_moves_during_the_question_is_left_alone(lake: Lake, comma
     last = added(lake, "b", "dev")
     shown.type(f"{answer}\n")
     assert shown.end() == 5 and "has moved since" in shown.text
+    assert head(lake, "dev") == last
+
+
+def test_the_head_is_looked_at_for_servers_that_know_no_condition(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, user = lake.name, lake.user
+    move = refs.hard_reset_branch
+    monkeypatch.setattr(refs, "hard_reset_branch", lambda *given, expected="": move(*given))
+    added(lake, "a")
+    user.run("branch", "create", f"{name}/dev", "main~1")
+    assert user.run("merge", f"{name}/main", "dev").code == 0
+    last = added(lake, "b", "dev")
+    assert user.run("undo", f"{name}/dev", "--yes").code == 5
     assert head(lake, "dev") == last
 
 
