@@ -6,6 +6,7 @@ Used by the group commit of rows and the shared syncs of folders.
 """
 
 import threading
+from itertools import starmap
 
 
 class Turns:
@@ -28,13 +29,16 @@ class Turns:
         gate.acquire()
         own = (number, gate)
         self._waiting.append(own)
-        self._lock.release()
+        released: list[None] = []
         interrupt: BaseException | None = None
         try:
+            # One call, so that no interrupt comes between the release and its note.
+            released.extend(starmap(self._lock.release, ((),)))
             gate.acquire()
         except BaseException as error:  # of the main thread
             interrupt = error
-        interrupt = _take(self._lock) or interrupt
+        if released:
+            interrupt = _take(self._lock) or interrupt
         if interrupt is None:
             return
         if own in self._waiting:

@@ -50,8 +50,8 @@ def tending(queue: Queue) -> Work:
     longer than the queue delivers a message again."""
 
     def work(repo: OpenRepository) -> None:
+        tend(repo)  # first: a record of a job that cannot be read must not keep it from its work
         revive_silent(Desk(repo, queue))
-        tend(repo)
 
     return work
 

@@ -99,14 +99,16 @@ def unpacked(answer: bytes) -> Reply:
 
 def _read(event: object) -> tuple[Outgoing, Term]:
     """The request of an event, and its term.  Raises `Invalid`."""
-    if not isinstance(event, dict) or set(event) != _FIELDS:
+    if not isinstance(event, dict) or set(event) | {"end"} != _FIELDS:
         raise Invalid("event must have these fields alone: " + ", ".join(sorted(_FIELDS)))
     method, url, headers = (event[name] for name in ("method", "url", "headers"))
     if method not in _METHODS or not isinstance(url, str):
         raise Invalid("event must have a method of hooks, and a url")
     if not isinstance(headers, dict) or not all(isinstance(it, str) for it in headers.values()):
         raise Invalid("headers of the event must be texts")
-    term = Term(_positive(event, "seconds"), _positive(event, "end"))
+    seconds = _positive(event, "seconds")
+    # A caller of an earlier release, while a stack is updated, names no end.
+    term = Term(seconds, _positive(event, "end") if "end" in event else math.inf)
     try:
         body = base64.b64decode(event["body"], validate=True)
     except (ValueError, TypeError) as error:

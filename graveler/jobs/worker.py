@@ -103,8 +103,7 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
 def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> str:
     """Run a claimed job until it has ended; return its kind.
 
-    Errors: `Stopped`; `Unavailable`, `Contended`: the job has not ended, and this run does not
-    count.
+    Errors: `Stopped`; `Unavailable`, `Contended`: the job has not ended.
     """
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
@@ -118,9 +117,6 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
         landed = _worked(task)
     except GravelerError as error:
         if _may_pass(task, error):
-            if job.kind not in STEPWISE:
-                with suppress(Unavailable, Contended):  # then one run too many is counted
-                    record.discount_run(repo, job, order)
             raise
         record.fail(repo, job_id, error, owner)
         return job.kind
@@ -136,8 +132,13 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
 
 def _may_pass(task: Task, error: GravelerError) -> bool:
     """Whether a later run may do what this one could not.  A job that is old is not tried again:
-    no job restarts for ever."""
+    no job restarts for ever.
+
+    Only collections and dumps may run much later than they were ordered: nobody writes what they
+    read.  A copy or a reset that runs an hour late could undo what was written since."""
     if not isinstance(error, Unavailable | Contended) or isinstance(error, _LASTING):
+        return False
+    if task.job.kind not in STEPWISE:
         return False
     age_ns = task.repo.clock.now_ns() - task.job.created_ns
     return age_ns <= limits.job_seconds_max * limits.SECOND_NS

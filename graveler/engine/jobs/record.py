@@ -270,7 +270,7 @@ def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
     `job` and `order`: as the owner of the job has read them.  Errors: `Unavailable`, `Contended`.
     Cost: 2 KV requests.
     """
-    runs = _runs_before(job, order)
+    runs = order.runs if job.progress <= order.furthest else 0
     if runs >= limits.job_restart_count_max:
         raise Unsupported(
             f"{job.kind} given up: {runs} workers in a row could not finish it, and each had to "
@@ -279,20 +279,6 @@ def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
     furthest = max(job.progress, order.furthest)
     more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
     record.amend(repo.kv, repo.record, job.id, more, repo.ids)
-
-
-def _runs_before(job: Job, order: JobOrder) -> int:
-    return order.runs if job.progress <= order.furthest else 0
-
-
-def discount_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
-    """Take back what `note_run` has counted: the stores did not answer, so the attempt shows
-    nothing about the job.
-
-    `job` and `order`: as they were given to `note_run`.  Errors: `Unavailable`, `Contended`.
-    Cost: 2 KV requests.
-    """
-    record.amend(repo.kv, repo.record, job.id, {_RUNS: str(_runs_before(job, order))}, repo.ids)
 
 
 def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
