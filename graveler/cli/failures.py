@@ -118,7 +118,7 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.NotFound) and invocation.subject is not None:
         return f"{reason}: {invocation.subject}"
     if isinstance(error, errors.Unauthenticated):
-        return f"{reason}: {invocation.profile.server}"
+        return f"{reason}: {error.fields.get('server') or invocation.profile.server}"
     return reason
 
 

@@ -4,7 +4,8 @@ The profile is read, and the server contacted, only when a command asks for them
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.cli.address import Address, UsageMistake, parse
 from graveler.cli.output import Output, plain, plain_lines, wants_color
+from graveler.errors import Unauthenticated
 from graveler.variables import environment
 
 if TYPE_CHECKING:
@@ -166,11 +168,23 @@ class Invocation:
         print(plain(line), file=sys.stderr)
 
 
-def choose_profile(invocation: Invocation, name: str) -> None:
-    """Use another profile from now on."""
-    invocation.flags["profile"] = name
-    for derived in ("profile", "session"):
-        invocation.__dict__.pop(derived, None)
+@contextmanager
+def choose_profile(invocation: Invocation, profile: "Profile") -> Iterator[None]:
+    """Use another profile in this block.  The flags stay as the user gave them, and afterwards the
+    profile and the session are those from before.  `Unauthenticated` names the server of the block
+    in its field `server`."""
+    cache, names = invocation.__dict__, ("profile", "session")
+    before = {name: cache.pop(name) for name in names if name in cache}
+    cache["profile"] = profile
+    try:
+        yield
+    except Unauthenticated as error:
+        error.fields = {**error.fields, "server": profile.server}
+        raise
+    finally:
+        for name in names:
+            cache.pop(name, None)
+        cache.update(before)
 
 
 class Declined(Exception):

@@ -97,38 +97,43 @@ def opened(
         try:
             link = known_link(folder, records) if source is None else None
             source = source or (link.source if link is not None else Prefix("", ""))
-            _use_server(invocation, records, is_linked=os.path.lexists(root / STATE_FILE))
-            yield Work(
-                folder=folder,
-                shelf=DiskShelf(root, settings),
-                server=PrefixServer(invocation.session, source, settings),
-                records=records,
-                run=_Runner(threads, shows=shows and not invocation.output.quiet),
-                settings=settings,
-                ignores=folder.ignore.covers,
-            )
+            is_linked = os.path.lexists(root / STATE_FILE)
+            with _server_of(invocation, records, is_linked=is_linked):
+                yield Work(
+                    folder=folder,
+                    shelf=DiskShelf(root, settings),
+                    server=PrefixServer(invocation.session, source, settings),
+                    records=records,
+                    run=_Runner(threads, shows=shows and not invocation.output.quiet),
+                    settings=settings,
+                    ignores=folder.ignore.covers,
+                )
         finally:
             records.close()
             if collects:
                 gc.enable()
 
 
-def _use_server(invocation: Invocation, records: Records, *, is_linked: bool) -> None:
+@contextmanager
+def _server_of(invocation: Invocation, records: Records, *, is_linked: bool) -> Iterator[None]:
     """Talk to the server that the folder was linked on, unless an option names another one.  The
     records of a folder that is not linked are those of one that was removed."""
     linked = records.note("server") if is_linked else ""
     flags, server = invocation.flags, invocation.profile.server
     is_chosen = any(flags.get(name) for name in ("server", "profile"))
-    if linked and not is_chosen and not profiles.same_origin(linked, server):
-        known = profiles.read(environment()).by_name
-        names = [name for name in known if profiles.same_origin(known[name].server, linked)]
-        if len(names) != 1:
+    if not linked or is_chosen:
+        records.note("server", server)
+    elif not profiles.same_origin(linked, server):
+        known = profiles.read(environment()).by_name.values()
+        matching = [profile for profile in known if profiles.same_origin(profile.server, linked)]
+        if len(matching) != 1 or flags.get("access_key_id"):
             raise UsageMistake(
                 f"the folder is linked on {linked}, not on {server}: give --profile or --server"
             )
-        choose_profile(invocation, names[0])
-    if not linked or is_chosen:
-        records.note("server", invocation.profile.server)
+        with choose_profile(invocation, matching[0]):
+            yield
+        return
+    yield
 
 
 @contextmanager

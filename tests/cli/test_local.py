@@ -298,6 +298,41 @@ def test_another_server_is_refused(lake: Lake, public: Served, folder: Path) -> 
     assert local(lake, "status", "--server", public.client.url, code=3)
 
 
+def test_the_server_of_one_folder_is_not_that_of_the_next(
+    lake: Lake, public: Served, folder: Path
+) -> None:
+    """The folder before it in `--all` is on another server than the profile's."""
+    top = folder.parent
+    first = profiles.read(lake.user.variables).by_name["test"]
+    other = replace(first, name="other", server=public.client.url)
+    profiles.write(Profiles("test", {"test": first, "other": other}), lake.user.variables)
+    name = public.fresh_repository()
+    local(lake, "clone", f"{name}/main/", str(top / "a"), "--profile", "other")
+    (top / "a/n").write_bytes(b"new")
+    (folder / "n").write_bytes(b"new")
+    result = lake.user.run("local", "checkout", "--all", str(top), "--yes")
+    assert result.code == 0, result
+    assert files(top / "a") == {} and files(folder) == FILES
+    assert status(lake) == [] == local(lake, "status", str(top / "a"))
+
+
+def test_given_credentials_go_to_no_server_that_was_not_named(
+    lake: Lake, public: Served, folder: Path
+) -> None:
+    first = profiles.read(lake.user.variables).by_name["test"]
+    other = replace(first, name="other", server=public.client.url)
+    profiles.write(Profiles("other", {"test": first, "other": other}), lake.user.variables)
+    key = ("--access-key-id", first.access_key_id, "--secret-stdin")
+    secret = first.secret_access_key.encode()
+    refused = lake.user.run("local", "status", *key, input=secret)
+    assert refused.code == 2 and "give --profile or --server" in refused.err
+    named = lake.user.run("local", "status", "--profile", "test", *key, input=secret)
+    assert named.code == 0, named
+    wrong = replace(first, secret_access_key="another-secret-of-sufficient-length")
+    profiles.write(Profiles("other", {"test": wrong, "other": other}), lake.user.variables)
+    assert local(lake, "status", code=4)["message"].endswith(f": {first.server}")
+
+
 def test_the_server_of_a_removed_folder_is_forgotten(
     lake: Lake, public: Served, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
