@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +18,9 @@ from graveler.cli.output import Column, field
 from graveler.cli.profiles import DEFAULT, Profile, Profiles
 from graveler.errors import Invalid, NotFound
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, environment
+
+if TYPE_CHECKING:
+    from graveler.client.identity import User
 
 _ADMINISTRATOR: Final = "admin"
 _SETTINGS: Final = ("server", "repository")
@@ -51,27 +54,47 @@ def login(invocation: Invocation, url: str | None, store: Path | None, setup: bo
 
     Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
     the credentials.  The profile is --profile, else `default`; the last login makes the default.
+    If --setup fails once the server has made the key, the key and its secret are printed.
     """
-    from graveler.client import identity
-    from graveler.client.session import connect
-
     name = profiles.check_name(str(invocation.flags.get("profile", DEFAULT)))
     if setup:
+        profiles.read(environment())  # a file that cannot be read must not cost the only key
         profile = _set_up(invocation, url)
     else:
         profile = _from_store(store) if store is not None else _asked(invocation, url)
-    session = connect(profile.server, profile.access_key_id, profile.secret_access_key)
-    user = identity.current_user(session)
-    known = profiles.read(environment())
-    before = known.by_name.get(name, Profile())
-    profile = replace(profile, name=name, repository=before.repository)
-    place = profiles.write(Profiles(name, {**known.by_name, name: profile}), environment())
+    try:
+        user, place = _kept(name, profile)
+    except BaseException:  # also Ctrl-C: nobody could sign in if the new key were not shown
+        if setup:
+            _print_key(invocation, profile)
+        raise
     invocation.output.record(
         {**user, "graveler": {"profile": name, "server": profile.server}},
         [f"signed in to {profile.server} as {user['id']}: profile {name}"],
     )
     invocation.output.note(f"kept in {place}")
     return 0
+
+
+def _kept(name: str, profile: Profile) -> tuple["User", Path]:
+    """Try the credentials of a profile and write it; the user, and the folder of the files."""
+    from graveler.client import identity
+    from graveler.client.session import connect
+
+    session = connect(profile.server, profile.access_key_id, profile.secret_access_key)
+    user = identity.current_user(session)
+    known = profiles.read(environment())
+    before = known.by_name.get(name, Profile())
+    profile = replace(profile, name=name, repository=before.repository)
+    return user, profiles.write(Profiles(name, {**known.by_name, name: profile}), environment())
+
+
+def _print_key(invocation: Invocation, profile: Profile) -> None:
+    key = {
+        "access_key_id": profile.access_key_id,
+        "secret_access_key": profile.secret_access_key,
+    }
+    invocation.output.record(key, [f"{name}: {value}" for name, value in key.items()])
 
 
 def _asked(invocation: Invocation, url: str | None) -> Profile:

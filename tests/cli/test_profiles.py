@@ -9,9 +9,10 @@ import pytest
 from graveler.cli import profiles
 from graveler.cli.address import UsageMistake
 from graveler.cli.profiles import Profile, Profiles, resolve
+from graveler.client import identity
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
-from tests.api.serving import ADMINISTRATOR, Served
+from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
@@ -240,6 +241,49 @@ def test_login_with_the_credentials_of_a_store(user: Client, live: Served, tmp_p
     assert user.run("login", "--store", str(tmp_path)).code == 0
     assert user.run("whoami").code == 0
     assert user.run("login", "--store", str(tmp_path / "missing")).code == 3
+
+
+def key_of(text: str) -> tuple[str, str]:
+    """The key and the secret that a command printed."""
+    fields = dict(line.split(": ", 1) for line in text.splitlines())
+    return fields["access_key_id"], fields["secret_access_key"]
+
+
+def test_a_set_up_loses_no_key(user: Client, tmp_path: Path) -> None:
+    """The configuration cannot be read, then not be written."""
+    config = user.home / "config/graveler"
+    with served(tmp_path / "store", administrator=False) as live:
+        token = live.service.auth.setup_token.encode()
+        config.mkdir(parents=True)
+        (config / "config.toml").write_text("[")
+        arguments = ("login", live.client.url, "--setup")
+        assert user.run(*arguments, input=token).code == 1  # before the request
+        (config / "config.toml").unlink()
+        config.rmdir()
+        config.write_text("a file")
+        failed = user.run(*arguments, input=token)
+        assert failed.code == 6 and "configuration cannot be written" in failed.err
+        key, secret = key_of(failed.out)
+        config.unlink()
+        login = ("login", live.client.url, "--access-key-id", key, "--secret-stdin")
+        assert user.run(*login, input=secret.encode()).code == 0
+
+
+def test_an_interrupted_set_up_shows_the_key(
+    user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(session: object) -> None:
+        raise KeyboardInterrupt
+
+    with served(tmp_path / "store", administrator=False) as live:
+        token = live.service.auth.setup_token.encode()
+        with monkeypatch.context() as patch:
+            patch.setattr(identity, "current_user", interrupt)
+            ended = user.run("login", live.client.url, "--setup", input=token)
+        assert ended.code == 130
+        key, secret = key_of(ended.out)
+        login = ("login", live.client.url, "--access-key-id", key, "--secret-stdin")
+        assert user.run(*login, input=secret.encode()).code == 0
 
 
 def test_the_current_repository(user: Client, live: Served) -> None:
