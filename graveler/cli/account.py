@@ -53,10 +53,12 @@ def login(invocation: Invocation, url: str | None, store: Path | None, setup: bo
     """Try credentials on a server, and keep them in a profile.
 
     Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
-    the credentials.  The profile is --profile, else `default`; the last login makes the default.
+    the credentials.  The profile is --profile, else GRAVELER_PROFILE, else `default`; the last
+    login makes the default.
     If --setup fails once the server has made the key, the key and its secret are printed.
     """
-    name = profiles.check_name(str(invocation.flags.get("profile", DEFAULT)))
+    chosen = profiles.chosen_name(invocation.flags, environment(), DEFAULT)
+    name = profiles.check_name(chosen)
     if setup:
         profiles.read(environment())  # a file that cannot be read must not cost the only key
         profile = _set_up(invocation, url)
@@ -164,7 +166,7 @@ def logout(invocation: Invocation) -> int:
     The access key stays valid on the server.
     """
     known = profiles.read(environment())
-    name = str(invocation.flags.get("profile", known.default))
+    name = profiles.chosen_name(invocation.flags, environment(), known.default)
     if name not in known.by_name:
         raise NotFound(f"profile not found: {name or 'there is no default'}")
     rest = {each: profile for each, profile in known.by_name.items() if each != name}
@@ -270,7 +272,8 @@ def set_setting(invocation: Invocation, setting: str, value: str) -> int:
     A profile whose server moves to another address loses its credentials.
     """
     known = profiles.read(environment())
-    name = profiles.check_name(str(invocation.flags.get("profile", known.default or DEFAULT)))
+    default = known.default or DEFAULT
+    name = profiles.check_name(profiles.chosen_name(invocation.flags, environment(), default))
     before = known.by_name.get(name, Profile(name))
     if setting == "server":
         same = profiles.same_origin(value, before.server)

@@ -74,6 +74,11 @@ class Profiles:
 # ---- which one -----------------------------------------------------------------------------------
 
 
+def chosen_name(flags: Mapping[str, Any], variables: Mapping[str, str], default: str = "") -> str:
+    """The name of the profile: `--profile`, else GRAVELER_PROFILE, else `default`."""
+    return str(flags.get("profile", "")) or variables.get(PROFILE_VARIABLE, "") or default
+
+
 def resolve(flags: Mapping[str, Any], variables: Mapping[str, str], stdin: TextIO) -> Profile:
     """The profile of one call.  Raises `NotFound` for a profile that does not exist, `Invalid` for
     a file that cannot be read as what it is, `UsageMistake`."""
@@ -95,7 +100,7 @@ def resolve(flags: Mapping[str, Any], variables: Mapping[str, str], stdin: TextI
 
 
 def _source(flags: Mapping[str, Any], variables: Mapping[str, str]) -> Profile:
-    name = str(flags.get("profile", "")) or variables.get(PROFILE_VARIABLE, "")
+    name = chosen_name(flags, variables)
     if name:
         known = read(variables)
         if name not in known.by_name:
