@@ -362,6 +362,11 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     task, tally = _Copies(invocation, come, into, options), Tally()
     orders: Iterable[_Copy] = task.orders()
     surplus: list[str] = []
+    if recursive and _is_one_branch(come, into) and come.folder.startswith(into.folder):
+        orders = list(orders)
+        mirror.check_apart(
+            (order.stats["path"] for order in orders), (order.path for order in orders)
+        )
     if recursive and (options.delete or options.checksum):
         task.know()
     if options.delete:
@@ -389,12 +394,17 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
 
 
 def _check_apart(come: Address, into: Address, options: TransferOptions) -> None:
-    if not options.recursive or (come.repository, come.ref) != (into.repository, into.ref):
+    if not options.recursive or not _is_one_branch(come, into):
         return
     if into.folder.startswith(come.folder):
         raise UsageMistake("DEST is below SRC on the same branch: the copies would be copied again")
     if options.delete and come.folder.startswith(into.folder):
         raise UsageMistake("SRC is below DEST on the same branch: --delete would delete SRC")
+
+
+def _is_one_branch(come: Address, into: Address) -> bool:
+    """Whether what is written is also what is read.  `BRANCH$` is the branch."""
+    return (come.repository, come.ref.removesuffix("$")) == (into.repository, into.ref)
 
 
 class _Copies:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from graveler.cli.address import Address
+from graveler.cli.address import Address, UsageMistake
 from graveler.cli.filters import Filter
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plural
@@ -64,6 +64,17 @@ def check(
     if surplus:
         invocation.confirm(
             f"Delete {plural(len(surplus), 'file')} at {place} that the source has not?", yes=yes
+        )
+
+
+def check_apart(sources: Iterable[str], targets: Iterable[str]) -> None:
+    """Raises `UsageMistake` if a path that would be written is also one that is read: several
+    threads copy, so the source could be replaced before it is copied."""
+    clashes = sorted(set(sources).intersection(targets))
+    if clashes:
+        raise UsageMistake(
+            f"DEST would overwrite {plural(len(clashes), 'path')} of SRC, the first is "
+            f"{clashes[0]}: go by another prefix"
         )
 
 

@@ -4,7 +4,8 @@
 
 A source is deleted only if its copy has the same content, and only if nobody has written the source
 since it was listed.  So a failure at any step leaves the source.  Nothing is atomic: readers of the
-branch can see both paths until the end.  A commit shows the moves as a whole.
+branch can see both paths until the end.  A commit shows the moves as a whole.  A move is refused
+if one of its targets is also one of its sources.
 """
 
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     moves = list(_moves(invocation, come, into, options))
     if not moves:
         raise NotFound("no objects below this prefix")
+    mirror.check_apart(map(_source_path, moves), (move.path for move in moves))
     if options.dry_run:
         rows = (mirror.row("move", move.path, move.source.get("size_bytes", 0)) for move in moves)
         mirror.show(invocation, rows)

@@ -95,3 +95,23 @@ def test_sides_that_cannot_be(lake: Lake) -> None:
     ):
         assert user.run("mv", *words).code == 2, words
     assert user.run("cat", f"{lake.name}/main/in/a").out == "x"
+
+
+@pytest.mark.parametrize("command", ["mv", "cp"])
+@pytest.mark.parametrize("ref", ["main", "main$"])
+def test_no_source_is_overwritten_before_it_is_copied(lake: Lake, command: str, ref: str) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    for path in ("a/b/x", "a/b/b/x", "a/b/y"):
+        lake.put(path, path.encode())
+    come = f"lakefs://{lake.name}/{ref}/a/b/"
+    for into in (f"{place}/a/", f"{place}/a"):
+        for more in (("--yes",), ("--dry-run",)):
+            refused = user.run(command, "-r", come, into, *more)
+            assert refused.code == 2, refused
+    paths = ("a/b/x", "a/b/b/x", "a/b/y")
+    for path in paths:
+        assert user.run("cat", f"{lake.name}/main/{path}").out == path
+    assert user.run("stat", f"{lake.name}/main/a/x").code == 3
+    apart = (command, "-r", f"{place}/a/b/", f"{place}/a/", "--exclude", "/b/")
+    assert user.run(*apart, "--yes").code == 0
+    assert user.run("cat", f"{lake.name}/main/a/x", f"{lake.name}/main/a/y").out == "a/b/xa/b/y"
