@@ -13,7 +13,13 @@ from graveler.cli import files, mirror, past, state
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.command import address_argument, at, client
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.mirror import delete_files, delete_objects, surplus_files, surplus_objects
+from graveler.cli.mirror import (
+    deletable,
+    delete_files,
+    delete_objects,
+    surplus_files,
+    surplus_objects,
+)
 from graveler.cli.options import FOLDER
 from graveler.cli.output import plain, plural
 from graveler.cli.transfer import Split, Tally, Transfer
@@ -101,6 +107,7 @@ def upload(
         tally.check("ready to be uploaded")
         return 0
     _run_uploads(invocation, task, sources, options, tally)
+    surplus = deletable(invocation, surplus, tally, "uploaded")
     delete_objects(invocation.session, place, surplus, tally)
     return ended(invocation, tally, "uploaded", options)
 
@@ -265,15 +272,15 @@ def download(invocation: Invocation, address: str, target: Path, **more: Any) ->
 
     if options.dry_run:
         rows = (_download_row(order) for order in orders(tally))
-        gone = (mirror.row("delete", str(target / path)) for path in surplus)
-        mirror.show(invocation, chain(rows, gone))
+        gone = (str(target / path) for path in surplus)
+        mirror.show(invocation, chain(rows, mirror.deletions(gone, tally)))
         tally.check("ready to be downloaded")
         return 0
     transfer = Transfer(
         receive, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
     transfer.run(orders, tally)
-    delete_files(target, surplus, tally)
+    delete_files(target, deletable(invocation, surplus, tally, "downloaded"), tally)
     return ended(invocation, tally, "downloaded", options)
 
 
@@ -389,6 +396,7 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
         task.work, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
     transfer.run(expected, tally)
+    surplus = deletable(invocation, surplus, tally, "copied")
     delete_objects(invocation.session, into, surplus, tally)
     return ended(invocation, tally, "copied", options)
 

@@ -1,8 +1,8 @@
 """`--delete` and `--dry-run` of transfers: what DEST has and SRC has not, and what would be done.
 
 SRC and DEST are listed to their ends before anything moves.  If a list fails, the command ends; if
-a file of SRC cannot be listed, nothing is deleted.  What a filter leaves out stays.  For this
-folder.
+a file of SRC cannot be listed, or a transfer fails, nothing is deleted.  What a filter leaves out
+stays.  For this folder.
 """
 
 import os
@@ -19,10 +19,17 @@ from graveler.cli.output import field, plural
 from graveler.cli.transfer import Tally
 from graveler.client import objects
 from graveler.client.session import Session
-from graveler.errors import GravelerError, Invalid, Unauthenticated
+from graveler.errors import (
+    AlreadyExists,
+    GravelerError,
+    Invalid,
+    PreconditionFailed,
+    Unauthenticated,
+)
 
 LINK_FILE: Final = ".lakefs_ref.yaml"
 _PART: Final = re.compile(r"\..*\.[0-9a-z]{32}\.part", re.DOTALL)  # of an interrupted download
+_LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
 
 
@@ -65,6 +72,17 @@ def check(
         invocation.confirm(
             f"Delete {plural(len(surplus), 'file')} at {place} that the source has not?", yes=yes
         )
+
+
+def deletable(invocation: Invocation, surplus: list[str], tally: Tally, verb: str) -> list[str]:
+    """The surplus, or nothing if a transfer failed: what DEST has may be the only copy then, as
+    after a renaming.  What was to be left alone (`--no-clobber`) has not failed."""
+    count = sum(not isinstance(error, _LEFT_ALONE) for error in tally.errors)
+    if not (surplus and count):
+        return surplus
+    were = "was" if count == 1 else "were"
+    invocation.output.note(f"nothing is deleted: {plural(count, 'object')} {were} not {verb}")
+    return []
 
 
 def check_apart(sources: Iterable[str], targets: Iterable[str]) -> None:
@@ -127,6 +145,14 @@ def _remove_empty(folder: Path, top: Path) -> None:
 def row(action: str, path: str, size: int | None = None) -> dict[str, Any]:
     """What would be done with a path."""
     return {"action": action, "path": path} | ({} if size is None else {"size_bytes": size})
+
+
+def deletions(paths: Iterable[str], tally: Tally) -> Iterator[dict[str, Any]]:
+    """What would be deleted.  Nothing if a transfer before it cannot be."""
+    for path in paths:
+        if tally.failures:
+            return
+        yield row("delete", path)
 
 
 def show(invocation: Invocation, rows: Iterable[Mapping[str, Any]]) -> None:

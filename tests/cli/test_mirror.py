@@ -5,12 +5,15 @@ import os
 from collections.abc import Callable
 from hashlib import md5
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graveler.cli import files
 from graveler.cli.filters import filter_of
+from graveler.client import objects
 from graveler.client.objects import Stats
+from graveler.errors import StorageFull
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
@@ -195,6 +198,41 @@ def test_what_cannot_be_uploaded_does_not_stop_the_deletion(lake: Lake, tmp_path
     result = lake.user.run(*order, "--delete", "--yes")
     assert result.code == 8 and "1 object of 3 not uploaded or deleted" in result.err
     assert paths(lake) == ["x/a", "x/b"]
+
+
+def test_a_transfer_that_fails_deletes_nothing(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What SRC has under another name may be the only copy."""
+    source = tree(tmp_path / "in", {"a": b"1", "renamed": b"2"})
+    target = tree(tmp_path / "out", {"name": b"2"})
+    for path in ("x/a", "x/renamed", "y/name", "z/name"):
+        lake.put(path)
+    main = f"{lake.name}/main"
+
+    def fails(*words: Any, **more: Any) -> Any:
+        raise StorageFull("broken")
+
+    for function in ("upload", "copy", "open_object"):
+        monkeypatch.setattr(objects, function, fails)
+    for verb, order in (
+        ("uploaded", ("upload", "-r", str(source), f"{main}/z")),
+        ("downloaded", ("download", "-r", f"{main}/x/", str(target))),
+        ("copied", ("cp", "-r", f"lakefs://{main}/x/", f"lakefs://{main}/y/")),
+    ):
+        result = lake.user.run(*order, "--delete", "--yes")
+        assert result.code == 8, result
+        assert f"nothing is deleted: 2 objects were not {verb}" in result.err
+    assert paths(lake) == ["x/a", "x/renamed", "y/name", "z/name"]
+    assert content(target) == {"name": b"2"}
+
+
+def test_a_dry_run_shows_no_deletion_that_would_not_follow(lake: Lake, tmp_path: Path) -> None:
+    target = tree(tmp_path / "out", {"name": b"2"})
+    lake.put("x/a//b")
+    order = ("download", "-r", f"{lake.name}/main/x/", str(target), "--delete")
+    assert "delete" not in lake.user.run(*order, "--dry-run").out
+    assert lake.user.run(*order, "--yes").code != 0 and content(target) == {"name": b"2"}
 
 
 def test_nothing_is_overwritten_with_no_clobber(lake: Lake, tmp_path: Path) -> None:
