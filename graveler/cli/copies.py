@@ -87,7 +87,8 @@ def upload(
             sources = list(sources)
             keep = {source.path for source in sources}
             if not tally.failures:
-                surplus = surplus_objects(task.known, place.folder, keep, options.choice)
+                known = [path for path in task.known if not files.is_own(path)]
+                surplus = surplus_objects(known, place.folder, keep, options.choice)
             else:
                 invocation.output.note("nothing is deleted: not all of the source can be read")
             if not options.dry_run:
@@ -226,16 +227,20 @@ def _upload_stdin(
     ),
 )
 @address_argument("address", metavar="REF/PATH")
-@click.argument("target", metavar="[DEST]", type=FOLDER, default=".")
+@click.argument("target", metavar="[DEST]", type=FOLDER, required=False)
 @transfer_options
 @at
-def download(invocation: Invocation, address: str, target: Path, **more: Any) -> int:
+def download(invocation: Invocation, address: str, target: Path | None, **more: Any) -> int:
     """Download an object, or everything below a prefix (-r).
 
     A file appears under its name only when its size and MD5 are right.  The same command continues
-    an interrupted download.  Files that are the same already are left out.
+    an interrupted download.  Files that are the same already are left out.  Without DEST, files go
+    to the current folder; --delete needs DEST.
     """
     options = TransferOptions(**more).checked()
+    if target is None and options.delete:
+        raise UsageMistake("--delete needs DEST: write . for the current folder")
+    folder = target or Path()
     recursive = options.recursive
     place = past.then(invocation, invocation.path(address, optional=recursive))
     session, tally = invocation.session, Tally()
@@ -245,9 +250,9 @@ def download(invocation: Invocation, address: str, target: Path, **more: Any) ->
     if options.delete:
         chosen = list(chosen)
         keep = {relative for _, relative in chosen}
-        surplus = surplus_files(target, keep, options.choice)
+        surplus = surplus_files(folder, keep, options.choice)
         if not options.dry_run:
-            mirror.check(invocation, surplus, keep, target, yes=options.yes)
+            mirror.check(invocation, surplus, keep, folder.resolve(), yes=options.yes)
 
     def receive(order: files.Download, tally: Tally) -> None:
         if _is_here(order):
@@ -259,7 +264,7 @@ def download(invocation: Invocation, address: str, target: Path, **more: Any) ->
     def orders(tally: Tally) -> Iterator[files.Download]:
         for stats, relative in chosen:
             try:
-                file = _file(target, relative, recursive=recursive)
+                file = _file(folder, relative, recursive=recursive)
             except Invalid as error:
                 tally.expect(0)
                 tally.failed(stats["path"], error)
@@ -272,7 +277,7 @@ def download(invocation: Invocation, address: str, target: Path, **more: Any) ->
 
     if options.dry_run:
         rows = (_download_row(order) for order in orders(tally))
-        gone = (str(target / path) for path in surplus)
+        gone = (str(folder / path) for path in surplus)
         mirror.show(invocation, chain(rows, mirror.deletions(gone, tally)))
         tally.check("ready to be downloaded")
         return 0
@@ -280,7 +285,7 @@ def download(invocation: Invocation, address: str, target: Path, **more: Any) ->
         receive, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
     transfer.run(orders, tally)
-    delete_files(target, deletable(invocation, surplus, tally, "downloaded"), tally)
+    delete_files(folder, deletable(invocation, surplus, tally, "downloaded"), tally)
     return ended(invocation, tally, "downloaded", options)
 
 

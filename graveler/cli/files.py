@@ -23,10 +23,12 @@ from graveler.client.digest import Digest
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
+from graveler.local.entries import is_state
 
 _PIECE_BYTES: Final = 1 << 18
 _NAME_BYTES_MAX: Final = 180
 _CHECKSUM_LENGTH: Final = 32  # of an MD5; other checksums are of several parts
+_PART: Final = re.compile(r"\..*\.[0-9a-z]{32}\.part", re.DOTALL)  # of an interrupted download
 _PARTS: Final = re.compile(r"[0-9a-f]{32}-[1-9][0-9]{0,4}")
 _PART_BYTES: Final = tuple(
     mebibytes << 20 for mebibytes in (5, 8, 10, 16, 32, 64, 100, 128, 256, 512)
@@ -46,28 +48,41 @@ def sources(
 ) -> Iterator[Source]:
     """The chosen regular files below a folder, sorted.  What no branch can have is a failed item of
     the tally: a symbolic link, and a name that is no UTF-8."""
+    for path in walk(folder):
+        file = folder / path
+        if not choice.chooses(path):
+            continue
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        try:
+            if file.is_symlink():
+                raise Invalid("symbolic links cannot be uploaded")
+            if not file.is_file():
+                continue
+            if shown != path:
+                raise Invalid("the name is no UTF-8")
+            source = Source(file, prefix + path, file.stat().st_size)
+        except (Invalid, OSError) as error:
+            tally.expect(0)
+            tally.failed(f"{folder}/{shown}", error)
+            continue
+        yield source
+
+
+def is_own(path: str) -> bool:
+    """Whether a path of a folder is ours, or in a folder that is: the state of linked folders, and
+    parts of downloads.  No transfer sends or deletes it."""
+    return any(is_state(name) or _PART.fullmatch(name) for name in path.split("/"))
+
+
+def walk(folder: Path) -> Iterator[str]:
+    """The paths below a folder, from there, that are not our own.  Links to folders are files.
+    Raises `Invalid` if a folder cannot be read."""
     for place, folders, names in os.walk(folder, onerror=_raise):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not is_own(name))
         links = [name for name in folders if (Path(place) / name).is_symlink()]
         for name in sorted([*names, *links]):
-            file = Path(place) / name
-            path = file.relative_to(folder).as_posix()
-            if not choice.chooses(path):
-                continue
-            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-            try:
-                if file.is_symlink():
-                    raise Invalid("symbolic links cannot be uploaded")
-                if not file.is_file():
-                    continue
-                if shown != path:
-                    raise Invalid("the name is no UTF-8")
-                source = Source(file, prefix + path, file.stat().st_size)
-            except (Invalid, OSError) as error:
-                tally.expect(0)
-                tally.failed(f"{folder}/{shown}", error)
-                continue
-            yield source
+            if not is_own(name):
+                yield (Path(place) / name).relative_to(folder).as_posix()
 
 
 def _raise(error: OSError) -> None:

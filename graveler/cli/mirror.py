@@ -5,13 +5,12 @@ a file of SRC cannot be listed, or a transfer fails, nothing is deleted.  What a
 stays.  For this folder.
 """
 
-import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from graveler.cli import files
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.filters import Filter
 from graveler.cli.invocation import Invocation
@@ -27,8 +26,6 @@ from graveler.errors import (
     Unauthenticated,
 )
 
-LINK_FILE: Final = ".lakefs_ref.yaml"
-_PART: Final = re.compile(r"\..*\.[0-9a-z]{32}\.part", re.DOTALL)  # of an interrupted download
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
 
@@ -45,21 +42,11 @@ def surplus_objects(
 
 
 def surplus_files(folder: Path, keep: Collection[str], choice: Filter) -> list[str]:
-    """The files below a folder, from there, that are not in `keep`.  Links to folders are files.
-    Parts of downloads and the state of a linked folder stay."""
-    paths = []
-    for place, folders, names in os.walk(folder, onerror=_raise):
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        for name in [*names, *links]:
-            path = (Path(place) / name).relative_to(folder).as_posix()
-            is_own = path == LINK_FILE or _PART.fullmatch(name)
-            if path not in keep and not is_own and choice.chooses(path):
-                paths.append(path)
-    return sorted(paths)
-
-
-def _raise(error: OSError) -> None:
-    raise Invalid(f"folder cannot be read: {error.filename}: {error.strerror}") from error
+    """The files below a folder, from there, that are not in `keep`; none if there is no folder.
+    Links to folders are files.  Parts of downloads and the state of linked folders stay."""
+    if not folder.exists():
+        return []
+    return sorted(path for path in files.walk(folder) if path not in keep and choice.chooses(path))
 
 
 def check(

@@ -25,6 +25,7 @@ from graveler.errors import Conflict, Corrupt, Invalid
 from graveler.local import state
 from graveler.local.entries import (
     OWN_NAMES,
+    SHELF_INSIDE,
     STATE_FILE,
     Entry,
     File,
@@ -40,7 +41,6 @@ from graveler.local.names import is_inside
 _PIECE_BYTES: Final = 1 << 18
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
 _MODE_BITS: Final = 0o777  # set-user-id and the like are never taken from a server
-_INSIDE: Final = ".graveler-shelf"
 _ASIDE_MAX: Final = 1_000
 _SHELF_BYTES: Final = 100  # of the name of the folder in that of its shelf
 _OTHERS_WRITE: Final = 0o022
@@ -95,7 +95,7 @@ class DiskFolder:
             with items:
                 for item in items:
                     name, path = item.name, prefix + item.name
-                    if name in OWN_NAMES or name.startswith(_INSIDE):
+                    if name in OWN_NAMES or name.startswith(SHELF_INSIDE):
                         continue
                     is_folder = item.is_dir(follow_symlinks=False)
                     if ignore and ignore.fits(path, is_folder=is_folder):
@@ -304,7 +304,7 @@ def shelf_place(root: Path) -> Path:
     beside = root.parent / name
     same_device = root.exists() and root.stat().st_dev == root.parent.stat().st_dev
     is_usable = same_device and os.access(root.parent, os.W_OK)
-    return beside if is_usable else root / _INSIDE
+    return beside if is_usable else root / SHELF_INSIDE
 
 
 def checked(root: Path, path: str) -> Path:

@@ -11,8 +11,16 @@ from typing import Final, Literal, NamedTuple
 Kind = Literal["added", "changed", "removed"]
 STATE_FILE: Final = ".lakefs_ref.yaml"
 OWN_NAMES: Final = frozenset((STATE_FILE, ".DS_Store"))  # never compared, as in lakectl
+SHELF_INSIDE: Final = ".graveler-shelf"  # if it cannot be beside the folder
+_SHELF: Final = re.compile(r"\..*\.graveler-[0-9a-f]{8}(\.ref)?", re.DOTALL)
 EMPTY_MD5: Final = "d41d8cd98f00b204e9800998ecf8427e"  # of no bytes
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def is_state(name: str) -> bool:
+    """Whether a linked folder keeps its state, or what it sets aside, under this name: the state
+    file, the shelf in the folder or beside it, and the new state file beside it."""
+    return name == STATE_FILE or name.startswith(SHELF_INSIDE) or bool(_SHELF.fullmatch(name))
 
 
 class Posix(NamedTuple):

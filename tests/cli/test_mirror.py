@@ -14,7 +14,7 @@ from graveler.cli.filters import filter_of
 from graveler.client import objects
 from graveler.client.objects import Stats
 from graveler.errors import StorageFull
-from tests.cli.commands import Client
+from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
 from tests.client.scripted import Said, scripted
@@ -118,6 +118,60 @@ def test_a_download_deletes_what_the_prefix_has_not(lake: Lake, tmp_path: Path) 
     assert done.code == 0 and "deleted 3 files" in done.out
     assert content(target) == {"a": b"x", **kept}
     assert not (target / "d/e").exists() and (outside / "mine").exists()
+
+
+OWN = {
+    ".lakefs_ref.yaml": b"1",
+    ".graveler-shelf/old/0": b"2",
+    ".graveler-shelf.ref": b"3",
+    "d/linked/.lakefs_ref.yaml": b"4",
+    "d/.linked.graveler-1a2b3c4d/old/0": b"5",
+    "d/.linked.graveler-1a2b3c4d.ref": b"6",
+    f"d/.a.{'0' * 32}.part": b"7",
+}
+
+
+def test_the_state_of_linked_folders_is_neither_deleted_nor_sent(
+    lake: Lake, tmp_path: Path
+) -> None:
+    folder = tree(tmp_path / "in", {**OWN, "a": b"x", "d/.linked.graveler-note": b"x"})
+    main = f"{lake.name}/main"
+    lake.put("x/d/.lakefs_ref.yaml")
+    up = ("upload", "-r", str(folder), f"{main}/x", "--delete", "--yes")
+    assert lake.user.run(*up).code == 0
+    assert paths(lake) == ["x/a", "x/d/.lakefs_ref.yaml", "x/d/.linked.graveler-note"]
+    lake.put("y/a")
+    down = ("download", "-r", f"{main}/y/", str(folder), "--delete", "--yes")
+    assert "deleted 1 file" in lake.user.run(*down).out
+    assert content(folder) == {**OWN, "a": b"x"}
+
+
+def test_a_deletion_needs_the_name_of_the_folder(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.put("x/a")
+    folder = tree(tmp_path / "project", {"mine": b"1"})
+    monkeypatch.chdir(folder)
+    order = ("download", "-r", f"{lake.name}/main/x/")
+    refused = lake.user.run(*order, "--delete", "--yes")
+    assert refused.code == 2 and "needs DEST" in refused.err
+    assert content(folder) == {"mine": b"1"}
+    shown = terminal(lake.user, *order, ".", "--delete", folder=folder)
+    shown.until(f"Delete 1 file at {folder.resolve()}")
+    shown.interrupt()
+    assert lake.user.run(*order).code == 0
+    assert content(folder) == {"mine": b"1", "a": b"x"}
+    assert lake.user.run(*order, ".", "--delete", "--yes").code == 0
+    assert content(folder) == {"a": b"x"}
+
+
+def test_a_folder_that_is_new_has_nothing_to_delete(lake: Lake, tmp_path: Path) -> None:
+    lake.put("x/a")
+    order = ("download", "-r", f"{lake.name}/main/x/", str(tmp_path / "new/er"), "--delete")
+    plan = lake.user.run(*order, "--dry-run")
+    assert plan.code == 0 and "it would download 1" in plan.err, plan
+    assert not (tmp_path / "new").exists()
+    assert lake.user.run(*order).code == 0 and content(tmp_path / "new/er") == {"a": b"x"}
 
 
 def test_a_copy_deletes_what_its_source_has_not(lake: Lake) -> None:
