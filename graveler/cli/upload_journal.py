@@ -4,8 +4,9 @@
                           a later upload follows
 
 HASH is that of the server, the object and the file.  A journal is valid for 24 hours after its last
-part, and only while the file has the same size, time of modification and inode.  One process at a
-time has a journal.  The files are in the folder of state.py, with mode 0600: an upload id allows to
+part, and only while the file has the same size, times of modification and of change, and inode.
+The time of change (ctime) is the one that a program cannot set back.  One process at a time has a
+journal.  The files are in the folder of state.py, with mode 0600: an upload id allows to
 send parts.  For this folder.
 """
 
@@ -41,6 +42,7 @@ class Version(NamedTuple):
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int
 
 
 class UploadStart(NamedTuple):
@@ -55,7 +57,7 @@ class UploadStart(NamedTuple):
 def version(file: Path) -> Version:
     """The version of a file.  Raises `OSError`."""
     status = file.stat()
-    return Version(status.st_size, status.st_mtime_ns, status.st_ino)
+    return Version(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 class Journal:
@@ -117,9 +119,14 @@ class Journal:
         content = handle.read(_BYTES_MAX)
         for line in filter(None, content.split(b"\n")):
             match _decoded(line):
-                case [[int(size), int(mtime), int(inode)], int(length), str(upload), str(address)]:
-                    self.begun = UploadStart(Version(size, mtime, inode), length, upload, address)
-                    self.tags = {}
+                case [
+                    [int(size), int(mtime), int(inode), int(ctime)],
+                    int(length),
+                    str(upload),
+                    str(address),
+                ]:
+                    known = Version(size, mtime, inode, ctime)
+                    self.begun, self.tags = UploadStart(known, length, upload, address), {}
                 case [int(number), str(tag)]:
                     self.tags[number] = tag
 
