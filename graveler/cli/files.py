@@ -2,7 +2,8 @@
 
 A download is written to `.NAME.CHECKSUM.part` beside its target and renamed when its size and its
 MD5 are right, so the target is always absent, old or whole.  A part that an interrupted download
-left is continued, if the object is still the same.  One process at a time has a part.  Names from
+left is continued, if the object is still the same, and if its checksum allows to verify what was
+kept.  One process at a time has a part.  Names from
 the server never lead out of the target folder.  For this folder.
 """
 
@@ -104,11 +105,16 @@ def is_same(file: Path, size: int, stats: Stats | None) -> bool:
     known = stats["checksum"]
     if len(known) == _CHECKSUM_LENGTH:
         return checksum(file) == known
-    count = known.rpartition("-")[2]
+    return any(parts_checksum(file, length) == known for length in _part_lengths(known, size))
+
+
+def _part_lengths(known: str, size: int) -> list[int]:
+    """The usual lengths of parts that an object of this checksum and size can have; none if the
+    checksum is not of parts."""
     if not (_PARTS.fullmatch(known) and size):
-        return False
-    lengths = [each for each in _PART_BYTES if -(-size // each) == int(count)]
-    return any(parts_checksum(file, length) == known for length in lengths)
+        return []
+    count = int(known.rpartition("-")[2])
+    return [length for length in _PART_BYTES if -(-size // length) == count]
 
 
 def checksum(file: Path) -> str:
@@ -178,7 +184,7 @@ def download(order: Download, tally: Tally) -> None:
     part = _part(file, stats["checksum"])
     with _held(part) as handle:
         try:
-            start, received = _fill(order, handle, length, tally)
+            start, received = _fill_verified(order, part, handle, length, tally)
         except BaseException:
             if not os.fstat(handle.fileno()).st_size:  # nothing to continue
                 part.unlink(missing_ok=True)
@@ -229,6 +235,26 @@ def _held(part: Path) -> Iterator[FileIO]:
         if not is_ours:
             raise Contended(f"another process downloads this object to {part.parent}")
         yield handle
+
+
+def _fill_verified(
+    order: Download, part: Path, handle: FileIO, length: int, tally: Tally
+) -> tuple[int, str]:
+    """Receive what the part lacks; return the number and the MD5 of its bytes.
+
+    If the checksum is not an MD5, what an earlier call left is kept only if the usual lengths of
+    parts allow to verify the whole; if that fails, all is received anew, once."""
+    known = order.stats["checksum"]
+    start = os.fstat(handle.fileno()).st_size
+    if len(known) == _CHECKSUM_LENGTH or not start:
+        return _fill(order, handle, length, tally)
+    if _part_lengths(known, length) and start <= length:
+        result = _fill(order, handle, length, tally)
+        if result[0] != length or is_same(part, length, order.stats):
+            return result
+        tally.moved(-length)
+    handle.truncate(0)
+    return _fill(order, handle, length, tally)
 
 
 def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> tuple[int, str]:

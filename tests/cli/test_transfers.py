@@ -331,6 +331,40 @@ def test_bytes_of_a_writer_without_the_lock_are_noticed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def checksum_in_parts(body: bytes, length: int = 5 << 20) -> str:
+    parts = [md5(body[at : at + length]).digest() for at in range(0, len(body), length)]
+    return f"{md5(b''.join(parts)).hexdigest()}-{len(parts)}"
+
+
+def test_a_kept_part_is_verified_by_the_checksum_of_parts(tmp_path: Path) -> None:
+    file, body = tmp_path / "a", BODY * 3_000  # two parts of 5 MiB
+    known = checksum_in_parts(body)
+    place = part(file, md5(known.encode()).hexdigest())
+    place.write_bytes(body[:1000])
+    with scripted([Said(206, body[1000:])]) as server:
+        files.download(order(server.url, file, known, len(body)), Tally())
+    assert file.read_bytes() == body
+    for kept in (b"\xff" * 1000, b"\xff" * len(body)):  # a whole one is not only renamed
+        place.write_bytes(kept)
+        rest = [Said(206, body[1000:])] if len(kept) < len(body) else []
+        with scripted([*rest, Said(200, body)]) as server:
+            tally = Tally()
+            files.download(order(server.url, file, known, len(body)), tally)
+            assert len(server.asked) == len(rest) + 1
+        assert file.read_bytes() == body and tally.bytes_moved == len(body)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("known", ["several-2", "0" * 32 + "-2"])
+def test_a_part_that_cannot_be_verified_is_not_continued(tmp_path: Path, known: str) -> None:
+    """Neither an unknown checksum, nor parts of an unusual length."""
+    file = tmp_path / "a"
+    part(file, md5(known.encode()).hexdigest()).write_bytes(b"\xff" * 1000)
+    with scripted([Said(200, BODY)]) as server:
+        files.download(order(server.url, file, known), Tally())
+    assert file.read_bytes() == BODY
+
+
 def test_a_download_that_never_began_leaves_no_part(tmp_path: Path) -> None:
     with scripted([Said(404)]) as server, pytest.raises(NotFound):
         files.download(order(server.url, tmp_path / "a"), Tally())
