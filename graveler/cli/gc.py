@@ -8,28 +8,24 @@ With a server the command waits for the result; an interruption ends only the wa
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 import click
 
-from graveler import limits
 from graveler.cli.command import TendingCommand, client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import plain_lines
 from graveler.cli.subject import store_of, store_option
-from graveler.errors import Conflict, Internal, NotFound, Refused, Unavailable
+from graveler.cli.wait import Task, wait
+from graveler.errors import Conflict, Internal, NotFound, Refused
+from graveler.records import ABSENT, Absent
 
 if TYPE_CHECKING:
-    from graveler.client import Session
     from graveler.client.collections import Collection, Files
     from graveler.engine.gc.candidates import GarbageFile
     from graveler.engine.gc.collect import CollectionResult
     from graveler.engine.ports import OpenRepository, Ports
-
-_PAUSE_SECONDS: Final = 2.0
-_WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
 
 
 class GcOptions(NamedTuple):
@@ -114,7 +110,7 @@ def gc_command(
     else:
         name = invocation.repository(repository).repository
         results = _ordered(invocation, GcOptions(name, delete, undo))
-        _show(invocation, [results], "graveler gc --server")
+        _show(invocation, [results], _command(invocation))
     if not delete and not undo:
         invocation.output.note("nothing was changed; use --delete to condemn and delete")
     return 0
@@ -239,7 +235,7 @@ def _undone(ports: "Ports", options: GcOptions) -> Collected:
             run = collect.undo(repo, options.undo)
             total: Sum = {"count": run.count, "size_bytes": run.size}
             return {"repository": repo.id, "undone": True, "condemned": total}
-    raise NotFound(f"run of garbage collection not results: run={options.undo}")
+    raise NotFound(f"run of garbage collection not found: run={options.undo}")
 
 
 # ---- a server ------------------------------------------------------------------------------------
@@ -248,17 +244,18 @@ def _undone(ports: "Ports", options: GcOptions) -> Collected:
 def _ordered(invocation: Invocation, options: GcOptions) -> Collected:
     """Order a collection and wait for it, or undo a run.
 
-    Raises `Internal` if the collection fails, `Unavailable` if it does not end in time, and the
+    Raises `Internal` if the collection fails, `OutcomeUnknown` if it does not end in time, and the
     errors of `Session.ask`."""
     from graveler.client import collections
 
     session, name = invocation.session, options.repository
     if options.undo:
-        invocation.about(options.undo, f"graveler gc --server --repository {name}")
+        invocation.about(options.undo, f"{_command(invocation)} --repository {name}")
         collections.undo(session, name, options.undo)
         return {"repository": name, "undone": True}
     id = collections.order(session, name, dry_run=not options.delete)
-    collection = _ended(session, name, id)
+    task = Task(name, "collection", id)
+    collection = wait(invocation, task, lambda: _done(collections.get(session, name, id)))
     if collection.error:
         raise Internal(f"not collected: {collection.error}")
     return {
@@ -273,17 +270,20 @@ def _ordered(invocation: Invocation, options: GcOptions) -> Collected:
     }
 
 
-def _ended(session: "Session", repository: str, id: str) -> "Collection":
-    from graveler.client import collections
+def _done(collection: "Collection") -> "Collection | Absent":
+    return collection if collection.done else ABSENT
 
-    end = session.clock.steady_seconds() + _WAIT_SECONDS
-    while session.clock.steady_seconds() < end:
-        with suppress(Unavailable):  # the server continues the collection; ask again
-            collection = collections.get(session, repository, id)
-            if collection.done:
-                return collection
-        session.clock.sleep(_PAUSE_SECONDS)
-    raise Unavailable(f"collection still runs: repository={repository} id={id}")
+
+def _command(invocation: Invocation) -> str:
+    """`graveler gc` for the same server and credentials."""
+    flags = invocation.flags
+    words = ["graveler", "gc", "--server", str(flags.get("server", ""))]
+    for name in ("profile", "config", "access_key_id"):
+        if flags.get(name):
+            words += [f"--{name.replace('_', '-')}", str(flags[name])]
+    if flags.get("secret_stdin"):
+        words.append("--secret-stdin")
+    return shlex.join(word for word in words if word)
 
 
 def _sum_told(files: "Files") -> Sum:

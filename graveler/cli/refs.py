@@ -1,8 +1,6 @@
 """`graveler refs`: the refs of a repository as a manifest, and a repository from a manifest."""
 
 import json
-import sys
-from collections.abc import Callable
 from typing import Any, Final
 
 import click
@@ -10,13 +8,12 @@ import click
 from graveler.cli.command import address_argument, client, group, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped
+from graveler.cli.wait import Task, wait
 from graveler.client import dumps
 from graveler.client.dumps import Manifest, Status
 from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent
 
-_PAUSE_SECONDS: Final = 0.1
-_PAUSE_SECONDS_MAX: Final = 2.0
-_LINE_SECONDS: Final = 10.0
 _LENGTH_MAX: Final = 1 << 16  # of a manifest, in characters
 
 
@@ -43,7 +40,8 @@ def dump(invocation: Invocation, repository: str, file: str | None) -> int:
     """
     name, session = invocation.repository(repository).repository, invocation.session
     id = dumps.begin_dump(session, name)
-    done = _wait(invocation, name, "dump", lambda: dumps.dump_status(session, name, id), id)
+    task = Task(name, "dump", id)
+    done = wait(invocation, task, lambda: _done(dumps.dump_status(session, name, id)))
     text = dumped(done["refs"], indent=2) + "\n"
     with click.open_file(file or "-", "w", encoding="utf-8", atomic=file not in (None, "-")) as out:
         out.write(text)
@@ -72,7 +70,8 @@ def restore(invocation: Invocation, repository: str, file: str, force: bool, yes
     manifest = _read(file)
     invocation.confirm(f"Restore the branches and tags of {name} from {file}?", yes=yes)
     id = dumps.begin_restore(session, name, manifest, force=force)
-    done = _wait(invocation, name, "restore", lambda: dumps.restore_status(session, name, id), id)
+    task = Task(name, "restore", id)
+    done = wait(invocation, task, lambda: _done(dumps.restore_status(session, name, id)))
     invocation.output.record(done, [f"restored {name}"])
     return 0
 
@@ -93,25 +92,8 @@ def _read(file: str) -> Manifest:
     )
 
 
-def _wait(
-    invocation: Invocation, repository: str, task: str, ask: Callable[[], Status], id: str
-) -> Any:
-    """Ask until the task is done, and return its last status.  Progress goes to stderr."""
-    clock, pause = invocation.session.clock, _PAUSE_SECONDS
-    start = shown_at = clock.steady_seconds()
-    try:
-        while not (status := ask())["done"]:
-            now = clock.steady_seconds()
-            if now - shown_at >= _LINE_SECONDS:
-                shown_at = now
-                invocation.output.note(f"the {task} runs for {now - start:.0f} s")
-            clock.sleep(pause)
-            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
-    except KeyboardInterrupt:
-        sys.stdout.flush()
-        invocation.output.note(f"the server goes on: graveler jobs show {repository} {id}")
-        raise
-    return status
+def _done(status: Status) -> Status | Absent:
+    return status if status["done"] else ABSENT
 
 
 # ---- lakectl's names -----------------------------------------------------------------------------

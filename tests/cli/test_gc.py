@@ -1,5 +1,6 @@
 """`graveler gc` and `graveler retention` on a real store: disk comes back, nothing else goes."""
 
+import json
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from graveler.assembly import open_embedded
 from graveler.block import address
 from graveler.cli.main import main
 from graveler.cli.sweeps import collect_garbage
+from graveler.client import collections
 from graveler.engine.commits import commit
 from graveler.engine.gc import cluster_turns
 from graveler.engine.imports import run as importing
@@ -20,8 +22,10 @@ from graveler.engine.repositories.repository import NewRepository
 from graveler.engine.upkeep import janitor
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, ended, served
+from tests.cli.commands import Client
 from tests.cli.service import repository as repository_of
 from tests.cli.service import serving
+from tests.client.scripted import Said, scripted
 
 DAY_NS = 24 * 3600 * 1_000_000_000
 BIG = bytes(200_000)
@@ -138,7 +142,9 @@ def test_a_run_can_be_taken_back(
     assert main((*gc, "--delete")) == 0
     assert _stored(lake[0]) >= before
     assert main((*gc, "--undo", run)) == 0  # it is undone
+    capsys.readouterr()
     assert main((*gc, "--undo", "01UNKNOWN")) == 3
+    assert "run of garbage collection not found: run=01UNKNOWN" in capsys.readouterr().err
     store = open_embedded(lake[0])
     unclaimed = NewRepository("unclaimed", "local://unclaimed")
     repository.create(store.ports, unclaimed)
@@ -234,3 +240,40 @@ def test_nothing_is_deleted_while_a_cluster_collects(
     assert "repository=lake: a cluster collects" in capsys.readouterr().out
     assert main(gc) == 0 and _stored(folder) >= before
     assert "kept; would be deleted" in capsys.readouterr().out
+
+
+# ---- a server that answers what the test says ----------------------------------------------------
+
+ORDERED = Said(202, b'{"id": "7f3c9a"}')
+COLLECTED = {
+    **{"id": "7f3c9a", "done": True, "dry_run": False, "run": "01RUN", "candidates": ""},
+    **{"commits": 1, "commits_kept": 1},
+    **{name: {"count": 1, "size_bytes": 1} for name in ("condemned", "deleted")},
+}
+
+
+def test_the_command_that_undoes_a_run_leads_to_the_same_server(user: Client) -> None:
+    """An answer that is lost on the way does not end the waiting."""
+    lost, ended = Said(502), Said(200, json.dumps(COLLECTED).encode())
+    with scripted([ORDERED, lost, ended, ORDERED, ended]) as server:
+        user.know(server.url)
+        gc = ("gc", "--repository", "lake", "--delete")
+        named = user.run(*gc, "--server", server.url, "--profile", "test")
+        assert named.code == 0, named
+        assert named.out.splitlines()[-1].endswith(
+            f": graveler gc --server {server.url} --profile test --repository lake --undo 01RUN"
+        )
+        plain = user.run(*gc, "--server")
+        assert plain.out.endswith(": graveler gc --server --repository lake --undo 01RUN\n")
+
+
+def test_an_interrupted_collection_is_named(user: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collections, "get", interrupt)
+    with scripted([ORDERED]) as server:
+        user.know(server.url)
+        ended = user.run("gc", "--repository", "lake", "--delete")
+    assert ended.code == 130
+    assert ended.err == "the server goes on: graveler jobs show lake 7f3c9a\n"

@@ -244,21 +244,22 @@ def test_login_with_the_credentials_of_a_store(user: Client, live: Served, tmp_p
 
 
 def test_the_variable_names_the_profile_that_is_changed(user: Client, live: Served) -> None:
-    url, variable = live.client.url, profiles.PROFILE_VARIABLE
+    url = live.client.url
     user.know(url)
-    named = {variable: "two"}
     login = ("login", url, "--access-key-id", KEY, "--secret-stdin")
-    assert user.run(*login, input=SECRET.encode(), **named).code == 0
+    assert user.run(*login, input=SECRET.encode(), GRAVELER_PROFILE="two").code == 0
     assert user.run("config", "use", "test").code == 0
-    assert user.run("config", "set", "repository", "lake", **named).code == 0
+    assert user.run("config", "set", "repository", "lake", GRAVELER_PROFILE="two").code == 0
     known = profiles.read(user.variables)
     assert known.by_name.keys() == {"test", "two"} and known.default == "test"
     assert [known.by_name[name].repository for name in ("test", "two")] == ["", "lake"]
-    given = user.run("config", "set", "repository", "sea", "--profile", "test", **named)
+    given = user.run(
+        "config", "set", "repository", "sea", "--profile", "test", GRAVELER_PROFILE="two"
+    )
     assert given.code == 0 and profiles.read(user.variables).by_name["test"].repository == "sea"
-    assert user.run("logout", **named).code == 0
+    assert user.run("logout", GRAVELER_PROFILE="two").code == 0
     assert profiles.read(user.variables).by_name.keys() == {"test"}
-    assert user.run("login", url, **{variable: "a b"}).code == 2
+    assert user.run("login", url, GRAVELER_PROFILE="a b").code == 2
 
 
 def key_of(text: str) -> tuple[str, str]:

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 from graveler.api.dumps import RefsDump
-from tests.cli.commands import terminal
+from graveler.client.dumps import TABLES
+from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
 
 
 def dumped(lake: Lake, file: Path) -> None:
@@ -70,3 +72,17 @@ def test_what_is_no_manifest(lake: Lake, tmp_path: Path) -> None:
         result = lake.user.run("refs", "restore", lake.name, str(tmp_path / "wrong"), "--yes")
         assert result.code == 1 and "manifest invalid" in result.err
     assert lake.user.run("refs", "dump", "nowhere").code == 3
+
+
+def test_a_restore_is_waited_for_past_an_answer_that_is_lost(user: Client, tmp_path: Path) -> None:
+    file = tmp_path / "refs.json"
+    file.write_text(json.dumps(dict.fromkeys(TABLES, "a")))
+    begun, lost = Said(202, b'{"id": "7f3c9a"}'), Said(502)
+    done = Said(200, b'{"id": "7f3c9a", "done": true, "update_time": "2026-01-01T00:00:00Z"}')
+    with scripted([begun, lost, lost, done, begun, Said(404)]) as server:
+        user.know(server.url)
+        restore = ("refs", "restore", "lake", str(file), "--yes")
+        assert user.run(*restore) == (0, "restored lake\n", "")
+        failed = user.run(*restore)
+    assert failed.code == 3
+    assert failed.err.endswith("\ntry: graveler jobs show lake 7f3c9a\n")

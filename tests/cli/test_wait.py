@@ -1,0 +1,78 @@
+"""How the client waits for a job of the server."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from graveler import limits
+from graveler.cli.invocation import Invocation
+from graveler.cli.wait import Task, wait
+from graveler.errors import NotFound, OutcomeUnknown, Unavailable
+from graveler.records import ABSENT
+
+TASK = Task("lake", "restore", "7f3c9a")
+COMMAND = "graveler jobs show lake 7f3c9a"
+
+
+class Clock:
+    """Sleeps pass at once."""
+
+    now = 0.0
+
+    def steady_seconds(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Waiting:
+    clock: Clock
+
+
+def invocation(**flags: Any) -> tuple[Invocation, Clock]:
+    made, clock = Invocation(flags), Clock()
+    made.__dict__["session"] = Waiting(clock)
+    return made, clock
+
+
+def test_a_server_that_cannot_be_reached_is_asked_until_the_deadline() -> None:
+    made, clock = invocation(quiet=True)
+
+    def ask() -> str:
+        raise Unavailable("connection refused")
+
+    with pytest.raises(OutcomeUnknown, match="restore still runs: job=7f3c9a") as failed:
+        wait(made, TASK, ask)
+    assert failed.value.fields == {"remedy": COMMAND}
+    assert clock.now >= limits.job_seconds_max
+
+
+def test_another_error_ends_the_waiting_and_names_the_job() -> None:
+    def ask() -> str:
+        raise NotFound("not found", status="404")
+
+    with pytest.raises(NotFound) as failed:
+        wait(invocation()[0], TASK, ask)
+    assert failed.value.fields == {"status": "404", "remedy": COMMAND}
+
+
+def test_progress_and_an_interrupt_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    made, clock = invocation()
+
+    def ask() -> Any:
+        if clock.now > 15:
+            raise KeyboardInterrupt
+        return ABSENT
+
+    with pytest.raises(KeyboardInterrupt):
+        wait(made, TASK, ask)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("the restore runs for 1") and last == f"the server goes on: {COMMAND}"
+
+
+def test_the_answer_is_returned() -> None:
+    answers = iter([ABSENT, "done"])
+    assert wait(invocation()[0], TASK, lambda: next(answers)) == "done"
