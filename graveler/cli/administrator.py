@@ -27,6 +27,7 @@ from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 FILE = "credentials"
 _API = "GRAVELER_API"
 _AUTH = "GRAVELER_AUTH"
+_REMEDY = "delete it and reset them"
 
 
 class SavedCredential(NamedTuple):
@@ -71,7 +72,7 @@ def renew(store: Embedded) -> NewCredential:
 
 def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
     """The content of a store's credentials file; `ABSENT` without a file.  Raises `Invalid` if the
-    file has no credential, `Unavailable` if it cannot be read."""
+    file has no credential or is not what a shell can source, `Unavailable` if it cannot be read."""
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -79,9 +80,16 @@ def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
         return ABSENT
     except OSError as error:
         raise Unavailable(f"credentials cannot be read: {path=!s} {error.strerror}") from error
-    pairs = dict(word.partition("=")[::2] for word in shlex.split(text) if "=" in word)
+    except UnicodeError as error:
+        raise Invalid(f"credentials file is no text: {_REMEDY}: {path=!s}") from error
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        reason = f"credentials file has no shell words: {error}: {_REMEDY}"
+        raise Invalid(f"{reason}: {path=!s}") from error
+    pairs = dict(word.partition("=")[::2] for word in words if "=" in word)
     if not pairs.get(KEY_VARIABLE) or not pairs.get(SECRET_VARIABLE):
-        raise Invalid(f"credentials file has no credentials: delete it and reset them: {path=!s}")
+        raise Invalid(f"credentials file has no credentials: {_REMEDY}: {path=!s}")
     credential = NewCredential(pairs[KEY_VARIABLE], pairs[SECRET_VARIABLE])
     return SavedCredential(pairs.get(URL_VARIABLE, ""), credential)
 

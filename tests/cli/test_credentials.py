@@ -96,10 +96,17 @@ def test_a_crash_between_file_and_account_loses_nothing(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / administrator.FILE).write_text("hello\n")
+@pytest.mark.parametrize("content", [b"hello\n", b"export A='open\n", b"export A=\xff\n"])
+def test_a_file_of_something_else_is_refused(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _with_administrator(tmp_path)
+    (tmp_path / administrator.FILE).write_bytes(content)
     with pytest.raises(Invalid, match="delete it"):
         administrator.read(tmp_path)
+    assert main(("credentials", "reset", "--store", str(tmp_path))) == 1
+    assert "delete it and reset them" in capsys.readouterr().err
+    assert _accepted(tmp_path, OLD)
 
 
 def test_new_keys_end_no_credentials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
