@@ -12,7 +12,7 @@ from graveler.cli.output import plural
 from graveler.client import imports, objects
 from graveler.client.commits import Message
 from graveler.client.imports import Source, Status
-from graveler.errors import Conflict
+from graveler.errors import Conflict, OutcomeUnknown, Unavailable
 
 _PAUSE_SECONDS: Final = 0.1
 _PAUSE_SECONDS_MAX: Final = 2.0
@@ -85,7 +85,10 @@ def _wait(invocation: Invocation, place: Address, id: str) -> Status:
     start = shown_at = session.clock.steady_seconds()
     shows = sys.stderr.isatty() and not invocation.output.quiet
     while True:
-        status = imports.status(session, place.repository, place.ref, id)
+        try:
+            status = imports.status(session, place.repository, place.ref, id)
+        except Unavailable as error:  # it runs on
+            raise OutcomeUnknown(f"import={id} was begun: {error}") from error
         now = session.clock.steady_seconds()
         rate = status.objects / max(now - start, 0.001)
         text = f"{plural(status.objects, 'object')}, {rate:,.0f}/s"

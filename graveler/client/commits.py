@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypedDict, cast
 
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, failure, with_query
-from graveler.errors import NotFound, Unsupported
+from graveler.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 
 _CONFLICT_ROWS_MAX: Final = 10_000
 _PAUSE_SECONDS: Final = 0.05
@@ -290,7 +290,8 @@ def _merge(repository: str, source: str, destination: str) -> str:
 
 def _task(session: Session, path: str, body: dict[str, Any], **query: str) -> Any:
     """The result of a call that the server may execute in the background.  A server that cannot is
-    asked to answer with the result itself."""
+    asked to answer with the result itself.  `OutcomeUnknown`: the server cannot be asked whether
+    the task, which it has begun, is done."""
     try:
         id = str(
             checked(session.ask("POST", with_query(f"{path}/async", **query), body), "id")["id"]
@@ -299,7 +300,11 @@ def _task(session: Session, path: str, body: dict[str, Any], **query: str) -> An
         return session.ask("POST", with_query(path, **query), body)
     pause = _PAUSE_SECONDS
     while True:
-        status = checked(session.ask("GET", f"{path}/async{below(id)}/status"), "completed")
+        try:
+            answer = session.ask("GET", f"{path}/async{below(id)}/status")
+        except Unavailable as error:
+            raise OutcomeUnknown(f"task={id} was begun: {error}") from error
+        status = checked(answer, "completed")
         if status["completed"]:
             break
         session.clock.sleep(pause)

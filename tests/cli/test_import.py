@@ -75,3 +75,10 @@ def test_an_interrupt_cancels(user: Client) -> None:
         last = server.asked[-1]
         assert (last.method, last.path.partition("?")[2]) == ("DELETE", "id=i1")
     assert "the import is cancelled" in shown.text
+
+
+def test_an_import_that_was_begun_has_an_unknown_outcome(user: Client) -> None:
+    with scripted([Said(202, b'{"id": "i1"}'), *[Said(0)] * 5]) as server:
+        user.know(server.url)
+        result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes")
+    assert result.code == 7 and "import=i1 was begun: " in result.err
