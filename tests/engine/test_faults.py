@@ -7,13 +7,12 @@ answer, the latter; and the same call again, over a sound store, always ends wel
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple
 
 import pytest
 
 from graveler.engine.commits import replay, reset
-from graveler.engine.names import branches
+from graveler.engine.names import branches, tags
 from graveler.engine.objects import write
 from graveler.errors import (
     AlreadyExists,
@@ -24,7 +23,6 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.ids import CommitId
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
@@ -46,15 +44,9 @@ def _revert(lake: Lake) -> None:
 
 
 def _reset_expected(lake: Lake) -> None:
-    head, before = _heads()
-    reset.hard_reset(lake.opened, "clean", before, expected=head)
-
-
-@cache
-def _heads() -> tuple[CommitId, CommitId]:
-    """The head of `clean`, which is the same in every ground, and its parent."""
-    lake = _ground()
-    return CommitId(lake.head("clean")), CommitId(lake.head("main"))
+    """From the head that the ground gave `clean`; the tag holds it, since commits hold a time."""
+    head = tags.get_tag(lake.opened, "tip")
+    reset.hard_reset(lake.opened, "clean", "main", expected=head)
 
 
 CASES = {
@@ -69,20 +61,21 @@ CASES = {
     "reset": Case(lambda lake: reset.reset(lake.opened, "main")),
     "reset prefix": Case(lambda lake: reset.reset_prefix(lake.opened, "main", "st")),
     "hard reset": Case(lambda lake: reset.hard_reset(lake.opened, "clean", "clean~")),
-    "hard reset if it is expected": Case(lambda lake: _reset_expected(lake)),
+    "hard reset if it is expected": Case(_reset_expected),
     "create branch": Case(lambda lake: lake.branch("new"), (AlreadyExists,)),
     "delete branch": Case(lambda lake: branches.delete_branch(lake.opened, "dev"), (NotFound,)),
 }
 
 
 def _ground() -> Lake:
-    """`main` with changes, staged and sealed; `clean` without; `dev` that differs from it."""
+    """`main` with changes, staged and sealed; `clean` without, its head tagged `tip`; `dev`."""
     lake = new_lake()
     lake.commit_of(a="1", b="1", c="1")
     lake.branch("dev")
     lake.branch("clean")
     lake.commit_of("dev", d="dev")
     lake.commit_of("clean", e="clean")
+    tags.create_tag(lake.opened, "tip", "clean")
     lake.put("staged/1", "1")
     lake.put("staged/2", "2")
     lake.put("sealed", "3")
