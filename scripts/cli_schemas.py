@@ -27,7 +27,7 @@ from graveler.api.new_commits import MergeResult
 from graveler.api.policies import Right
 from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, PullRequestShape
 from graveler.api.session import User
-from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
+from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository, TaskCreation
 from graveler.api.usage import InstallationUsageReport, UsageReport
 from graveler.cli.credentials import NewKey, Rotated
 from graveler.cli.gc import Collected
@@ -162,6 +162,20 @@ class WatchEvent(TypedDict):
     uncommitted: NotRequired[int]
 
 
+class Sums(TypedDict):
+    """How much is below a path."""
+
+    objects: int
+    size_bytes: int
+
+
+class FolderSize(TypedDict):
+    """A child of a prefix, with what is below it; the path `.` is all of them."""
+
+    path: str
+    graveler: Sums
+
+
 class ListedObject(TypedDict):
     """An object, or a common prefix, which has no more than a path and its type."""
 
@@ -268,6 +282,13 @@ class ProfileInUse(Source):
     has_secret: bool
     repository: str
     folder: str
+
+
+class Setting(TypedDict, total=False):
+    """A setting of the profile that applies."""
+
+    server: str
+    repository: str
 
 
 class CheckResult(TypedDict):
@@ -379,7 +400,7 @@ PRINTED: Final[Mapping[str, Types]] = {
     "branch-protect list": (list[Pattern],),
     "status": (with_more(Ref, ChangeCounts, "BranchStatus"), _FOLDER_CHANGES),
     "diff": (list[RowsOfFile], ChangeCounts),
-    "commit": _COMMIT,
+    "commit": (*_COMMIT, TaskCreation),
     "log": (list[Commit],),
     "show": (with_more(Commit, Changes, "CommitWithChanges"),),
     "merge": (MergeResult,),
@@ -402,7 +423,7 @@ PRINTED: Final[Mapping[str, Types]] = {
     "bisect view": (list[Candidate],),
     "watch": (list[only(WatchEvent, "WatchLine")],),  # type: ignore[misc]
     "reset": (with_more(Ref, Before, "BranchMoved"),),
-    "ls": (list[ListedObject],),
+    "ls": (list[ListedObject], list[FolderSize]),
     "stat": (ObjectStats,),
     "upload": (_TRANSFER, ObjectStats, _PLAN),
     "download": (_TRANSFER, _PLAN),
@@ -423,6 +444,7 @@ PRINTED: Final[Mapping[str, Types]] = {
     "whoami": (with_more(User, Source, "UserOfServer"),),
     "config list": (list[ProfileLine],),
     "config show": (ProfileInUse,),
+    "config get": (only(Setting, "SettingOfProfile"),),
     "doctor": (list[CheckResult],),
     "completion": (only(Script, "CompletionScript"),),
     "user list": (list[UserShape],),

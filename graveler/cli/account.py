@@ -245,6 +245,22 @@ def show_profile(invocation: Invocation) -> int:
     return 0
 
 
+@client(
+    "get",
+    group=config,
+    examples=("graveler config get repository", "graveler config get server --profile prod"),
+)
+@click.argument("setting", type=click.Choice(_SETTINGS))
+def get_setting(invocation: Invocation, setting: str) -> int:
+    """Print a setting of the profile that applies; an empty line if it has none.
+
+    Sends nothing.
+    """
+    value = str(getattr(invocation.profile, setting))
+    invocation.output.record({"graveler": {setting: value}}, [value])
+    return 0
+
+
 @client("use", group=config, examples=("graveler config use local",))
 @click.argument("name")
 def use_profile(invocation: Invocation, name: str) -> int:

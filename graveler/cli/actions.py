@@ -8,7 +8,7 @@ import click
 
 from graveler import limits
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import Group, address_argument, client, count, group
+from graveler.cli.command import Group, address_argument, client, count, group, ignored
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plain, plain_lines, plural
 from graveler.client import actions as client_actions
@@ -80,6 +80,7 @@ def list_runs(
 @client("show", group=actions, examples=("graveler actions show lake 5m1jd8bq7s8c73bsq2gg",))
 @address_argument("repository")
 @click.argument("run")
+@ignored(takes=("--amount", "--after"))
 def show(invocation: Invocation, repository: str, run: str) -> int:
     """Show a run with its hooks.  Hooks that were skipped are not listed."""
     name = _about(invocation, repository, run)
@@ -191,3 +192,12 @@ def _fill(names: Group) -> Group:
 
 
 RUNS: Final = _fill(runs)
+
+
+@client("cat-hook-output", examples=("graveler cat-hook-output lakefs://lake RUN HOOK_RUN",))
+@address_argument("repository")
+@click.argument("run")
+@click.argument("hook")
+def cat_hook_output(invocation: Invocation, repository: str, run: str, hook: str) -> int:
+    """`graveler actions log REPOSITORY RUN --hook HOOK`, by the name of lakectl."""
+    return int(click.get_current_context().invoke(log, repository=repository, run=run, hook=hook))

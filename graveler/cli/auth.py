@@ -9,11 +9,12 @@ from typing import Any, Final
 import click
 
 from graveler.cli import policy, user, user_group
-from graveler.cli.command import client, group, paging, yes
+from graveler.cli.command import client, group, ignored, paging, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 
 _NAMED: Final = (field("id"),)
+_WHOLE_LIST: Final = ignored(takes=("--amount", "--after", "--prefix"))  # it is short, and whole
 
 
 def _call(command: click.Command, **values: Any) -> int:
@@ -66,6 +67,7 @@ def groups_of_user() -> None:
 
 @client("list", group=groups_of_user, examples=("graveler auth users groups list --id ann",))
 @_option("id", "the user")
+@_WHOLE_LIST
 def list_groups_of_user(invocation: Invocation, id: str) -> int:
     """List the groups of a user."""
     from graveler.client import users
@@ -84,6 +86,7 @@ def policies_of_user() -> None:
 @client("list", group=policies_of_user, examples=("graveler auth users policies list --id ann",))
 @_option("id", "the user")
 @click.option("--effective", is_flag=True, help="those of its groups too")
+@_WHOLE_LIST
 def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> int:
     """List the policies of a user."""
     from graveler.client import users
@@ -125,6 +128,7 @@ def credentials() -> None:
 
 @client("list", group=credentials, examples=("graveler auth users credentials list --id ann",))
 @click.option("--id", default="", metavar="ID", help="the user (default: you)")
+@_WHOLE_LIST
 def list_keys(invocation: Invocation, id: str) -> int:
     """`graveler user key list`."""
     return _call(user.list_keys, user=id or _caller(invocation))
@@ -198,6 +202,7 @@ def members() -> None:
 
 @client("list", group=members, examples=("graveler auth groups members list --id analysts",))
 @_option("id", "the group")
+@_WHOLE_LIST
 def list_members(invocation: Invocation, id: str) -> int:
     """List the members of a group."""
     from graveler.client import groups
@@ -212,10 +217,10 @@ def list_members(invocation: Invocation, id: str) -> int:
     "add", group=members, examples=("graveler auth groups members add --id analysts --user ann",)
 )
 @_option("id", "the group")
-@_option("user", "the user")
+@click.option("--user", default="", metavar="ID", help="the user (default: you)")
 def add_member(invocation: Invocation, id: str, user: str) -> int:
     """`graveler group add`."""
-    return _call(user_group.add, group=id, user=user)
+    return _call(user_group.add, group=id, user=user or _caller(invocation))
 
 
 @client(
@@ -224,10 +229,10 @@ def add_member(invocation: Invocation, id: str, user: str) -> int:
     examples=("graveler auth groups members remove --id analysts --user ann",),
 )
 @_option("id", "the group")
-@_option("user", "the user")
+@click.option("--user", default="", metavar="ID", help="the user (default: you)")
 def remove_member(invocation: Invocation, id: str, user: str) -> int:
     """`graveler group remove`."""
-    return _call(user_group.remove, group=id, user=user)
+    return _call(user_group.remove, group=id, user=user or _caller(invocation))
 
 
 @group("policies", parent=groups_group)
@@ -237,6 +242,7 @@ def policies_of_group() -> None:
 
 @client("list", group=policies_of_group, examples=("graveler auth groups policies list --id a",))
 @_option("id", "the group")
+@_WHOLE_LIST
 def list_policies_of_group(invocation: Invocation, id: str) -> int:
     """List the policies of a group."""
     from graveler.client import groups

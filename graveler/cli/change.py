@@ -4,16 +4,18 @@ from typing import Final
 
 import click
 
-from graveler.cli import journal, past
+from graveler.cli import journal, moments, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, at, client, yes
+from graveler.cli.command import AliasOption, address_argument, at, client, ignored, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import field, first_line
 from graveler.client import commits
 from graveler.client.commits import Commit, Message
+from graveler.clock import SystemClock
 from graveler.errors import Conflict, MergeConflict
 
 CONFLICTS_SHOWN: Final = 20
+_PARENT: Final = ("--parent-number", "-m")  # by lakectl
 _META: Final = click.option(
     "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
 )
@@ -25,26 +27,52 @@ _META: Final = click.option(
         "graveler commit lake/main -m 'Add sales of 2026'",
         "graveler commit lake/main -m 'Load' --meta job=42 --meta source=crm",
         "graveler commit lake/main                     # writes the message in $EDITOR",
+        "graveler commit lake/main -m 'Load' --no-wait  # prints the id of a task",
     ),
 )
 @address_argument("branch", here="ref")
 @click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
 @_META
-@click.option("--allow-empty", is_flag=True, help="even if nothing changed")
+@click.option(
+    "--allow-empty",
+    cls=AliasOption,
+    lakectl=("--allow-empty-commit",),
+    is_flag=True,
+    help="even if nothing changed",
+)
+@click.option("--allow-empty-message", is_flag=True, help="without a message")
+@click.option("--date", default="", metavar="TIME", help="the date of the commit, instead of now")
+@click.option("--epoch-time-seconds", "seconds", type=int, hidden=True)  # of lakectl
+@click.option("--no-wait", is_flag=True, help="print the id of the task, and end")
 def commit(
-    invocation: Invocation, branch: str, message: str, pairs: tuple[str, ...], allow_empty: bool
+    invocation: Invocation,
+    branch: str,
+    message: str,
+    pairs: tuple[str, ...],
+    allow_empty: bool,
+    allow_empty_message: bool,
+    date: str,
+    seconds: int | None,
+    no_wait: bool,
 ) -> int:
     """Commit the uncommitted changes of a branch.
 
-    Ends with 1 if there is nothing to commit.  If the command is interrupted, the server goes on.
+    Ends with 1 if there is nothing to commit.  If the command is interrupted, the server goes on;
+    with --no-wait it goes on too, and `graveler jobs show` tells the result.
     """
     address, metadata = invocation.ref(branch), metadata_pairs(pairs)
-    text = message or _edited(invocation, address)
-    created = commits.commit(
-        *(invocation.session, address.repository, address.ref),
-        Message(text, metadata, allow_empty),
-    )
-    _print_commit(invocation, address.ref, created)
+    text = message.strip() and message
+    if not text and not allow_empty_message:
+        text = _edited(invocation, address)
+    if date:
+        seconds = int(moments.parse(date, SystemClock().now_ns()).timestamp())
+    order = Message(text, metadata, allow_empty, seconds)
+    place = (invocation.session, address.repository, address.ref)
+    if no_wait:
+        id = commits.begin_commit(*place, order)
+        invocation.output.record({"id": id}, [id])
+        return 0
+    _print_commit(invocation, address.ref, commits.commit(*place, order))
     return 0
 
 
@@ -85,6 +113,8 @@ def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
 )
 @click.option("--squash", is_flag=True, help="do not record SOURCE as a parent")
 @click.option("--allow-empty", is_flag=True, help="even if nothing changes")
+@click.option("--force", is_flag=True, help="also into a read-only repository")
+@ignored("--allow-empty-message")
 @at
 def merge(
     invocation: Invocation,
@@ -95,6 +125,7 @@ def merge(
     strategy: str | None,
     squash: bool,
     allow_empty: bool,
+    force: bool,
 ) -> int:
     """Merge the commits of SOURCE into BRANCH.
 
@@ -107,7 +138,7 @@ def merge(
     try:
         reference = commits.merge(
             *(session, name, come.ref, into.ref),
-            Message(message, metadata_pairs(pairs), allow_empty),
+            Message(message, metadata_pairs(pairs), allow_empty, force=force),
             strategy=strategy or "",
             squash=squash,
         )
@@ -186,9 +217,20 @@ def merge_base(invocation: Invocation, left: str, right: str) -> int:
 @address_argument("branch")
 @address_argument("refs", nargs=-1, required=True, metavar="COMMIT...")
 @click.option(
-    "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the parent to return to"
+    "--parent",
+    cls=AliasOption,
+    lakectl=_PARENT,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="of a merge: the parent to return to",
 )
-@click.option("--allow-empty", is_flag=True, help="even if nothing changes")
+@click.option(
+    "--allow-empty",
+    cls=AliasOption,
+    lakectl=("--allow-empty-commit",),
+    is_flag=True,
+    help="even if nothing changes",
+)
 @yes
 def revert(
     invocation: Invocation,
@@ -242,7 +284,12 @@ def revert(
 @address_argument("ref", metavar="COMMIT")
 @address_argument("branch")
 @click.option(
-    "--parent", type=click.IntRange(min=1), metavar="N", help="of a merge: the side to leave out"
+    "--parent",
+    cls=AliasOption,
+    lakectl=_PARENT,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="of a merge: the side to leave out",
 )
 @at
 def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | None) -> int:

@@ -61,6 +61,9 @@ class Tables(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        pair = " ".join(args[:2])
+        if len(args) > 1 and pair in self.table:  # a name of lakectl: `gc get-config`
+            return pair, self.get_command(ctx, pair), args[2:]
         if args and args[0] not in self.table and not ctx.resilient_parsing:
             plugin = None
             if ctx.parent is None:
@@ -109,8 +112,26 @@ class ClientCommand(click.Command):
         own = {name for param in self.params for name in param.opts}
         self.params += [param for param in shared_options() if own.isdisjoint(param.opts)]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        options = [each for word in args[:end] for each in self._without_value(word)]
+        return super().parse_args(ctx, options + args[end:])
+
+    def _without_value(self, word: str) -> list[str]:
+        """A flag may have a value, as in lakectl: `--gitignore=false`."""
+        name, _, value = word.partition("=")
+        if value.lower() in ("true", "false"):
+            for param in self.params:
+                if isinstance(param, click.Option) and param.is_flag and name in param.opts:
+                    return [name] if value.lower() == "true" else param.secondary_opts[:1]
+        return [word]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        shared = [param for param in self.get_params(ctx) if is_shared(param)]
+        shared = [
+            param
+            for param in self.get_params(ctx)
+            if isinstance(param, SharedOption) and not param.hidden
+        ]
         rows = [
             row
             for param in self.get_params(ctx)
@@ -129,6 +150,23 @@ class ClientCommand(click.Command):
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class AliasOption(click.Option):
+    """An option with further names, those of lakectl, that help leaves out."""
+
+    def __init__(self, *args: Any, lakectl: Sequence[str] = (), **more: Any) -> None:
+        names, *rest = args
+        super().__init__([*names, *lakectl], *rest, **more)
+        self._others = frozenset(lakectl)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        every = self.opts
+        self.opts = [name for name in every if name not in self._others]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
 
 
 class TendingCommand(ClientCommand):
@@ -282,13 +320,16 @@ def shared_options() -> list[click.Parameter]:
         _shared("--server", metavar="URL", help="the server, instead of the profile's"),
         _shared("--access-key-id", metavar="ID", help="the access key; needs --secret-stdin"),
         _shared("--secret-stdin", is_flag=True, help="read the secret from the standard input"),
-        _shared("--config", metavar="FILE", help="lakectl's file (~/.lakectl.yaml)"),
+        _shared("--config", "-c", metavar="FILE", help="lakectl's file (~/.lakectl.yaml)"),
         _shared("--base-uri", metavar="TEXT", help="put this before addresses"),
         _shared("--color", type=_COLORS, help="colours: auto, always or never"),
         _shared("--utc", is_flag=True, help="print times in UTC"),
         _shared("--no-input", is_flag=True, help="never ask; fail instead"),
         _shared("--quiet", "-q", is_flag=True, help="print results only"),
         _shared("--verbose", "-v", is_flag=True, help="print every request on stderr"),
+        # of lakectl, which logs to a file of its own
+        _shared("--no-color", "color", flag_value="never", hidden=True),
+        *(_shared(f"--log-{name}", hidden=True) for name in ("level", "format", "output")),
     ]
 
 
@@ -309,6 +350,21 @@ def _store(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     if param.name and value is not None and value is not False:
         ctx.ensure_object(Invocation).flags[param.name] = value
     return value
+
+
+def ignored(*flags: str, takes: Sequence[str] = ()) -> Callable[[F], F]:
+    """Accept options of lakectl that change nothing here: `flags`, and `takes` with a value."""
+
+    def add(function: F) -> F:
+        for name in flags:
+            off = f"--no-{name.removeprefix('--')}"
+            function = click.option(f"{name}/{off}", expose_value=False, hidden=True)(function)
+        for name in takes:
+            words = name.split()
+            function = click.option(*words, expose_value=False, hidden=True)(function)
+        return function
+
+    return add
 
 
 def paging(function: F) -> F:

@@ -22,11 +22,11 @@ from graveler.cli.mirror import (
 )
 from graveler.cli.options import FOLDER
 from graveler.cli.output import plain, plural
-from graveler.cli.transfer import Split, Tally, Transfer
-from graveler.cli.transfer_options import TransferOptions, transfer_options
+from graveler.cli.transfer import Progress, Split, Tally, Transfer
+from graveler.cli.transfer_options import TransferOptions, progress_of, transfer_options
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
-from graveler.client.objects import Stats, Upload
+from graveler.client.objects import NO_SIGNED_URLS, Stats, Upload
 from graveler.errors import AlreadyExists, Invalid, NotFound
 from graveler.variables import environment
 
@@ -77,7 +77,7 @@ def upload(
         raise UsageMistake(f"{source} {rule}")
     if not local.exists():
         raise NotFound(f"file not found: {source}")
-    task, tally = _Uploads(invocation, place, description), Tally()
+    task, tally = _Uploads(invocation, place, description, pre_sign=options.pre_sign), Tally()
     surplus: list[str] = []
     if options.recursive:
         sources: Iterable[files.Source]
@@ -138,9 +138,11 @@ def _source_name(source: files.Source) -> str:
 class _Uploads:
     """The uploads of one call."""
 
-    def __init__(self, invocation: Invocation, place: Address, how: Upload) -> None:
+    def __init__(
+        self, invocation: Invocation, place: Address, how: Upload, *, pre_sign: bool
+    ) -> None:
         self._session, self._place, self._how = invocation.session, place, how
-        self._storage = objects.storage(self._session)
+        self._storage = objects.storage(self._session) if pre_sign else NO_SIGNED_URLS
         self.known: dict[str, Stats] = {}
         self.large = LargeUploads(self._session, place, state.folder(environment()))
 
@@ -244,7 +246,7 @@ def download(invocation: Invocation, address: str, target: Path | None, **more: 
     recursive = options.recursive
     place = past.then(invocation, invocation.path(address, optional=recursive))
     session, tally = invocation.session, Tally()
-    presign = objects.presigns(session)
+    presign = options.pre_sign and objects.presigns(session)
     chosen: Iterable[tuple[Stats, str]] = _wanted(invocation, place, options)
     surplus: list[str] = []
     if options.delete:
@@ -492,9 +494,9 @@ def _content(stats: Stats) -> tuple[int | None, str]:
 # ---- what transfers share ------------------------------------------------------------------------
 
 
-def shows(invocation: Invocation, options: TransferOptions) -> bool:
-    """Whether a transfer shows its progress."""
-    return options.progress != "never" and not invocation.output.quiet
+def shows(invocation: Invocation, options: TransferOptions) -> Progress:
+    """How a transfer shows its progress."""
+    return progress_of(invocation, options.progress, no_progress=options.no_progress)
 
 
 def ended(invocation: Invocation, tally: Tally, verb: str, options: TransferOptions) -> int:

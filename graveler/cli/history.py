@@ -8,7 +8,7 @@ import click
 
 from graveler.cli import graph, moments, past
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import ClientCommand, address_argument, at, client, count
+from graveler.cli.command import ClientCommand, address_argument, at, client, count, ignored
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
@@ -39,6 +39,8 @@ _LOG_COLUMNS: Final = (
         "graveler log lake --all --graph --oneline     # of all branches and tags",
         "graveler log lake/main --since '2 days ago' --author ann",
         "graveler log lake/main -- sales/ prices.csv   # commits that changed these paths",
+        "graveler log lake/main --stop-at v1.2         # what came after v1.2, and v1.2",
+        "graveler log lake/main --dot >graph.dot",
     ),
 )
 @address_argument("ref", here="ref")
@@ -56,7 +58,9 @@ _LOG_COLUMNS: Final = (
 @click.option("--objects", "lakectl_objects", multiple=True, hidden=True)
 @click.option("--prefixes", "lakectl_prefixes", multiple=True, hidden=True)
 @click.option("--limit", "lakectl_limit", is_flag=True, hidden=True)
-@click.option("--show-meta-range-id", "lakectl_id", is_flag=True, hidden=True)  # JSON has it
+@click.option("--stop-at", default="", metavar="REF", help="end with the commit of this ref")
+@click.option("--dot", is_flag=True, help="print a graph for the programs of Graphviz")
+@ignored("--show-meta-range-id")  # JSON has it
 @at
 def log(
     invocation: Invocation, ref: str, paths: tuple[str, ...], amount: int | None, **how: Any
@@ -74,6 +78,7 @@ def log(
         since,
         how["first_parent"],
         how["lakectl_limit"],
+        how["stop_at"],
     )
     until = moments.parse(how["until"], now_ns).timestamp() if how["until"] else None
     is_shown = _wanted(until, how["author"], no_merges=how["no_merges"])
@@ -85,6 +90,9 @@ def log(
             *(invocation.session, address.repository, address.ref, which), after=how["after"]
         )
     chosen = islice((commit for commit in listed if is_shown(commit)), amount)
+    if how["dot"]:
+        _print_dot(chosen)
+        return DONE
     with paged(invocation.output):
         _print_log(invocation.output, chosen, is_graph=how["is_graph"], oneline=how["oneline"])
     return DONE
@@ -96,8 +104,8 @@ def _words(options: tuple[str, ...]) -> list[str]:
 
 
 def _log_of_all(invocation: Invocation, ref: str, which: LogFilter, after: str) -> Iterator[Commit]:
-    if after or past.is_past(invocation):
-        raise UsageMistake("--all begins at the heads: it goes with neither --after nor --at")
+    if after or past.is_past(invocation) or which.stop_at:
+        raise UsageMistake("--all begins at the heads: leave --after, --at and --stop-at out")
     name, session = invocation.repository(ref).repository, invocation.session
     # Hidden branches are left out, as everywhere.
     named = chain(refs.list_branches(session, name), refs.list_tags(session, name))
@@ -137,6 +145,17 @@ def _print_log(output: Output, chosen: Iterable[Commit], *, is_graph: bool, onel
         rest = drawing.replace("*", "|" if commit["parents"] else " ")
         for line in lines[1:]:
             print(f"{rest}  {line}".rstrip() if is_graph else line)
+
+
+def _print_dot(chosen: Iterable[Commit]) -> None:
+    """The graph in the language of Graphviz, from each commit to its parents."""
+    print('digraph commits {\n  node [shape=box, fontname="monospace"]')
+    for commit in chosen:
+        subject = first_line(commit["message"]).replace("\\", "\\\\").replace('"', '\\"')
+        print(f'  "{commit["id"]}" [label="{commit["id"][:12]}\\n{plain(subject)}"]')
+        for parent in commit["parents"]:
+            print(f'  "{commit["id"]}" -> "{parent}"')
+    print("}")
 
 
 def _oneline(output: Output, commit: Mapping[str, Any]) -> str:
@@ -180,6 +199,7 @@ class _ShowCommand(ClientCommand):
 )
 @address_argument("ref", here="ref")
 @click.option("--stat", is_flag=True, help="count the changes of each folder instead")
+@ignored("--show-meta-range-id")
 @at
 def show(invocation: Invocation, ref: str, stat: bool) -> int:
     """Show a commit, and what it changed against its first parent."""

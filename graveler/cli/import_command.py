@@ -1,14 +1,16 @@
 """`graveler import`: objects of a storage become objects of a branch, without a copy."""
 
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from graveler.cli.address import Address
-from graveler.cli.command import address_argument, client, yes
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.command import address_argument, client, ignored, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.output import plural
+from graveler.cli.output import dumped, plural
+from graveler.cli.transfer import Progress
+from graveler.cli.transfer_options import progress_of, progress_option
 from graveler.client import imports, objects
 from graveler.client.commits import Message
 from graveler.client.imports import Source, Status
@@ -27,8 +29,12 @@ _LINE_SECONDS: Final = 10.0
         "graveler import s3://bucket/sales/ lake/main/sales/ --no-wait --yes",
     ),
 )
-@click.argument("source", metavar="FROM")
-@address_argument("address", metavar="BRANCH[/PATH]")
+@click.argument("source", metavar="FROM", required=False)
+@address_argument("address", metavar="BRANCH[/PATH]", required=False)
+@click.option("--from", "lakectl_from", hidden=True)
+@click.option("--to", "lakectl_to", hidden=True)
+@ignored("--allow-empty-message")
+@progress_option
 @click.option("-m", "--message", default="", metavar="TEXT", help="of the commit")
 @click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
 @click.option("--object", "is_object", is_flag=True, help="FROM is one object, not a prefix")
@@ -36,19 +42,25 @@ _LINE_SECONDS: Final = 10.0
 @yes
 def import_command(
     invocation: Invocation,
-    source: str,
-    address: str,
+    source: str | None,
+    address: str | None,
+    lakectl_from: str | None,
+    lakectl_to: str | None,
     message: str,
     pairs: tuple[str, ...],
     is_object: bool,
     no_wait: bool,
     yes: bool,
+    **how: Any,
 ) -> int:
     """Commit the objects of a storage to a branch, without copying them.
 
     FROM is a URL of the storage of the server, for example s3://bucket/prefix/.  The objects
     replace all that is below PATH on the branch.  Ctrl-C cancels the import.
     """
+    source, address = source or lakectl_from, address or lakectl_to
+    if source is None or address is None:
+        raise UsageMistake("FROM and BRANCH[/PATH] expected")
     place = invocation.path(address, optional=not is_object)
     if not is_object:
         _check_replaced(invocation, place, yes=yes)
@@ -62,7 +74,7 @@ def import_command(
         invocation.output.record({"id": id}, [id])
         return 0
     try:
-        done = _wait(invocation, place, id)
+        done = _wait(invocation, place, id, progress_of(invocation, **how))
     except KeyboardInterrupt:
         _cancel(invocation, place, id)
         raise
@@ -80,10 +92,10 @@ def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> Non
         invocation.confirm(f"Replace all that is below {place}?", yes=yes)
 
 
-def _wait(invocation: Invocation, place: Address, id: str) -> Status:
+def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -> Status:
     session, pause = invocation.session, _PAUSE_SECONDS
     start = shown_at = session.clock.steady_seconds()
-    shows = sys.stderr.isatty() and not invocation.output.quiet
+    shows = sys.stderr.isatty() and progress == "auto"
     while True:
         try:
             status = imports.status(session, place.repository, place.ref, id)
@@ -92,10 +104,13 @@ def _wait(invocation: Invocation, place: Address, id: str) -> Status:
         now = session.clock.steady_seconds()
         rate = status.objects / max(now - start, 0.001)
         text = f"{plural(status.objects, 'object')}, {rate:,.0f}/s"
-        if shows:
+        if progress == "json":
+            sums = {"objects": status.objects, "objects_per_second": round(rate)}
+            print(dumped({"progress": sums}), file=sys.stderr, flush=True)
+        elif shows:
             end = "\r" + " " * len(text) + "\r" if status.completed else ""
             print(f"\r{text}{end}", end="", file=sys.stderr, flush=True)
-        elif now - shown_at >= _LINE_SECONDS:
+        elif progress == "auto" and now - shown_at >= _LINE_SECONDS:
             shown_at = now
             invocation.output.note(text)
         if status.completed:

@@ -13,7 +13,7 @@ from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.local_folder import linked_below, new_root, opened, real_path, root_of
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
-from graveler.cli.transfer import THREADS
+from graveler.cli.transfer_options import progress_option, threads_option
 from graveler.errors import Invalid, NotFound
 from graveler.local import commit as commit_verb
 from graveler.local import git, state, sync
@@ -40,19 +40,13 @@ def local() -> None:
 def _transfers(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of commands that transfer contents; lakectl's are hidden."""
     for option in (
-        click.option("--progress", type=click.Choice(["auto", "never"]), default="auto"),
-        click.option("--no-progress", is_flag=True, hidden=True),
-        click.option("--pre-sign", is_flag=True, hidden=True),
+        progress_option,
+        threads_option,
         click.option(
-            "-j",
-            "-p",
-            "--parallel",
-            "--parallelism",
-            "threads",
-            type=click.IntRange(1, 128),
-            default=THREADS,
-            metavar="N",
-            help=f"N at a time (default: {THREADS})",
+            "--pre-sign/--no-pre-sign",
+            "pre_sign",
+            default=True,
+            help="contents by signed URLs of the object store, or through the server",
         ),
     ):
         function = option(function)

@@ -14,7 +14,8 @@ from graveler import private_files
 from graveler.cli import profiles, state
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation, choose_profile
-from graveler.cli.transfer import THREADS, Interrupted, Tally, Transfer
+from graveler.cli.transfer import THREADS, Interrupted, Progress, Tally, Transfer
+from graveler.cli.transfer_options import progress_of
 from graveler.clock import SystemClock
 from graveler.errors import Contended, Invalid, NotFound, Unavailable
 from graveler.local.disk import DiskFolder, DiskShelf, identity
@@ -82,12 +83,13 @@ def opened(
     *,
     lock: bool = True,
     threads: int = THREADS,
-    progress: str = "auto",
+    progress: Progress = "auto",
     no_progress: bool = False,
-    pre_sign: bool = False,
+    pre_sign: bool = True,
 ) -> Iterator[Work]:
     """The ports of a linked folder, or of one that will be linked with `source`."""
-    settings, shows = _settings(invocation), progress != "never" and not no_progress
+    settings = _settings(invocation)
+    progress = progress_of(invocation, progress, no_progress=no_progress)
     collects = gc.isenabled()
     gc.disable()  # a listing is many small records without cycles
     folder = DiskFolder(root, settings)
@@ -102,9 +104,9 @@ def opened(
                 yield Work(
                     folder=folder,
                     shelf=DiskShelf(root, settings),
-                    server=PrefixServer(invocation.session, source, settings),
+                    server=PrefixServer(invocation.session, source, settings, pre_sign=pre_sign),
                     records=records,
-                    run=_Runner(threads, shows=shows and not invocation.output.quiet),
+                    run=_Runner(threads, progress),
                     settings=settings,
                     ignores=folder.ignore.covers,
                 )
@@ -187,8 +189,8 @@ class _Runner:
     """Runs transfers in threads (ports.Runner).  After an interrupt it waits for the requests that
     have begun, so that what follows sees all that was done."""
 
-    def __init__(self, threads: int, *, shows: bool) -> None:
-        self._threads, self._shows = threads, shows
+    def __init__(self, threads: int, progress: Progress) -> None:
+        self._threads, self._progress = threads, progress
         self._active = 0
         self._changed = threading.Condition()
 
@@ -202,7 +204,7 @@ class _Runner:
                 yield job
 
         transfer = Transfer(
-            self._work, lambda job: job.path, min(self._threads, len(jobs)), self._shows
+            self._work, lambda job: job.path, min(self._threads, len(jobs)), self._progress
         )
         try:
             tally = transfer.run(items)

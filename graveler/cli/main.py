@@ -32,6 +32,7 @@ _BRANCH: Final = "graveler.cli.branch"
 _CHANGE: Final = "graveler.cli.change"
 _COPIES: Final = "graveler.cli.copies"
 _DIFFERENCES: Final = "graveler.cli.differences"
+_LAKECTL: Final = "graveler.cli.lakectl"
 _LOG: Final = "graveler.cli.history"
 _STORED: Final = "graveler.cli.objects"
 
@@ -85,7 +86,16 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         _OBJECTS,
     ),
     "local": Entry("graveler.cli.local", "local", "a folder in step with a branch", _OBJECTS),
-    "fs": Entry(_STORED, "FS", "the same by the names of lakectl"),
+    "fs": Entry(_LAKECTL, "FS", "the same by the names of lakectl"),
+    "cat-hook-output": Entry(
+        "graveler.cli.actions", "cat_hook_output", "the same by the name of lakectl"
+    ),
+    "identity": Entry(_ACCOUNT, "whoami", "the same by the name of lakectl"),
+    "gc get-config": Entry(_LAKECTL, "gc_get_config", "the same by the name of lakectl"),
+    "gc set-config": Entry(_LAKECTL, "gc_set_config", "the same by the name of lakectl"),
+    "gc delete-config": Entry(_LAKECTL, "gc_delete_config", "the same by the name of lakectl"),
+    "plugin list": Entry(_LAKECTL, "plugin_list", "programs graveler-NAME on PATH"),
+    "usage summary": Entry("graveler.cli.usage", "usage", "the same by the name of lakectl"),
     "api": Entry("graveler.cli.api", "api", "any request to the API", _SETUP),
     "open": Entry(
         "graveler.cli.open_command", "open_command", "show an address in the browser", _SETUP
@@ -217,6 +227,8 @@ def _drop_output() -> None:
 
 def _run(argv: list[str], invocation: Invocation) -> int:
     command = root()
+    if argv[:1] == ["help"]:  # as git and lakectl have it
+        argv = [*argv[1:], "--help"]
     try:
         with command.make_context("graveler", argv, obj=invocation) as context:
             return int(command.invoke(context) or 0)

@@ -1,8 +1,8 @@
-"""`graveler ls`, `stat`, `cat`, `presign` and `rm`: objects; and `fs`, lakectl's names of these and
-of the copies."""
+"""`graveler ls`, `stat`, `cat`, `presign` and `rm`: objects; and `fs`, lakectl's names of these."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -10,8 +10,8 @@ import click
 
 from graveler.cli import mirror, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import Group, address_argument, at, client, count, group, yes
-from graveler.cli.copies import cp, download, upload
+from graveler.cli.command import Group, address_argument, at, client, count, group, ignored, yes
+from graveler.cli.copies import cp
 from graveler.cli.filters import filter_of, globs
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
@@ -24,6 +24,12 @@ _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _COLUMNS: Final = (
     field("size_bytes", "size", "SIZE"),
     field("mtime", "time", "MODIFIED"),
+    field("path"),
+)
+_LONG_COLUMNS: Final = (*_COLUMNS[:2], field("checksum"), field("content_type"), _COLUMNS[2])
+_DU_COLUMNS: Final = (
+    Column("SIZE", lambda row: row["graveler"]["size_bytes"], "size"),
+    Column("OBJECTS", lambda row: row["graveler"]["objects"], "count"),
     field("path"),
 )
 _STAT: Final = (
@@ -51,31 +57,79 @@ def _metadata(item: Any) -> list[tuple[str, str]]:
         "graveler ls lake/main/sales/",
         "graveler ls lake/v1.2/sales/ -r --json",
         "graveler ls lake/main/sales/ --at '2 days ago'",
+        "graveler ls lake/main --du                     # how large each folder is",
     ),
 )
 @address_argument("address", metavar="[REF[/PREFIX]]", here="prefix")
 @click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
+@click.option("-l", "--long", "is_long", is_flag=True, help="checksums and media types too")
+@click.option("--du", "is_du", is_flag=True, help="count and sum what is below each folder")
 @click.option("--after", default="", metavar="PATH", help="only paths after it")
 @count
 @at
 def ls(
-    invocation: Invocation, address: str, recursive: bool, after: str, amount: int | None
+    invocation: Invocation,
+    address: str,
+    recursive: bool,
+    is_long: bool,
+    is_du: bool,
+    after: str,
+    amount: int | None,
 ) -> int:
     """List objects below a prefix.
 
     A branch shows its uncommitted changes too; REF@ shows its head.
+    --du reads the whole list below the prefix; the last line is the sum.
     """
+    if is_du and (recursive or is_long):
+        raise UsageMistake("--du goes with neither -r nor -l")
     place = past.then(invocation, invocation.path(address, optional=True))
     stats = objects.list_objects(
         *(invocation.session, place.repository, place.ref, place.path),
-        delimiter="" if recursive else "/",
+        delimiter="" if recursive or is_du else "/",
         after=after,
         amount=amount,
     )
-    rows = (_without_zeros(item) for item in stats)
-    if not invocation.output.items(_COLUMNS, rows):
+    if is_du:
+        number = invocation.output.items(_DU_COLUMNS, _sums(stats, place.path))
+    else:
+        rows = (_without_zeros(item) for item in stats)
+        number = invocation.output.items(_LONG_COLUMNS if is_long else _COLUMNS, rows)
+    if not number:
         invocation.output.note(f"no objects below {place}")
     return 0
+
+
+def _sums(stats: Iterable[Stats], prefix: str) -> Iterator[dict[str, Any]]:
+    """The number and the size of what is below each child of a prefix, and of all at the end.  The
+    list is sorted, so each child comes once."""
+    total, child = _Sum("."), _Sum("")
+    for item in stats:
+        rest = item["path"][len(prefix) :]
+        path = prefix + rest.partition("/")[0] + ("/" if "/" in rest else "")
+        if child.path != path:
+            if child.objects:
+                yield child.row()
+            child = _Sum(path)
+        for each in (total, child):
+            each.objects += 1
+            each.bytes += item.get("size_bytes", 0)
+    if child.objects:
+        yield child.row()
+        yield total.row()
+
+
+@dataclass
+class _Sum:
+    """How much is below a path."""
+
+    path: str
+    objects: int = 0
+    bytes: int = 0
+
+    def row(self) -> dict[str, Any]:
+        sums = {"objects": self.objects, "size_bytes": self.bytes}
+        return {"path": self.path, "graveler": sums}
 
 
 def _without_zeros(stats: Stats) -> dict[str, Any]:
@@ -87,17 +141,21 @@ def _without_zeros(stats: Stats) -> dict[str, Any]:
 
 @client("stat", examples=("graveler stat lake/main/sales/2026.csv",))
 @address_argument("address", metavar="REF/PATH")
+@click.option("--pre-sign", is_flag=True, hidden=True)  # of lakectl
 @at
-def stat(invocation: Invocation, address: str) -> int:
+def stat(invocation: Invocation, address: str, pre_sign: bool) -> int:
     """Show one object."""
     place = past.then(invocation, invocation.path(address))
-    stats = objects.stat(invocation.session, place.repository, place.ref, place.path)
+    stats = objects.stat(
+        *(invocation.session, place.repository, place.ref, place.path), presign=pre_sign
+    )
     invocation.output.pairs(stats, _STAT)
     return 0
 
 
 @client("cat", examples=("graveler cat lake/main/a.csv lake/main/b.csv >both.csv",))
 @address_argument("addresses", nargs=-1, required=True, metavar="REF/PATH...")
+@ignored("--pre-sign")  # a server redirects if it is better
 @at
 def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     """Print the content of objects."""
@@ -140,6 +198,7 @@ def presign(invocation: Invocation, address: str) -> int:
 @click.option("-r", "--recursive", is_flag=True, help="everything below the prefix")
 @globs
 @click.option("--dry-run", is_flag=True, help="show what would be deleted")
+@ignored(takes=("-C --concurrency",))
 @yes
 def rm(
     invocation: Invocation,
@@ -201,7 +260,7 @@ def fs() -> None:
 
 
 def _fill(names: Group) -> Group:
-    for command in (ls, stat, cat, presign, upload, download, cp, rm):
+    for command in (ls, stat, cat, presign, cp, rm):
         names.add_command(command)
     return names
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.command import address_argument, client, group, yes
+from graveler.cli.command import address_argument, client, group, ignored, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped
 from graveler.cli.wait import Task, wait
@@ -102,6 +102,7 @@ def _done(status: Status) -> Status | Absent:
 @client("refs-dump", examples=("graveler refs-dump lakefs://lake >lake.json",))
 @address_argument("repository")
 @click.option("-o", "--output", "file", metavar="FILE", help="instead of the standard output")
+@ignored(takes=("--poll-interval", "--timeout"))
 def refs_dump(invocation: Invocation, repository: str, file: str | None) -> int:
     """`graveler refs dump`, by the name of lakectl."""
     return int(click.get_current_context().invoke(dump, repository=repository, file=file))
@@ -110,6 +111,7 @@ def refs_dump(invocation: Invocation, repository: str, file: str | None) -> int:
 @client("refs-restore", examples=("graveler refs-restore lakefs://lake --manifest - <lake.json",))
 @address_argument("repository")
 @click.option("--manifest", "file", default="-", metavar="FILE", help="default: standard input")
+@ignored(takes=("--poll-interval", "--timeout"))
 @click.option("--force", is_flag=True, help="also into a read-only repository")
 @yes
 def refs_restore(invocation: Invocation, repository: str, file: str, **more: Any) -> int:

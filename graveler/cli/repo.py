@@ -92,7 +92,10 @@ def create(
 @address_argument("repository")
 @click.option("--confirm", "typed", metavar="NAME", help="the name again, instead of a question")
 @click.option("--force", is_flag=True, help="even if it is read-only")
-def delete(invocation: Invocation, repository: str, typed: str | None, force: bool) -> int:
+@click.option("-y", "--yes", is_flag=True, hidden=True)  # of lakectl
+def delete(
+    invocation: Invocation, repository: str, typed: str | None, force: bool, yes: bool
+) -> int:
     """Delete a repository with its branches, tags and history.
 
     Its objects stay in the storage.
@@ -100,10 +103,33 @@ def delete(invocation: Invocation, repository: str, typed: str | None, force: bo
     name = invocation.repository(repository).repository
     record = refs.get_repository(invocation.session, name)
     question = f"Delete {name} ({record['storage_namespace']}) with its whole history?"
-    invocation.confirm_name(question, name, typed)
+    invocation.confirm_name(question, name, name if yes else typed)
     refs.delete_repository(invocation.session, name, force=force)
     invocation.output.note(f"deleted repository {name}")
     return 0
+
+
+@client(
+    "create-bare", group=repo, hidden=True, examples=("graveler repo create-bare lake s3://b/lake",)
+)
+@address_argument("repository")
+@click.argument("namespace")
+@click.option("-d", "--default-branch", default="", metavar="NAME", help="instead of main")
+def create_bare(
+    invocation: Invocation, repository: str, namespace: str, default_branch: str
+) -> int:
+    """`graveler repo create --bare`, by the name of lakectl."""
+    return int(
+        click.get_current_context().invoke(
+            create,
+            repository=repository,
+            namespace=namespace,
+            default_branch=default_branch,
+            sample_data=False,
+            read_only=False,
+            bare=True,
+        )
+    )
 
 
 @group("meta", parent=repo)

@@ -61,13 +61,13 @@ def retention_command(
         rules, unreachable = _of_store(folder, repository, **changes)
         record = {**rules, "graveler": {"unreachable_days": unreachable}}
         unreached = f"commits that no branch or tag reaches: kept for {_count(unreachable)}"
-        invocation.output.record(record, [*_lines(rules), unreached])
+        invocation.output.record(record, [*lines(rules), unreached])
         return 0
     if changes["unreachable_days"] is not None:
         raise UsageMistake("the API has no days of unreachable commits: use --store DIR")
     name = invocation.repository(repository).repository
     rules = _of_server(invocation, name, changes["days"], changes["branches"])
-    invocation.output.record(rules, _lines(rules))
+    invocation.output.record(rules, lines(rules))
     return 0
 
 
@@ -137,7 +137,7 @@ def _changed(branches: Mapping[Any, int], pairs: Sequence[str]) -> dict[str, int
     return changed
 
 
-def _lines(rules: "Rules") -> list[str]:
+def lines(rules: "Rules") -> list[str]:
     lines = [f"default: {_days(rules['default_retention_days'])}"]
     lines += [
         f"branch {rule['branch_id']}: {_days(rule['retention_days'])}" for rule in rules["branches"]

@@ -15,20 +15,23 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler.cli.failures import PartlyDone
-from graveler.cli.output import plain, plural, size
+from graveler.cli.output import dumped, plain, plural, size
 from graveler.clock import Clock, SystemClock
 from graveler.errors import GravelerError, Invalid, Unauthenticated
 
 T = TypeVar("T")
+Progress = Literal["auto", "never", "json"]
 THREADS: Final = 16
 _AHEAD: Final = 1_000
 _LOOK_SECONDS: Final = 0.1
 _QUIET_SECONDS: Final = 0.5  # a short transfer shows no progress
 _LINE_SECONDS: Final = 10.0
+_JSON_SECONDS: Final = 1.0
 _FAILURES_SHOWN: Final = 20
 
 
@@ -194,7 +197,7 @@ class Transfer(Generic[T]):
         work: Callable[[T, Tally], Split | None],
         name: Callable[[T], str],
         threads: int = THREADS,
-        progress: bool = True,
+        progress: Progress = "auto",
         clock: Clock | None = None,
     ) -> None:
         self._work, self._name = work, name
@@ -218,7 +221,9 @@ class Transfer(Generic[T]):
             )
             for n in range(self._threads)
         ]
-        shown = Display(tally, self._clock) if self._progress else None
+        shown = None
+        if self._progress != "never":
+            shown = Display(tally, self._clock, as_json=self._progress == "json")
         try:
             for worker in workers:
                 worker.start()
@@ -302,10 +307,12 @@ def _reason(error: GravelerError | OSError) -> str:
 
 
 class Display:
-    """Shows the progress on stderr: a bar on a terminal, else a line every 10 seconds."""
+    """Shows the progress on stderr: a bar on a terminal, else a line every 10 seconds; or a JSON
+    object every second, and one at the end."""
 
-    def __init__(self, tally: Tally, clock: Clock) -> None:
-        self._tally, self._clock = tally, clock
+    def __init__(self, tally: Tally, clock: Clock, *, as_json: bool = False) -> None:
+        self._tally, self._clock, self._as_json = tally, clock, as_json
+        self._start = clock.steady_seconds()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -319,6 +326,11 @@ class Display:
         self._thread.join()
 
     def _run(self) -> None:
+        if self._as_json:
+            while not self._ended.wait(_JSON_SECONDS):
+                self._print_json()
+            self._print_json()
+            return
         if self._ended.wait(_QUIET_SECONDS):
             return
         if sys.stderr.isatty():
@@ -331,16 +343,34 @@ class Display:
         else:
             self._lines()
 
+    def _rate(self) -> float:
+        """Bytes a second."""
+        seconds = self._clock.steady_seconds() - self._start
+        return self._tally.bytes_moved / max(seconds, 0.001)
+
     def _lines(self) -> None:
-        start = self._clock.steady_seconds() - _QUIET_SECONDS
         while not self._ended.wait(_LINE_SECONDS):
-            tally, seconds = self._tally, self._clock.steady_seconds() - start
+            tally, rate = self._tally, self._rate()
+            left = max(tally.bytes_expected - tally.bytes_moved, 0) / max(rate, 1)
             print(
                 f"{tally.files:,} of {tally.files_expected:,} objects, {size(tally.bytes_moved)}, "
-                f"{size(int(tally.bytes_moved / seconds))}/s",
+                f"{size(int(rate))}/s, {timedelta(seconds=round(left))} left",
                 file=sys.stderr,
                 flush=True,
             )
+
+    def _print_json(self) -> None:
+        tally = self._tally
+        progress = {
+            "objects": tally.files,
+            "same": tally.skipped,
+            "objects_expected": tally.files_expected,
+            "size_bytes": tally.bytes_moved,
+            "size_bytes_expected": tally.bytes_expected,
+            "bytes_per_second": round(self._rate()),
+            "failed": len(tally.failures),
+        }
+        print(dumped({"progress": progress}), file=sys.stderr, flush=True)
 
     def _bar(self, progress: Any) -> None:
         from rich.console import Console

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import yes
+from graveler.cli.command import AliasOption, yes
 from graveler.cli.filters import Filter, filter_of, globs
-from graveler.cli.transfer import THREADS
+from graveler.cli.invocation import Invocation
+from graveler.cli.transfer import THREADS, Progress
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class TransferOptions:
 
     recursive: bool
     threads: int
-    progress: str
+    progress: Progress
+    no_progress: bool
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     dry_run: bool
@@ -27,6 +29,7 @@ class TransferOptions:
     delete: bool = False
     checksum: bool = False
     no_clobber: bool = False
+    pre_sign: bool = True
 
     def checked(self) -> "TransferOptions":
         """The same options.  Raises `UsageMistake` if they do not go together."""
@@ -46,6 +49,37 @@ class TransferOptions:
         return filter_of(self.include, self.exclude)
 
 
+def progress_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--progress`, and lakectl's `--no-progress`."""
+    function = click.option("--no-progress", is_flag=True, hidden=True)(function)
+    return click.option(
+        "--progress",
+        type=click.Choice(get_args(Progress)),
+        default="auto",
+        help="on stderr: a bar or lines, nothing, or a JSON object every second",
+    )(function)
+
+
+def progress_of(invocation: Invocation, progress: Progress, *, no_progress: bool) -> Progress:
+    """How to show progress."""
+    return "never" if no_progress or invocation.output.quiet else progress
+
+
+def threads_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-j`."""
+    return click.option(
+        "-j",
+        "--parallel",
+        "threads",
+        cls=AliasOption,
+        lakectl=("-p", "--parallelism"),
+        type=click.IntRange(1, 128),
+        default=THREADS,
+        metavar="N",
+        help=f"N at a time (default: {THREADS})",
+    )(function)
+
+
 def transfer_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add all options; the function is given them as fields of a `TransferOptions`."""
     for option in (
@@ -55,6 +89,12 @@ def transfer_options(function: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=True,
             help="leave out what has the same size and MD5 already; upload -r and download always "
             "do",
+        ),
+        click.option(
+            "--pre-sign/--no-pre-sign",
+            "pre_sign",
+            default=True,
+            help="contents by signed URLs of the object store, or through the server",
         ),
         click.option(
             "--delete", is_flag=True, help="with -r: then delete at DEST what SRC has not; asks"
@@ -68,16 +108,8 @@ def move_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that a move has too: all but `--delete`, `--checksum` and `--no-clobber`."""
     function = yes(function)
     for option in (
-        click.option("--progress", type=click.Choice(["auto", "never"]), default="auto"),
-        click.option(
-            "-j",
-            "--parallel",
-            "threads",
-            type=click.IntRange(1, 128),
-            default=THREADS,
-            metavar="N",
-            help=f"N at a time (default: {THREADS})",
-        ),
+        progress_option,
+        threads_option,
         click.option("--dry-run", is_flag=True, help="show what would be done"),
     ):
         function = option(function)

@@ -59,22 +59,26 @@ class MergeBase(TypedDict):
 class LogFilter:
     """Which commits of a log to show.  `since`: an RFC 3339 time.  `objects`, `prefixes`: only
     commits that changed one of these paths.  `limit`: the server looks for no commit after the
-    ones of a page."""
+    ones of a page.  `stop_at`: a ref whose commit is the last one."""
 
     objects: Sequence[str] = ()
     prefixes: Sequence[str] = ()
     since: str = ""
     first_parent: bool = False
     limit: bool = False
+    stop_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The message and metadata of a new commit."""
+    """The message and metadata of a new commit.  `date`: in seconds since 1970, instead of now;
+    only a commit takes it.  `force`: also into a read-only repository."""
 
     text: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
+    date: int | None = None
+    force: bool = False
 
     def body(self) -> dict[str, Any]:
         """As a request has it."""
@@ -83,6 +87,10 @@ class Message:
             body["metadata"] = dict(self.metadata)
         if self.allow_empty:
             body["allow_empty"] = True
+        if self.date is not None:
+            body["date"] = self.date
+        if self.force:
+            body["force"] = True
         return body
 
 
@@ -112,6 +120,7 @@ def log(
         since=which.since,
         first_parent=which.first_parent,
         limit=which.limit,
+        stop_at=which.stop_at,
     )
     for item in listed(session, path, after=after, amount=amount):
         yield cast(Commit, checked(item, *COMMIT_FIELDS))
@@ -200,6 +209,14 @@ def commit(
     path = below("repositories", repository, "branches", branch, "commits")
     answer = _task(session, path, message.body(), source_metarange=source_metarange)
     return cast(Commit, checked(answer, *COMMIT_FIELDS))
+
+
+def begin_commit(session: Session, repository: str, branch: str, message: Message) -> str:
+    """Begin to commit what is uncommitted, and return the id of the task, which continues on the
+    server.  One request.  A server that commits only while the caller waits knows no such call."""
+    path = below("repositories", repository, "branches", branch, "commits", "async")
+    answer = session.ask("POST", path, message.body())
+    return str(checked(answer, "id")["id"])
 
 
 def merge(

@@ -49,6 +49,16 @@ class Upload:
     create_only: bool = False
 
 
+class Outside(NamedTuple):
+    """An object outside the repository: its URL, the MD5 and the size of its bytes, and when it was
+    changed, in seconds since 1970; None: now."""
+
+    url: str
+    checksum: str
+    size: int
+    mtime: int | None = None
+
+
 class Content(NamedTuple):
     """The MD5 and the size of bytes that were stored."""
 
@@ -135,11 +145,14 @@ class Storage(NamedTuple):
     presigns_parts: bool
 
 
+NO_SIGNED_URLS: Final = Storage(presigns=False, presigns_parts=False)
+
+
 def storage(session: Session) -> Storage:
     """What the object store of the server can do.  One request."""
     config = checked(session.ask("GET", "/config")).get("storage_config")
     if not isinstance(config, dict):
-        return Storage(presigns=False, presigns_parts=False)
+        return NO_SIGNED_URLS
     presigns = bool(config.get("pre_sign_support"))
     return Storage(presigns, presigns and bool(config.get("pre_sign_multipart_upload")))
 
@@ -238,6 +251,30 @@ def link(
     }
     condition = {"If-None-Match": "*"} if how.create_only else {}
     return cast(Stats, checked(session.ask("PUT", where, body, condition), "path", "checksum"))
+
+
+def stage(
+    session: Session, repository: str, branch: str, path: str, outside: Outside, how: Upload
+) -> Stats:
+    """Make bytes outside the repository the object at a path; nothing is copied.  One request."""
+    where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
+    body: dict[str, Any] = {
+        "physical_address": outside.url,
+        "checksum": outside.checksum,
+        "size_bytes": outside.size,
+        "metadata": dict(how.metadata),
+    }
+    body |= {} if outside.mtime is None else {"mtime": outside.mtime}
+    body |= {"content_type": how.content_type} if how.content_type else {}
+    return cast(Stats, checked(session.ask("PUT", where, body), "path", "checksum"))
+
+
+def set_metadata(
+    session: Session, repository: str, branch: str, path: str, metadata: Mapping[str, str]
+) -> None:
+    """Replace the metadata of an object.  One request."""
+    parts = ("repositories", repository, "branches", branch, "objects", "stat", "user_metadata")
+    session.ask("PUT", with_query(below(*parts), path=path), {"set": dict(metadata)})
 
 
 def _backing(repository: str, branch: str) -> str:

@@ -42,5 +42,10 @@ def replace(session: Session, repository: str, rules: Rules) -> None:
     session.ask("PUT", _rules(repository), rules)
 
 
+def delete(session: Session, repository: str) -> None:
+    """Delete the rules, so that all commits are kept forever.  Cost: one request."""
+    session.ask("DELETE", _rules(repository))
+
+
 def _rules(repository: str) -> str:
     return below("repositories", repository, "settings", "gc_rules")

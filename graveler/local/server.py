@@ -29,10 +29,13 @@ _KINDS: Final[Mapping[str, Kind]] = {"added": "added", "removed": "removed"}
 
 
 class PrefixServer:
-    """A prefix of a branch on a server.  Each method raises the errors of `Session.ask`."""
+    """A prefix of a branch on a server.  Each method raises the errors of `Session.ask`.
+    `pre_sign`: contents go by signed URLs, if the server signs them."""
 
-    def __init__(self, session: Session, source: Prefix, settings: Settings) -> None:
-        self._session, self._settings = session, settings
+    def __init__(
+        self, session: Session, source: Prefix, settings: Settings, *, pre_sign: bool = True
+    ) -> None:
+        self._session, self._settings, self._pre_sign = session, settings, pre_sign
         self._repository, self._ref, self._prefix = source
 
     # ---- ports.Source ----------------------------------------------------------------------------
@@ -117,7 +120,7 @@ class PrefixServer:
 
     @cached_property
     def _presigns(self) -> bool:
-        return objects.presigns(self._session)
+        return self._pre_sign and objects.presigns(self._session)
 
     def _is_compared(self, path: str) -> bool:
         """Whether a path can be a file here.  Markers of folders count only with their modes."""

@@ -21,7 +21,6 @@ ALLOWED = {
             "ClientCommand.format_options",
             "Group.list_commands",
             "Tables.format_options",
-            "Tables.get_command",
             "Tables.list_commands",
         )
     },

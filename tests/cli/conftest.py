@@ -30,6 +30,11 @@ class Lake:
         assert reply.status == 201, reply.body
         return str(reply.json["id"])
 
+    def commit_of(self, path: str, message: str = "a commit") -> str:
+        """Stage an object with content of its own and commit it, past the commands; the id."""
+        self.put(path, path.encode())
+        return self.commit(message)
+
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:

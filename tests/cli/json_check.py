@@ -19,6 +19,7 @@ from scripts.cli_schemas import PRINTED, FailureAnswer, Named, Types
 _ALIASES = {
     "branch reset": "reset",
     "branch revert": "revert",
+    "repo create-bare": "repo create",
     "refs-dump": "refs dump",
     "refs-restore": "refs restore",
     "auth users list": "user list",

@@ -12,7 +12,7 @@ from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
 from graveler.cli import graph, moments
 from graveler.cli.address import Address, UsageMistake, parse
 from graveler.cli.output import size
-from tests.cli.commands import terminal
+from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 
 
@@ -399,3 +399,71 @@ def test_a_commit_of_a_time_is_picked(lake: Lake) -> None:
     assert lake.user.run(*pick, "2000-01-01").code == 3
     assert lake.user.run(*pick, "now").code == 0
     assert lake.user.run("cat", f"{lake.name}/main/a").out == "dev"
+
+
+def test_a_log_ends_at_a_ref(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    first, *rest = [lake.commit_of(f"f{number}") for number in range(3)]
+    rows = json.loads(user.line(f"log {name}/main --stop-at {first} --json").out)
+    assert [row["id"] for row in rows] == [*reversed(rest), first]
+    assert user.line(f"log {name} --all --stop-at {first}").code == 2
+
+
+def test_a_log_is_a_graph_of_graphviz(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    id = lake.commit_of("f", 'say "hi" \\ there')
+    text = user.line(f"log {name}/main -n 1 --dot").out
+    parent = json.loads(user.line(f"log {name}/main -n 1 --json").out)[0]["parents"][0]
+    assert text.splitlines() == [
+        "digraph commits {",
+        '  node [shape=box, fontname="monospace"]',
+        f'  "{id}" [label="{id[:12]}\\nsay \\"hi\\" \\\\ there"]',
+        f'  "{id}" -> "{parent}"',
+        "}",
+    ]
+
+
+def test_a_commit_of_which_nobody_waits_for_the_end(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    lake.put("a")
+    begun = user.line(f"commit {name}/main -m Later --no-wait")
+    assert begun.code == 0, begun
+    while user.line(f"jobs show {name} {begun.out.strip()} --json").out.count('"done"') == 0:
+        pass
+    assert user.line(f"log {name}/main -n 1 --oneline").out.split()[1:] == ["Later"]
+
+
+def test_a_commit_has_the_date_that_it_is_given(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    lake.put("a")
+    assert user.line(f"commit {name}/main -m Old --date 2020-01-01T00:00:00Z").code == 0
+    head = json.loads(user.line(f"show {name}/main --json").out)
+    assert head["creation_date"] == 1_577_836_800
+    assert user.line(f"commit {name}/main -m Old --date nonsense").code == 2
+
+
+def test_the_sizes_of_folders(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    for path, length in (("a/1", 10), ("a/b/2", 20), ("a-b", 1), ("z", 5)):
+        lake.put(path, b"x" * length)
+    rows = json.loads(user.line(f"ls {name}/main --du --json").out)
+    assert [
+        (row["path"], row["graveler"]["objects"], row["graveler"]["size_bytes"]) for row in rows
+    ] == [
+        ("a-b", 1, 1),
+        ("a/", 2, 30),
+        ("z", 1, 5),
+        (".", 4, 36),
+    ]
+    below = user.line(f"ls {name}/main/a/ --du").out.splitlines()
+    assert below == ["10\t1\ta/1", "20\t1\ta/b/", "30\t2\t."]
+    assert user.line(f"ls {name}/main --du -r").code == 2
+    assert user.line(f"ls {name}/main/none/ --du").out == ""
+    size, _, checksum, kind, path = user.line(f"ls -l {name}/main/z").out.strip().split("\t")
+    assert (size, len(checksum), path) == ("5", 32, "z") and "/" in kind
+
+
+def test_help_is_a_command_too(user: Client) -> None:
+    assert user.line("help").out == user.line("--help").out
+    assert user.line("help branch create").out == user.line("branch create --help").out
+    assert user.line("help nonsense").code == 2

@@ -51,6 +51,15 @@ def test_one_object_and_a_question(lake: Lake, source: Path) -> None:
     assert lake.user.run("stat", f"{lake.name}/main/old/x").code == 3
 
 
+def test_an_import_as_lakectl_writes_it(lake: Lake, source: Path) -> None:
+    line = f"import --from local://{source}/ --to lakefs://{lake.name}/main/in/ -m two"
+    result = lake.user.line(f"{line} --progress json")
+    assert result.code == 0, result
+    assert json.loads(result.err.splitlines()[-1])["progress"]["objects"] == 2
+    assert lake.user.line(f"{line} --no-progress --yes").err == ""
+    assert lake.user.line(f"import local://{source}/").code == 2
+
+
 def test_a_source_that_may_not_be_read(lake: Lake) -> None:
     result = lake.user.run("import", "local:///etc/", f"{lake.name}/main/etc/")
     assert result.code == 1 and result.err.startswith("graveler: ")

@@ -315,3 +315,13 @@ def test_the_current_repository(user: Client, live: Served) -> None:
     assert user.run("config", "set", "server", "http://other.example").code == 0
     assert "has secret:     no" in user.run("config", "show").out
     assert user.run("config", "set", "color", "red").code == 2
+
+
+def test_a_setting_is_printed(user: Client, live: Served) -> None:
+    user.know(live.client.url)
+    assert user.line("config get server").out == f"{live.client.url}\n"
+    assert user.line("config get repository").out == "\n"
+    user.line("config set repository lake")
+    assert user.line("config get repository --json").out.split() == [
+        *("{", '"graveler":', "{", '"repository":', '"lake"', "}", "}"),
+    ]

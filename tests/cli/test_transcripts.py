@@ -241,6 +241,8 @@ ELSEWHERE = {
     "login": "test_profiles.py: it prints the folder of the profile",
     "config show": "test_profiles.py",
     "config use": "test_profiles.py",
+    "config get": "test_profiles.py",
+    "repo create-bare": "`repo create --bare` by the name of lakectl",
     "repo meta delete": "test_history.py: it prints a note",
     "download": "test_transfers.py: it prints counts",
     "bisect skip": "test_bisect.py: it prints what `bisect good` prints",

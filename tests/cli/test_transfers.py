@@ -488,3 +488,40 @@ def test_an_upload_that_is_interrupted_is_never_whole(user: Client) -> None:
                 received += piece
     assert b"Transfer-Encoding: chunked" in received and not received.endswith(b"0\r\n\r\n")
     assert "Traceback" not in shown.text
+
+
+def test_progress_as_json_ends_with_the_sums(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        (tmp_path / "data" / str(number)).write_bytes(bytes(10))
+    words = ("upload", "-r", str(tmp_path / "data"), f"{lake.name}/main/", "--progress", "json")
+    result = lake.user.run(*words)
+    assert result.code == 0, result
+    last = json.loads(result.err.splitlines()[-1])["progress"]
+    rate = last.pop("bytes_per_second")
+    assert rate > 0
+    assert last == {
+        "objects": 3,
+        "same": 0,
+        "objects_expected": 3,
+        "size_bytes": 30,
+        "size_bytes_expected": 30,
+        "failed": 0,
+    }
+    for option in ("--no-progress", "--progress=never", "--quiet"):
+        assert lake.user.run(*words[:-2], option).err == ""
+
+
+def test_contents_go_through_the_server_if_asked(
+    public: Served, user: Client, tmp_path: Path
+) -> None:
+    name = public.fresh_repository()
+    user.know(public.client.url)
+    file = tmp_path / "large"
+    file.write_bytes(bytes(1 << 20))
+    for option, count in (("--pre-sign", 1), ("--no-pre-sign", 0)):
+        up = user.run("-v", "upload", str(file), f"{name}/main/large", option)
+        down = user.run("-v", "download", f"{name}/main/large", str(tmp_path / option), option)
+        assert (up.code, down.code) == (0, 0)
+        assert up.err.count("/staging/backing") == 2 * count
+        assert down.err.count(" 302 ") == count
