@@ -1,5 +1,6 @@
 """Writes, reads, removes and lists whole files below the local store's root.
 
+Files that were read stay open for later reads (open_files.py).
 This module sets modification times, and each one is unique.  So size and time distinguish one
 content of a name from the next; an inode number does not, because file systems reuse it
 immediately.  A change that first checks the present file holds a lock of its name.  For the local
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import layout
@@ -31,6 +32,7 @@ from graveler.block.folders import (
     translated,
 )
 from graveler.block.layout import Place
+from graveler.block.open_files import OpenFile, OpenFiles, kept_max
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
@@ -63,6 +65,7 @@ class Files:
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
         self._time_lock = threading.Lock()
         self._newest_ns = 0
+        self._open_files = OpenFiles(kept_max())
 
     @property
     def root(self) -> str:
@@ -72,7 +75,13 @@ class Files:
     def open(self, place: Place, address: str) -> "Chunks":
         """Open a file for reading."""
         with translated(address):
-            return Chunks(open_file(self._folders.root, place), address)
+            return Chunks(OpenFile(open_file(self._folders.root, place)), address)
+
+    def kept_open(self, place: Place, address: str) -> "Chunks":
+        """As `open`, with a file that stays open for later reads."""
+        with translated(address):
+            file, status = self._open_files.open(place, self._opened)
+        return Chunks(file, address, status)
 
     def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
         """Store a body under a name, durably and atomically, under the condition of `mode`."""
@@ -107,6 +116,7 @@ class Files:
             with closing(self._folders.make(place.folders)) as folder:
                 with self._lock(place):
                     _publish(temporary, folder, place.name, mode, address)
+                self._open_files.forget(place)
                 self._folders.sync(place.folders, folder, address)
             return head_of(os.fstat(temporary.file))
 
@@ -138,6 +148,7 @@ class Files:
             status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
             if version in (ANY_VERSION, head_of(status).version):
                 os.unlink(place.name, dir_fd=folder)
+                self._open_files.forget(place)
                 return True
         return False
 
@@ -176,6 +187,9 @@ class Files:
                         if stat.S_ISREG(status.st_mode):
                             yield FileHead(one.key, head_of(status))
 
+    def _opened(self, place: Place) -> int:
+        return open_file(self._folders.root, place)
+
     def _lock(self, place: Place) -> threading.Lock:
         return self._locks[hash(place) % _LOCKS]
 
@@ -186,32 +200,40 @@ class Files:
 
 
 class Chunks:
-    """The bytes of an open file from the offset `at` to `end`.  Closes the file at the end."""
+    """The bytes of an open file from the offset `at` to `end`.  Lets the file go at the end.
 
-    def __init__(self, descriptor: int, address: str) -> None:
-        self._descriptor = descriptor
+    `status`: the attributes of the file, if they are known.
+    """
+
+    def __init__(
+        self, file: OpenFile, address: str, status: os.stat_result | Literal[Absent.ABSENT] = ABSENT
+    ) -> None:
+        self._file: OpenFile | Literal[Absent.ABSENT] = file
         self._address = address
+        self._status = status
         self.at = 0
         self.end = 0
 
     def head(self) -> ObjectHead:
         """The head of the file; `NotFound` if it is not a regular file."""
-        with translated(self._address):
-            status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if self._status is ABSENT:
+            with translated(self._address):
+                self._status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(self._status.st_mode):
             raise NotFound(f"object not found: address={self._address}")
-        return head_of(status)
+        return head_of(self._status)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        if self.at >= self.end or self._descriptor < 0:
+        file = self._file  # stays open while it is read, whoever calls `close` meanwhile
+        if self.at >= self.end or file is ABSENT:
             self.close()
             raise StopIteration
         with translated(self._address):
             length = min(limits.chunk_length_bytes, self.end - self.at)
-            chunk = os.pread(self._descriptor, length, self.at)
+            chunk = os.pread(file.descriptor, length, self.at)
         if not chunk:
             raise Corrupt(f"object ended early while being read: address={self._address}")
         self.at += len(chunk)
@@ -233,13 +255,12 @@ class Chunks:
                 target.write(chunk)
 
     def close(self) -> None:
-        """Close the file.  Idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Let the file go.  Idempotent."""
+        self._file = ABSENT
 
-    def __del__(self) -> None:
-        self.close()
+    @property
+    def _descriptor(self) -> int:
+        return -1 if self._file is ABSENT else self._file.descriptor
 
 
 def head_of(status: os.stat_result) -> ObjectHead:

@@ -18,6 +18,7 @@ from graveler.block.address import Parts, split
 from graveler.block.files import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
+from graveler.block.open_files import OpenFile
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.errors import Invalid
 
@@ -41,7 +42,7 @@ class ImportRoots:
     def open(self, parts: Parts) -> Chunks:
         """Open a file for reading."""
         with translated(parts.address):
-            return Chunks(self._open(parts.key), parts.address)
+            return Chunks(OpenFile(self._open(parts.key)), parts.address)
 
     def start(self, parts: Parts) -> Start:
         """The folder where a list begins."""

@@ -142,7 +142,7 @@ class _LocalReads(_LocalDeletes):
         parts = layout.served(address)
         if not parts.bucket:
             return self._imports.open(parts)
-        return self._files.open(layout.place(parts), parts.address)
+        return self._files.kept_open(layout.place(parts), parts.address)
 
 
 class LocalBlocks(_LocalReads):
