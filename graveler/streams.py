@@ -5,9 +5,11 @@ them.  `Overlay` merges cursors: for each key, the first cursor that has it wins
 a cursor into one page of a listing with common prefixes.  Pure; every module may import this.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from operator import itemgetter
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from graveler.records import TOMBSTONE, StagedValue
 
@@ -19,6 +21,8 @@ class End(Enum):
 
 
 END: Final = End.END  # no key is left
+_HELD_COUNT: Final = 256  # items that an overlay takes from a cursor at a time, at most
+_key_of = itemgetter(0)
 
 Item = tuple[bytes, StagedValue]
 
@@ -48,40 +52,109 @@ class Cursor(Protocol):
         ...
 
 
-class Overlay:
+C = TypeVar("C", bound=Cursor)
+
+
+class _Source(Generic[C]):
+    """A cursor of an `Overlay`, with the items that were taken from it and not passed on yet."""
+
+    __slots__ = ("_at", "_front", "_items", "cursor")
+
+    def __init__(self, cursor: C) -> None:
+        self.cursor = cursor
+        self._items: Sequence[Item] = ()  # from `_at` on, they are before all items of the cursor
+        self._at = 0
+        self._front: Item | None = None  # so that it is not read twice; None: not read since a move
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the present item is here already."""
+        return self._front is not None or self._at < len(self._items)
+
+    def front(self) -> Item | End:
+        """The present item."""
+        if self._front is not None:
+            return self._front
+        item = self._items[self._at] if self._at < len(self._items) else self.cursor.peek()
+        if item is not END:
+            self._front = item
+        return item
+
+    def seek(self, key: bytes) -> None:
+        """See `Cursor`."""
+        if self._front is not None and key <= self._front[0]:
+            return
+        self._front = None
+        if self._at < len(self._items) and key <= self._items[-1][0]:
+            self._at = bisect_left(self._items, key, self._at, key=_key_of)
+        else:
+            self._items = ()
+            self.cursor.seek(key)
+
+    def advance(self) -> None:
+        """See `Cursor`."""
+        self._front = None
+        if self._at < len(self._items):
+            self._at += 1
+        else:
+            self.cursor.advance()
+
+    def hold(self, count: int, end: bytes) -> bytes | None:
+        """Take items with keys < `end`, without another read.  The result is the key up to which
+        all items are held; None if the present item is not below `end`."""
+        if self._at >= len(self._items):
+            self._items, self._at = self.cursor.take(count, end), 0
+        elif end and self._items[-1][0] >= end:
+            last = bisect_left(self._items, end, self._at, key=_key_of) - 1
+            return self._items[last][0] if last >= self._at else None
+        return self._items[-1][0] if self._items else None
+
+    def held(self, last: bytes) -> Sequence[Item]:
+        """The items that are held, up to the key `last`."""
+        items = self._items
+        if not items or items[-1][0] <= last:
+            return items[self._at :] if self._at else items
+        return items[self._at : bisect_right(items, last, self._at, key=_key_of)]
+
+    def pass_on(self, last: bytes) -> None:
+        """Move past the items that are held, up to the key `last`."""
+        self._front = None
+        if self._items and self._items[-1][0] <= last:
+            self._items, self._at = (), 0
+        else:
+            self._at = bisect_right(self._items, last, self._at, key=_key_of)
+
+
+class Overlay(Generic[C]):
     """Several cursors merged into one.  For each key, the first cursor that has it wins."""
 
-    def __init__(self, cursors: Sequence[Cursor]) -> None:
-        self._cursors = list(cursors)  # without the cursors that have reached their end
-        # The item of each cursor, so that none is read twice; None: not read since it moved.
-        self._fronts: list[Item | None] = [None] * len(self._cursors)
+    def __init__(self, cursors: Sequence[C]) -> None:
+        self._sources = [_Source(cursor) for cursor in cursors]  # without those that have ended
         self._least: Item | None = None
+
+    @property
+    def unread(self) -> list[C]:
+        """The cursors whose items the next `peek` reads."""
+        return [source.cursor for source in self._sources if not source.is_read]
 
     def seek(self, key: bytes) -> None:
         self._least = None
-        for place, cursor in enumerate(self._cursors):
-            front = self._fronts[place]
-            if front is None or front[0] < key:
-                self._fronts[place] = None
-                cursor.seek(key)
+        for source in self._sources:
+            source.seek(key)
 
     def peek(self) -> Item | End:
         least = self._least
         if least is not None:
             return least
-        ended = False
-        for place, cursor in enumerate(self._cursors):
-            front = self._fronts[place]
-            if front is None:
-                item = cursor.peek()
-                if item is END:
-                    ended = True
-                    continue
-                self._fronts[place] = front = item
-            if least is None or front[0] < least[0]:
+        ended: list[_Source[C]] = []
+        for source in self._sources:
+            front = source.front()
+            if front is END:
+                ended.append(source)
+            elif least is None or front[0] < least[0]:
                 least = front
-        if ended:
-            self._drop_ended()
+        for source in ended:
+            self._sources.remove(source)
         if least is None:
             return END
         self._least = least
@@ -93,33 +166,32 @@ class Overlay:
             return
         self._least = None
         key = least[0]
-        for place, front in enumerate(self._fronts):
-            if front is not None and front[0] == key:
-                self._fronts[place] = None
-                self._cursors[place].advance()
+        for source in self._sources:
+            front = source.front()
+            if front is not END and front[0] == key:
+                source.advance()
 
     def take(self, count: int, end: bytes) -> Sequence[Item]:
         least = self.peek()
         if least is END or (end and least[0] >= end):
             return ()
-        # By key and place: where the soak compiles this code, tuples have no identity.
-        fronts = [
-            (place, front[0]) for place, front in enumerate(self._fronts) if front is not None
-        ]
-        place = next(place for place, key in fronts if key == least[0])
-        bound = min((key for at, key in fronts if at != place), default=end)
-        if end and end < bound:
-            bound = end
-        if bound == least[0]:  # another cursor has this key too
-            self.advance()
-            return (least,)
-        self._fronts[place] = self._least = None
-        return self._cursors[place].take(count, bound)
+        self._least = None
+        # What the cursors have read is merged up to the key that all of them have read.
+        reaches = [source.hold(max(count, _HELD_COUNT), end) for source in self._sources]
+        reach = min([key for key in reaches if key is not None])
+        parts = [part for source in self._sources if (part := source.held(reach)[:count])]
+        items = (parts[0] if len(parts) == 1 else _merged(parts))[:count]
+        for source in self._sources:
+            source.pass_on(items[-1][0])
+        return items
 
-    def _drop_ended(self) -> None:
-        open_places = [place for place, front in enumerate(self._fronts) if front is not None]
-        self._cursors = [self._cursors[place] for place in open_places]
-        self._fronts = [self._fronts[place] for place in open_places]
+
+def _merged(parts: Sequence[Sequence[Item]]) -> Sequence[Item]:
+    """The items of sorted parts, in key order.  For each key, the first part that has it wins."""
+    together: dict[bytes, StagedValue] = {}
+    for part in reversed(parts):
+        together.update(part)
+    return parts[0] if len(together) == len(parts[0]) else sorted(together.items(), key=_key_of)
 
 
 ListingLine = tuple[bytes, bytes]
@@ -138,34 +210,40 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
     """At most `amount` lines of `cursor` below `prefix`, in byte order, after the line `after`.
 
     With a `delimiter`, all keys with the same text up to its next occurrence become one line (a
-    common prefix), and the cursor seeks past them.  Tombstones are skipped.  Cost: one visit per
-    line, one per tombstone, one seek per common prefix.
+    common prefix), and the cursor seeks past them.  Tombstones are skipped.  Items are taken many
+    at a time, but for the first ones after a seek.
     """
     cursor.seek(max(prefix, _start_after(prefix, delimiter, after)))
     if not delimiter:
         return _flat_page(cursor, successor(prefix), amount)
     lines: list[ListingLine] = []
+    items: Sequence[Item] = ()
+    at, count, end = 0, 1, successor(prefix)
     while True:
-        item = cursor.peek()
-        if item is END or not item[0].startswith(prefix):
-            return Page(tuple(lines), False)
-        key, value = item
+        if at >= len(items):
+            items, at = cursor.take(count, end), 0
+            count = min(2 * count, _HELD_COUNT)
+            if not items:
+                return Page(tuple(lines), False)
+        key, value = items[at]
+        at += 1
         if value is TOMBSTONE:
-            cursor.advance()
             continue
         if len(lines) == amount:
             return Page(tuple(lines), True)
         cut = key.find(delimiter, len(prefix))
         if cut < 0:
             lines.append((key, value))
-            cursor.advance()
-        else:
-            stem = key[: cut + len(delimiter)]
-            lines.append((stem, b""))
-            beyond = successor(stem)
-            if not beyond:
-                return Page(tuple(lines), False)
+            continue
+        stem = key[: cut + len(delimiter)]
+        lines.append((stem, b""))
+        beyond = successor(stem)
+        if not beyond:
+            return Page(tuple(lines), False)
+        at = bisect_left(items, beyond, at, key=_key_of)
+        if at >= len(items):
             cursor.seek(beyond)
+            count = 1
 
 
 def _flat_page(cursor: Cursor, end: bytes, amount: int) -> Page:

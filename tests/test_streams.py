@@ -15,7 +15,7 @@ from graveler.kv.memory import MemoryStore
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 from graveler.requests import Counts
 from graveler.staging import area, stack
-from graveler.streams import END, Cursor, Item, Overlay, list_page
+from graveler.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 
 IDS = SystemIds()
 CLOCK = SystemClock()
@@ -118,7 +118,7 @@ def test_flat_pages_hold_every_live_key_once(seed: int) -> None:
         for key, value in visited(world.cursor(), b"", b"", 10_000)
         if value is not TOMBSTONE and key.startswith(prefix)
     ]
-    amount, after, lines = chance.choice([1, 3, 50]), b"", []
+    amount, after, lines = chance.choice([1, 3, 50]), b"", list[object]()
     while True:
         page = list_page(world.cursor(), prefix, b"", after, amount)
         lines += page.lines
@@ -127,3 +127,69 @@ def test_flat_pages_hold_every_live_key_once(seed: int) -> None:
         assert len(page.lines) == amount
         after = page.lines[-1][0]
     assert lines == expected, f"{seed=}"
+
+
+def listed_one_by_one(
+    cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amount: int
+) -> Page:
+    """A page as `list_page` defines it, with each item visited."""
+    lines: list[tuple[bytes, bytes]] = []
+    cursor.seek(max(prefix, after + b"\0" if after else b""))
+    if delimiter and after.endswith(delimiter) and len(after) > len(prefix):
+        cursor.seek(successor(after))
+    while (item := cursor.peek()) is not END and item[0].startswith(prefix):
+        key, value = item
+        if value is TOMBSTONE:
+            cursor.advance()
+            continue
+        if len(lines) == amount:
+            return Page(tuple(lines), True)
+        cut = key.find(delimiter, len(prefix)) if delimiter else -1
+        if cut < 0:
+            lines.append((key, value))
+            cursor.advance()
+        else:
+            lines.append((key[: cut + 1], b""))
+            cursor.seek(successor(key[: cut + 1]))
+    return Page(tuple(lines), False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("delimiter", [b"", b"/", b"1"])
+def test_pages_are_those_of_visited_items_for_no_more_requests(seed: int, delimiter: bytes) -> None:
+    world, chance = World(seed), random.Random(seed)
+    prefix, after = chance.choice([b"", b"0", b"05/", b"19/19"]), b""
+    amount, more = chance.choice([1, 3, 50]), True
+    while more:
+        query = (prefix, delimiter, after, amount)
+        expected, visits = world.spent(lambda cursor: listed_one_by_one(cursor, *query))  # noqa: B023
+        page, requests = world.spent(lambda cursor: list_page(cursor, *query))  # noqa: B023
+        assert page == expected, f"{seed=} {query=}"
+        assert requests <= visits, f"{seed=} {query=}: takes more requests"
+        assert isinstance(page, Page)
+        more, after = page.more, page.lines[-1][0] if page.lines else b""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_moves_in_any_order_show_the_same_items(seed: int) -> None:
+    """An overlay of overlays, against a dictionary."""
+    world, chance = World(seed), random.Random(seed)
+    items = visited(world.cursor(), b"", b"", 10_000)
+    cursor, at = world.cursor(), 0
+    while at < len(items):
+        move = chance.choice(["peek", "advance", "seek", "take"])
+        if move == "seek":
+            key = chance.choice([items[at][0], b"%02d" % chance.randrange(20), b"%02d/07" % at])
+            cursor.seek(key)
+            at += sum(1 for other, _ in items[at:] if other < key)
+        elif move == "advance":
+            cursor.advance()
+            at += 1
+        elif move == "take":
+            end = chance.choice([b"", items[at][0], b"%02d" % chance.randrange(20)])
+            part = list(cursor.take(chance.randint(1, 9), end))
+            assert part == items[at : at + len(part)], f"{seed=} {at=}"
+            assert all(not end or key < end for key, _ in part)
+            assert part or (end and items[at][0] >= end)
+            at += len(part)
+        assert cursor.peek() == (items[at] if at < len(items) else END), f"{seed=} {at=} {move=}"

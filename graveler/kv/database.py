@@ -279,9 +279,10 @@ def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes,
     cursor = rows.iter(bounds)
     cursor.seek(low)
     pairs: list[tuple[Any, Any]] = []
-    while len(pairs) < count and cursor.valid():
-        pairs.append((cursor.key(), cursor.value()))
-        cursor.next()
+    key, value, step, is_valid = cursor.key, cursor.value, cursor.next, cursor.valid
+    while len(pairs) < count and is_valid():
+        pairs.append((key(), value()))
+        step()
     cursor.status()
     return pairs
 

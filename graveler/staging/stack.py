@@ -48,7 +48,6 @@ class _Together:
     """An `Overlay` whose cursors fetch their first pages after a seek in parallel."""
 
     def __init__(self, cursors: Sequence[area.ShardCursor], fanout: Fanout) -> None:
-        self._cursors = cursors
         self._overlay = Overlay(cursors)
         self._fanout = fanout
         self._fetched = False
@@ -72,7 +71,7 @@ class _Together:
         if self._fetched:
             return
         self._fetched = True
-        waiting = [cursor for cursor in self._cursors if cursor.waits]
+        waiting = [cursor for cursor in self._overlay.unread if cursor.waits]
         if len(waiting) > 1:
             self._fanout.map(area.ShardCursor.fetch, waiting)
 
