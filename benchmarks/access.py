@@ -10,6 +10,7 @@ Times are medians.  Requests are exact: every call of a line makes the same numb
 measurement fails.  Each line has the goal that it must hold.  Run: python -m benchmarks.access
 """
 
+import argparse
 import base64
 import json
 import os
@@ -333,6 +334,17 @@ def _goal(line: Line, name: str) -> str:
     return f"≤ {line[name]:g}" if name in line else ""
 
 
+def main() -> None:
+    """Measure, and print a JSON object a line."""
+    argparse.ArgumentParser(
+        prog="python -m benchmarks.access",
+        description=__doc__,
+        epilog="QUICK=1 measures for a shorter time.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
+    for line in measure(QUICK if os.environ.get("QUICK") else FULL):
+        print(json.dumps(line))
+
+
 if __name__ == "__main__":
-    for each in measure(QUICK if os.environ.get("QUICK") else FULL):
-        print(json.dumps(each))
+    main()

@@ -7,6 +7,7 @@ Every function returns plain dictionaries.  `measure` runs each size in its own 
 peak memory belongs to that size alone.  Run: python -m benchmarks.committed [objects ...]
 """
 
+import argparse
 import hashlib
 import json
 import multiprocessing
@@ -214,11 +215,17 @@ def _median(work: Callable[[], object], rounds: int) -> float:
 
 def main(arguments: Sequence[str]) -> None:
     """Print one JSON object a line."""
-    if arguments[:1] == ["--one"]:
-        print(json.dumps(lines(int(arguments[1]))))
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.committed", description="Measures the committed layer."
+    )
+    parser.add_argument("objects", nargs="*", type=int, default=[100_000, 1_000_000])
+    parser.add_argument("--one", type=int, help="measure this number in this process, and end")
+    options = parser.parse_args(arguments)
+    if options.one is not None:
+        print(json.dumps(lines(options.one)))
         return
     print(json.dumps(calibration()))
-    for count in [int(text) for text in arguments] or [100_000, 1_000_000]:
+    for count in options.objects:
         print(json.dumps(measure(count)))
 
 

@@ -7,10 +7,10 @@ reports the 99th percentile with all of them, and the upload rate.  `python -m b
 [DELETIONS]` prints both for each combination.
 """
 
+import argparse
 import itertools
 import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,7 +98,9 @@ def main() -> None:
     """Print a line for each combination of writers and listers."""
     from benchmarks import http
 
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.crowd", description=main.__doc__)
+    parser.add_argument("deletions", nargs="?", type=int, default=100_000)
+    count = parser.parse_args().deletions
     with tempfile.TemporaryDirectory() as folder, http.serving(Path(folder)) as (target, _):
         http.prepare(target)
         path = deletions(target, "crowd", count)

@@ -11,6 +11,7 @@ client of both sides is the same (load.py, s3.py).  Each line has the goal that 
 Run: python -m benchmarks.gateway
 """
 
+import argparse
 import hashlib
 import itertools
 import json
@@ -368,6 +369,17 @@ def section(lines: list[Line], about: str) -> str:
     )
 
 
+def main() -> None:
+    """Measure, and print a JSON object a line."""
+    argparse.ArgumentParser(
+        prog="python -m benchmarks.gateway",
+        description=__doc__,
+        epilog="QUICK=1 measures for a shorter time.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
+    for line in measure(QUICK if os.environ.get("QUICK") else FULL):
+        print(json.dumps(line))
+
+
 if __name__ == "__main__":
-    for each in measure(QUICK if os.environ.get("QUICK") else FULL):
-        print(json.dumps(each))
+    main()

@@ -11,6 +11,7 @@ load.  Every line is a dictionary with lakeFS's figure and the calibration that 
 (hashing) or `sync` (synced writes).  Run: python -m benchmarks.http
 """
 
+import argparse
 import http.client
 import itertools
 import json
@@ -384,6 +385,17 @@ def _connected(target: Target) -> Iterator[_Asking]:
         connection.close()
 
 
+def main() -> None:
+    """Measure, and print a JSON object a line."""
+    argparse.ArgumentParser(
+        prog="python -m benchmarks.http",
+        description=__doc__,
+        epilog="QUICK=1 measures for a shorter time.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
+    for line in measure(QUICK if os.environ.get("QUICK") else FULL):
+        print(json.dumps(line))
+
+
 if __name__ == "__main__":
-    for each in measure(QUICK if os.environ.get("QUICK") else FULL):
-        print(json.dumps(each))
+    main()

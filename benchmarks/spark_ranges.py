@@ -5,8 +5,8 @@
 The ranges are invented, because no measured step reads a range.  Prints a JSON object of seconds.
 """
 
+import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -110,7 +110,11 @@ def _sewn(spark: SparkSession, refs: Sequence[RangeRef]) -> None:
 
 def main() -> None:
     """Measure and print the JSON object."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RANGES
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.spark_ranges", description="Measures the work of the driver."
+    )
+    parser.add_argument("ranges", nargs="?", type=int, default=RANGES)
+    count = parser.parse_args().ranges
     with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
         spark = session(2, Path(folder))
         spark.range(10).count()

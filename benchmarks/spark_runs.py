@@ -8,6 +8,7 @@
 ROUNDS PAIRS.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -157,7 +158,15 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Measure as the arguments say, and print a JSON object."""
-    version, cores, count, rounds, pairs = sys.argv[1], *map(int, sys.argv[2:6])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.spark_runs", description="One measurement on Spark."
+    )
+    parser.add_argument("version")
+    for name in ("cores", "rows", "rounds", "pairs"):
+        parser.add_argument(name, type=int)
+    options = parser.parse_args()
+    version, cores, count = options.version, options.cores, options.rows
+    rounds, pairs = options.rounds, options.pairs
     with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
         spark = session(cores, Path(folder))
         about = {"version": version, "pyspark": spark.version, "cores": cores, "pairs": bool(pairs)}

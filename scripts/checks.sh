@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the groups of checks named by $3..., with the programs in folder $1 and $2 test
 # processes. Stops at the first failure, and prints the failed check and its remedy.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -u
 bin=$1
 jobs=$2

@@ -3,6 +3,7 @@
 With `--check` it writes nothing, and fails if the page is out of date.
 """
 
+import argparse
 import sys
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -79,11 +80,14 @@ def text() -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if it is old")
+    is_check = parser.parse_args().check
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
     fresh = before + BEGIN + "\n" + text() + "\n" + END + after
-    if "--check" in sys.argv:
+    if is_check:
         if fresh != page:
             sys.stderr.write("docs/reference/cli.md is out of date: run scripts/cli_reference.py\n")
         return fresh != page

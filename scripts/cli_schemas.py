@@ -7,6 +7,7 @@ are added, never removed or retyped: a script may rely on them.
 With `--check` it writes nothing, and fails if the file is out of date.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping
@@ -521,8 +522,11 @@ def document() -> dict[str, Any]:
 
 def main() -> int:
     """Write the file, or with `--check` compare it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if it is old")
+    is_check = parser.parse_args().check
     fresh = json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
-    if "--check" in sys.argv:
+    if is_check:
         same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == fresh
         if not same:
             sys.stderr.write(f"{PAGE.name} is out of date: run scripts/cli_schemas.py\n")

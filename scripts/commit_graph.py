@@ -7,6 +7,7 @@ row of `main` has its first parents; all other commits are on the second row.  C
 on a light and on a dark page.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -37,6 +38,9 @@ class Commit:
 
 
 def main() -> int:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "lake"
         command = [str(Path(sys.executable).with_name("graveler")), "demo", "--store", str(store)]

@@ -11,6 +11,7 @@
 #   - the stack in a local engine: its functions run in the engine's own interpreters
 #   - tests that only read syntax trees
 # At the end the soak runs for a short time, because no test runs its tracks.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -u
 bin=$1
 jobs=$2

@@ -3,6 +3,7 @@
 Exits with 1 if a folder, or the total, is below its minimum.
 """
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -41,4 +42,6 @@ def percent(count: Counter[str]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("report", type=Path, help="coverage's JSON")
+    sys.exit(main(parser.parse_args().report))

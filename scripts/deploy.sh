@@ -6,6 +6,7 @@
 #   ARCHITECTURE=   architecture of the functions
 #   LAYER_PYTHON=   an interpreter of the version in RUNTIME
 #   ARGS=           parameters of the template (Name=value), listed in docs/reference/configuration.md
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -eu
 python=${1:-.venv/bin/python}
 [ -x "$python" ] || {

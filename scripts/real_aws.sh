@@ -9,6 +9,7 @@
 #   DRY_RUN=1 scripts/real_aws.sh        prints the commands and runs none
 #
 # RUNTIME=, ARCHITECTURE= and LAYER_PYTHON= as in scripts/deploy.sh.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}

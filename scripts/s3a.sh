@@ -1,6 +1,7 @@
 #!/bin/sh
 # Puts the jars of S3A, from the package that the lock $2 names, beside those of the PySpark in the
 # environment $1.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -u
 venv=$1
 lock=$2

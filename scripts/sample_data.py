@@ -7,6 +7,7 @@ is stored without compression, so that partial reads can seek in it; the archive
 script needs pyarrow, which the product does not need.
 """
 
+import argparse
 import csv
 import io
 import math
@@ -206,6 +207,9 @@ def files() -> Iterator[tuple[str, bytes]]:
 
 def main() -> None:
     """Write the archive.  The same content gives the same bytes."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with zipfile.ZipFile(TARGET, "w") as archive:
         for name, content in files():
             info = zipfile.ZipInfo(name, _MOMENT)

@@ -7,6 +7,7 @@ The text depends on its input alone: the same locks and environments give the sa
 network.  Started by `make sbom`.
 """
 
+import argparse
 import json
 import re
 import sys
@@ -124,6 +125,9 @@ def _component(package: Package, known: Mapping[tuple[str, str], Any]) -> Mappin
 
 def main() -> int:
     """Write the bill, and say where it is."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     pinned = packages(sorted((ROOT / "requirements").glob("*.txt")))
     known = licences(sorted(ROOT.glob(".venv*/lib/python*/site-packages")))
     made = bill(__version__, pinned, known)

@@ -7,6 +7,7 @@
 #
 # The pip of the environment .venv-pip installs into all of them; it is made first, by the pip that
 # Python brings.  That of Python 3.11 takes more than twice the time to search an index.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -u
 venv=$1
 lock=$2

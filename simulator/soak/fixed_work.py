@@ -6,6 +6,7 @@ slower when processors or the disk are busy, and never because a store grows.  I
 stdin is closed.  For tests only.
 """
 
+import argparse
 import hashlib
 import os
 import subprocess
@@ -51,4 +52,6 @@ def _answer(file: str) -> None:
 
 
 if __name__ == "__main__":
-    _answer(sys.argv[1])
+    parser = argparse.ArgumentParser(description="Repeats fixed work until stdin is closed.")
+    parser.add_argument("folder", help="where the work syncs a file")
+    _answer(parser.parse_args().folder)

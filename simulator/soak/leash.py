@@ -7,6 +7,7 @@ way.  This works on any system.  The interpreters of `multiprocessing` hold such
 For tests only.
 """
 
+import argparse
 import os
 import signal
 import subprocess
@@ -52,6 +53,14 @@ def _when(waits: Callable[[], None], then: Callable[[], None]) -> None:
 
 def main(command: list[str]) -> int:
     """Run `command`; return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m simulator.soak.leash",
+        description="Runs a command, and kills it when stdin is closed.",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    command = parser.parse_args(command).command
+    if not command:
+        parser.error("a command expected")
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
         _when(_stdin_is_closed, lambda: os.killpg(process.pid, signal.SIGKILL))
         return process.wait()

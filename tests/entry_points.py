@@ -1,0 +1,51 @@
+"""What a person can start: modules and scripts.  Each answers `--help`, and then does nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_FOLDERS = ("benchmarks", "graveler", "infra", "layers", "scripts", "simulator", "functions")
+_PARTS_OF_OTHERS = ("graveler/testing/",)
+
+
+def programs() -> list[str]:
+    """The files that do something when Python or a shell runs them."""
+    files = [file for name in _FOLDERS for file in sorted((ROOT / name).rglob("*.py"))]
+    started = [file for file in files if '__name__ == "__main__"' in file.read_text("utf-8")]
+    names = [str(file.relative_to(ROOT)) for file in (*started, *sorted(ROOT.glob("scripts/*.sh")))]
+    return [name for name in names if not name.startswith(_PARTS_OF_OTHERS)]
+
+
+def needs_spark(name: str) -> bool:
+    """Whether it imports PySpark before it reads its arguments."""
+    return name in (
+        "benchmarks/spark_ranges.py",
+        "benchmarks/spark_runs.py",
+        "graveler/spark/job.py",
+        "infra/spark_job.py",
+    )
+
+
+def help_of(name: str, folder: Path) -> str:
+    """What a program answers to `--help`.  It is started in `folder`, and must write nothing there,
+    nor change a file of the project that is younger than the folder."""
+    if name.endswith(".sh"):
+        command = ["sh", str(ROOT / name)]
+    elif name.split("/")[0] in ("infra", "layers"):
+        command = [sys.executable, str(ROOT / name)]
+    else:
+        module = name.removesuffix(".py").replace("/", ".").removesuffix(".__main__")
+        command = [sys.executable, "-m", module]
+    run = subprocess.run(
+        [*command, "--help"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, ""), (name, run)
+    assert not list(folder.iterdir())
+    return run.stdout
