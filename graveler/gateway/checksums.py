@@ -4,8 +4,11 @@
     x-amz-checksum-<algorithm>      a header, or a trailer that x-amz-trailer announces; Base64
     x-amz-sdk-checksum-algorithm    the name of the algorithm once more
 
+    Checksum<ALGORITHM>             an element of a part in the document of a completion; Base64
+
 A request has at most one checksum beside Content-MD5.  Its answer repeats a checksum that was
-verified.  The service stores none of them.  For payload.py.
+verified.  That of a part is kept until its upload is completed, and no other one.  For payload.py
+and uploads.py.
 """
 
 import hashlib
@@ -23,6 +26,7 @@ from graveler.gateway.errors import S3Error
 from graveler.records import ABSENT, Absent
 
 _PREFIX: Final = b"x-amz-checksum-"
+_ELEMENT: Final = "Checksum"
 # Headers with the prefix that hold no checksum.
 _OTHERS: Final = frozenset(_PREFIX + name for name in (b"algorithm", b"mode", b"type"))
 _NAMED: Final = b"x-amz-sdk-checksum-algorithm"
@@ -136,15 +140,36 @@ def stated_in(headers: Mapping[bytes, bytes]) -> str:
     return next(names, b"").decode("latin-1")
 
 
+def algorithm_of(header: bytes) -> str:
+    """The algorithm of a header `x-amz-checksum-*` of an answer.  Pure."""
+    return header[len(_PREFIX) :].decode("latin-1")
+
+
+def stated_by(element: str) -> str | Literal[Absent.ABSENT]:
+    """The algorithm of an element of a part in the document of a completion; `ABSENT` for an
+    element that states no checksum.  Raises `S3Error` for an algorithm that is not served.  Pure.
+    """
+    if not element.startswith(_ELEMENT):
+        return ABSENT
+    algorithm = element[len(_ELEMENT) :].lower()
+    if algorithm not in _ALGORITHMS:
+        raise _unknown_algorithm()
+    return algorithm
+
+
+def _unknown_algorithm() -> S3Error:
+    return S3Error(
+        "NotImplemented",
+        f"The checksum algorithm is not supported; use one of {', '.join(NAMES)}.",
+    )
+
+
 def _algorithm(header: bytes, named: bytes) -> str:
     """The algorithm of a header or a trailer.  Raises `S3Error` if it is unknown, or if the request
     names another one."""
-    algorithm = header[len(_PREFIX) :].decode("latin-1")
+    algorithm = algorithm_of(header)
     if algorithm not in _ALGORITHMS:
-        raise S3Error(
-            "NotImplemented",
-            f"The checksum algorithm is not supported; use one of {', '.join(NAMES)}.",
-        )
+        raise _unknown_algorithm()
     if named and named.decode("latin-1").lower() != algorithm:
         raise S3Error(
             "InvalidRequest",

@@ -13,7 +13,7 @@ from graveler import limits
 from graveler.api.answers import NO_CONTENT, Answer, Headers
 from graveler.api.operation import Runs
 from graveler.block.adapter import Part
-from graveler.engine.objects import uploads, write
+from graveler.engine.objects import part_checksums, uploads, write
 from graveler.engine.objects.uploads import UploadId, UploadList, UploadQuery
 from graveler.errors import Invalid, RangeUnsatisfiable
 from graveler.gateway import checksums
@@ -44,6 +44,7 @@ from graveler.gateway.writes import BODY_ERRORS, USUAL_CLASS, etag_header, stora
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.gateway.xml_bodies import Bounds, Node
 from graveler.records import ABSENT, Absent, Entry, MultipartUpload
+from graveler.refs.tokens.part_checksums import PartChecksum
 
 _BEGUN: Final = Template(
     f'<InitiateMultipartUploadResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
@@ -134,7 +135,11 @@ async def upload_part(call: S3Call) -> Answer:
     await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
 
     def store(content: Iterable[bytes]) -> Part:
-        return uploads.put_part(call.repo, upload, number, content)
+        part = uploads.put_part(call.repo, upload, number, content)
+        for header, checksum in call.payload.echo():
+            algorithm = checksums.algorithm_of(header)
+            part_checksums.keep(call.repo, upload, part, algorithm, checksum.decode())
+        return part
 
     part = await stored(call, store)
     echo: Headers = call.payload.echo()
@@ -192,16 +197,16 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
     size = _stated_size(call)
     _refuse_checksums(call)
     order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
-    parts = _parts(order)
 
     def check(entry: Entry) -> None:
         if size not in (ABSENT, entry.size):
             raise S3Error(
                 "InvalidRequest", "x-amz-mp-object-size is not the sum of the sizes of the parts."
             )
+        part_checksums.check(call.repo, upload, _part_checksums(order))
 
     def work() -> Markup:
-        entry = uploads.complete(call.repo, upload, parts, mode, check)
+        entry = uploads.complete(call.repo, upload, _parts(order), mode, check)
         address = call.address
         place = call.absolute(call.request.raw_path.decode("latin-1"))
         return _COMPLETED(place, address.bucket, address.key, entry.checksum)
@@ -385,6 +390,19 @@ def _parts(order: Node) -> Sequence[Part]:
     if not 1 <= len(nodes) <= limits.multipart_parts_count_max:
         raise S3Error("MalformedXML")
     return [_part(node) for node in nodes]
+
+
+def _part_checksums(order: Node) -> Sequence[PartChecksum]:
+    """The checksums of parts that a completion names.  Raises `S3Error`."""
+    named = []
+    for node in order.every("Part"):
+        part = _part(node)
+        for child in node.children:
+            algorithm = checksums.stated_by(child.name)
+            if algorithm is not ABSENT:
+                text = child.text.strip()
+                named.append(PartChecksum(part.number, part.etag, algorithm, text))
+    return named
 
 
 def _part(node: Node) -> Part:

@@ -22,7 +22,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     c/ f/    commits, fold records              s/    settings, such as the retention rule
     v/       the table of commits, by generation
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
-    l/ y/    upload addresses, uploads in parts
+    l/ y/ d/ upload addresses, uploads in parts, the checksums of their parts
                                                 u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
@@ -51,6 +51,7 @@ GRAPH = b"v/"
 FOLDS = b"f/"
 UPLOADS = b"l/"
 MULTIPART_UPLOADS = b"y/"
+PART_CHECKSUMS = b"d/"
 SETTINGS = b"s/"
 JOBS = b"j/"
 JOB_ORDERS = b"q/"
@@ -114,6 +115,10 @@ def multipart_upload_name(branch: BranchId, path: str, upload: str) -> str:
     """Names sort by branch and path, as the keys of a bucket do, then by upload.  No path has a
     NUL."""
     return f"{branch}/{path}\0{upload}"
+
+
+def part_checksum_name(upload: str, number: int, etag: str) -> str:
+    return f"{upload}/{number}/{etag}"
 
 
 def setting_key(setting: str) -> bytes:

@@ -15,6 +15,7 @@ from graveler.gateway.chunks import LINE_LENGTH_MAX, ChunkDecoder
 from graveler.gateway.errors import CODES, S3Error
 from graveler.gateway.signatures import ChunkSeal
 from graveler.records import ABSENT, Absent
+from tests.draws import seeds
 from tests.gateway.vectors import (
     CHUNK_SIGNATURES,
     CHUNKED_LENGTH,
@@ -319,8 +320,8 @@ def spoiled(draw: random.Random, body: bytes) -> bytes:
 
 
 def test_any_body_is_decoded_or_refused_and_never_taken_for_another() -> None:
-    """GRAVELER_FUZZ_BODIES: how many; GRAVELER_FUZZ_SEED: which."""
-    count = int(os.environ.get("GRAVELER_FUZZ_BODIES", "20000"))
+    """GRAVELER_FUZZ_SEED: which bodies.  With GRAVELER_DRAWS=all there are 200,000."""
+    count = len(seeds(20_000, 200_000))
     seed = int(os.environ.get("GRAVELER_FUZZ_SEED", "0")) or random.randrange(1, 1 << 32)
     print(f"GRAVELER_FUZZ_SEED={seed}")
     draw = random.Random(seed)
@@ -331,6 +332,9 @@ def test_any_body_is_decoded_or_refused_and_never_taken_for_another() -> None:
         seal: Seal = SEAL if is_signed else ABSENT
         good = decoded(cut_anywhere(draw, body), len(content), trailers, seal)
         assert not good.error and good.content == content and set(good.trailers) == set(trailers)
+        false = max(0, len(content) + draw.choice((-1, 1, 7, 1 << 20)))
+        if false != len(content):  # an empty body has no shorter length
+            assert decoded(cut_anywhere(draw, body), false, trailers, seal).error
         bad = spoiled(draw, body)
         outcome = decoded(cut_anywhere(draw, bad), len(content), trailers, seal)
         refused += bool(outcome.error)

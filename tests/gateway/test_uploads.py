@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -540,6 +541,61 @@ def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
     assert refused(boto.complete_multipart_upload, **call, **more) == (501, "NotImplemented")
     assert not is_there(served_gateway, repo, "a")
     boto.complete_multipart_upload(**call)
+
+
+def test_a_completion_names_the_checksums_that_arrived_with_the_parts(
+    served_gateway: Gateway, boto: Any, repo: str
+) -> None:
+    upload = begun(boto, repo)
+    first = boto.upload_part(**upload, PartNumber=1, Body=LONG, ChecksumAlgorithm="SHA256")
+    last = boto.upload_part(**upload, PartNumber=2, Body=b"tail", ChecksumAlgorithm="SHA1")
+    one = {"PartNumber": 1, "ETag": first["ETag"], "ChecksumSHA256": first["ChecksumSHA256"]}
+    two = {"PartNumber": 2, "ETag": last["ETag"], "ChecksumSHA1": last["ChecksumSHA1"]}
+
+    def order(*parts: Any) -> dict[str, Any]:
+        return {**upload, "MultipartUpload": {"Parts": list(parts)}}
+
+    complete = boto.complete_multipart_upload
+
+    wrong = [
+        {**one, "ChecksumSHA256": b64encode(bytes(32)).decode()},
+        {**one, "ChecksumSHA256": "x"},
+        {**one, "ChecksumCRC32": last["ChecksumSHA1"]},  # none of this algorithm arrived
+        {**one, "ChecksumCRC32": ""},
+    ]
+    for part in wrong:
+        assert refused(complete, **order(part, two)) == (400, "InvalidPart")
+    swapped = {**two, "ChecksumSHA256": first["ChecksumSHA256"]}
+    assert refused(complete, **order(one, swapped)) == (400, "InvalidPart")
+    assert not is_there(served_gateway, repo, "a")
+    done = complete(**order(one, two))
+    assert done["ETag"] == joined_etag(LONG, b"tail")
+    assert content(served_gateway, repo, "a") == LONG + b"tail"
+    assert complete(**order(one, two))["ETag"] == done["ETag"], "a repetition is compared as well"
+    assert refused(complete, **order(wrong[0], two)) == (400, "InvalidPart")
+
+
+def test_a_part_that_is_sent_again_has_the_checksum_of_its_bytes(boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    old = boto.upload_part(**upload, PartNumber=1, Body=b"old")
+    new = boto.upload_part(**upload, PartNumber=1, Body=b"new")
+    part = {"PartNumber": 1, "ETag": new["ETag"], "ChecksumCRC32": old["ChecksumCRC32"]}
+    call = {**upload, "MultipartUpload": {"Parts": [part]}}
+    assert refused(boto.complete_multipart_upload, **call) == (400, "InvalidPart")
+    part["ChecksumCRC32"] = new["ChecksumCRC32"]
+    assert boto.complete_multipart_upload(**call)["ETag"] == joined_etag(b"new")
+
+
+def test_a_checksum_of_an_algorithm_that_is_not_served_is_not_passed_over(
+    s3: S3Client, boto: Any, repo: str
+) -> None:
+    upload = begun(boto, repo)
+    tag = sent(boto, upload, b"one")["Parts"][0]["ETag"]
+    query = {"uploadId": upload["UploadId"]}
+    body = completion(tag).replace(b"</Part>", b"<ChecksumNEW>AA==</ChecksumNEW></Part>")
+    reply = s3.send("POST", f"/{repo}/main/a", query, body=body)
+    assert (reply.status, code_of(reply)) == (501, "NotImplemented")
+    assert s3.send("POST", f"/{repo}/main/a", query, body=completion(tag)).status == 200
 
 
 def test_a_stated_size_must_be_a_number(s3: S3Client, boto: Any, repo: str) -> None:

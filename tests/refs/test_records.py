@@ -25,7 +25,8 @@ from graveler.refs import keys
 from graveler.refs.graph import commits
 from graveler.refs.jobs import record
 from graveler.refs.names import branches, repositories, tags
-from graveler.refs.tokens import cleanups, uploads
+from graveler.refs.tokens import cleanups, part_checksums, uploads
+from graveler.refs.tokens.part_checksums import PartChecksum
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, Echo, LostAnswers, branch, repository
 
@@ -50,6 +51,7 @@ def test_places_are_those_of_the_format() -> None:
     assert keys.commit_key(CommitId("c1")) == b"c/c1"
     assert keys.fold_key(MAIN, CommitId("c1"), token) == b"f/main/c1/tok.1"
     assert keys.upload_key("data/x/y") == b"l/data/x/y"
+    assert keys.PART_CHECKSUMS + keys.part_checksum_name("u", 7, "e").encode() == b"d/u/7/e"
     assert keys.setting_key("protection") == b"s/protection"
     assert keys.job_key(JobId("j1")) == b"j/j1"
     assert keys.cleanup_key(token) == b"x/tok.1"
@@ -310,6 +312,23 @@ def test_upload_addresses_are_found_until_forgotten() -> None:
         assert uploads.find(kv, REPO, other) is ABSENT
     uploads.forget(kv, REPO, ["data/p/u,sig"])
     assert uploads.find(kv, REPO, "data/p/u,sig") is ABSENT
+
+
+def test_checksums_of_parts_are_those_of_their_bytes() -> None:
+    kv = MemoryStore()
+    one, again = PartChecksum(1, "e1", "crc32", "A=="), PartChecksum(1, "e2", "sha256", "B/+=")
+    last = PartChecksum(10_000, "e/3", "crc32", "C==")
+    for upload, checksum in (("u1", one), ("u1", again), ("u1", last), ("u10", one)):
+        part_checksums.put(kv, REPO, upload, checksum, checksum.number, IDS.stamp())
+    part_checksums.put(kv, REPO, "u1", one, 7, IDS.stamp())
+    assert set(part_checksums.of_upload(kv, REPO, "u1")) == {one, again, last}
+    assert list(part_checksums.of_upload(kv, REPO, "u")) == []
+    expiries = dict(part_checksums.expiries(kv, REPO))
+    assert expiries == {"u1/1/e1": 7, "u1/1/e2": 1, "u1/10000/e/3": 10_000, "u10/1/e1": 1}
+    part_checksums.forget(kv, REPO, ["u1/1/e1", "u1/10000/e/3"])
+    part_checksums.forget(kv, REPO, [])
+    assert list(part_checksums.of_upload(kv, REPO, "u1")) == [again]
+    assert list(part_checksums.of_upload(kv, REPO, "u10")) == [one]
 
 
 def test_a_job_changes_by_version_only() -> None:

@@ -34,7 +34,7 @@ from graveler.refs.hooks import runs
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
 from graveler.refs.names.purge import Name
-from graveler.refs.tokens import cleanups, multiparts, uploads
+from graveler.refs.tokens import cleanups, multiparts, part_checksums, uploads
 from graveler.refs.tokens.cleanups import PendingCleanup
 from graveler.staging import area
 
@@ -53,6 +53,7 @@ class Swept(NamedTuple):
     jobs: int = 0
     names: int = 0  # of deleted branches and tags
     uploads: int = 0  # in parts, completed long ago or expired
+    checksums: int = 0  # of parts of such uploads
     runs: int = 0  # of actions
     commits: int = 0  # of an earlier release, put into the table of commits
     waiting: int = 0  # tokens that were visited and still have rows
@@ -86,10 +87,10 @@ class _Round(NamedTuple):
 def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
-    Cost: its clean-up, fold, address, job, branch, tag and upload records, its runs, and the rows;
-    1 KV request, and the commits until all of them are in the table of commits; 1 block request and
-    1 KV request for each upload that has expired.  Memory: a page of records, because a busy
-    repository has hundreds of thousands.
+    Cost: its clean-up, fold, address, job, branch, tag and upload records, the checksums of parts,
+    its runs, and the rows; 1 KV request, and the commits until all of them are in the table of
+    commits; 1 block request and 1 KV request for each upload that has expired.  Memory: a page of
+    records, because a busy repository has hundreds of thousands.
     """
     begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
@@ -109,6 +110,7 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         names=_purge_names(rest),
         runs=_forget_runs(rest),
         uploads=_forget_uploads(rest),
+        checksums=_forget_checksums(rest),
         commits=_fill_table(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
@@ -221,6 +223,14 @@ def _forget_uploads(now: _Round) -> int:
         with suppress(Refused):
             discard(repo, seen)
         multiparts.forget(repo.kv, repo.record, [seen])
+    return len(old)
+
+
+def _forget_checksums(now: _Round) -> int:
+    """Forget the checksums of parts that no completion may name any more."""
+    repo, now_ns = now.repo, now.repo.clock.now_ns()
+    old = now.old(part_checksums.expiries(repo.kv, repo.record), lambda each: each[1] < now_ns)
+    part_checksums.forget(repo.kv, repo.record, [name for name, _ in old])
     return len(old)
 
 

@@ -1,0 +1,80 @@
+"""Checksums of parts: kept with their bytes, compared at a completion, forgotten in the end."""
+
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.block.adapter import Part
+from graveler.engine.objects import part_checksums, uploads
+from graveler.engine.upkeep import janitor
+from graveler.errors import Code, Invalid
+from graveler.refs.tokens.part_checksums import PartChecksum
+from tests.engine.objects.test_part_uploads import begun, counted, sent
+from tests.engine.storage import Storage, new_storage
+
+CRC = "AAAAAA=="
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return new_storage(tmp_path)
+
+
+def test_only_what_arrived_with_these_bytes_may_be_stated(storage: Storage) -> None:
+    upload = begun(storage.opened)
+    (part,) = sent(storage.opened, upload, b"one")
+    repo, kv, blocks = counted(storage.opened)
+    part_checksums.keep(repo, upload, part, "crc32", CRC)
+    assert (kv.snapshot(), blocks.snapshot()) == ({"set": 1}, {})
+    part_checksums.check(repo, upload, ())
+    assert kv.snapshot() == {"set": 1}
+    right = PartChecksum(1, part.etag, "crc32", CRC)
+    part_checksums.check(storage.restarted().opened, upload, [right])
+    part_checksums.check(repo, upload, [right, right])
+    assert kv.snapshot() == {"set": 1, "scan": 1}
+    for wrong in (
+        right._replace(number=2),
+        right._replace(etag="other"),
+        right._replace(algorithm="crc32c"),
+        right._replace(text="BBBBBB=="),
+    ):
+        with pytest.raises(Invalid) as caught:
+            part_checksums.check(repo, upload, [right, wrong])
+        assert caught.value.code is Code.PART_INVALID
+    other = begun(repo)
+    with pytest.raises(Invalid):
+        part_checksums.check(repo, other, [right])
+
+
+def test_checksums_of_more_than_a_page_of_parts(storage: Storage) -> None:
+    repo, upload = storage.opened, begun(storage.opened)
+    numbers = range(1, limits.scan_page_count_max + 200)
+    for number in numbers:
+        part_checksums.keep(repo, upload, Part(number, "e"), "crc32", f"{number}")
+    stated = [PartChecksum(number, "e", "crc32", f"{number}") for number in numbers]
+    part_checksums.check(repo, upload, stated)
+    with pytest.raises(Invalid, match=f"number={numbers[-1]}"):
+        part_checksums.check(repo, upload, [*stated[:-1], stated[-1]._replace(text="0")])
+
+
+def test_checksums_are_forgotten_once_no_completion_may_name_them(storage: Storage) -> None:
+    repo, upload = storage.opened, begun(storage.opened)
+    (part,) = sent(repo, upload, b"one")
+    part_checksums.keep(repo, upload, part, "crc32", CRC)
+    right = PartChecksum(1, part.etag, "crc32", CRC)
+
+    def check(_entry: object) -> None:
+        part_checksums.check(repo, upload, [right])
+
+    storage.clock.sleep(limits.multipart_upload_seconds - 60)
+    uploads.complete(repo, upload, [part], check=check)
+    storage.clock.sleep(limits.multipart_upload_keep_seconds - 60)
+    swept = janitor.sweep(repo)
+    assert (swept.uploads, swept.checksums) == (0, 0)
+    uploads.complete(repo, upload, [part], check=check)
+    storage.clock.sleep(180)
+    swept = janitor.sweep(repo)
+    assert (swept.uploads, swept.checksums) == (1, 1)
+    with pytest.raises(Invalid):
+        check(None)
