@@ -9,8 +9,8 @@
 The package works on PySpark 3.5 and 4.  It uses only DataFrames and `mapInArrow`: no RDD, no JVM
 gateway, no jar.  The driver asks the API for references.  The executors read and write ranges in
 the object store with the role of the job, and never see the API's secret.  This package is the
-only owner of pyspark, pyarrow and numpy.  Importing it loads none of them; the first use of a name
-does.
+only owner of pyspark, and with `graveler.arrow`, which decodes entries, of pyarrow and numpy.
+Importing it loads none of them; the first use of a name does.
 
     lake        the connection to the API, and where executors find objects; start here
     verbs/      what users call: import, commit, pack, entries, tables, read, write

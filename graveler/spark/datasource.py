@@ -25,14 +25,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from graveler.arrow.decode import COLUMNS, schema_of
+from graveler.arrow.scan import meeting
 from graveler.errors import Invalid, Unsupported
 from graveler.ids import parse_prefix
 from graveler.spark.cluster.pins import at_commit, pinned
 from graveler.spark.cluster.plans import Planner
 from graveler.spark.core.compare import Stretch
-from graveler.spark.core.decode import COLUMNS, schema_of
 from graveler.spark.lake import Lake
-from graveler.spark.verbs.entries import Reading, meeting, row_of, scanning
+from graveler.spark.verbs.entries import Reading, row_of, scanning
 from graveler.spark.verbs.read import TableRequest, planned, shared
 from graveler.spark.verbs.tables import (
     DIFF_COLUMNS,

@@ -142,15 +142,15 @@ def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert words in out
 
 
-def test_the_example_of_event_rules_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_examples_of_python_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(tmp_path / "store", credentials=KEYS) as service:
         with service.client(KEYS) as client:
             repository(client)
-        examples.run("docs/reference/python.md", {HERE: service.url})
+        objects = {"/srv/lake/objects": f"{tmp_path}/store/objects"}
+        examples.run("docs/reference/python.md", {HERE: service.url, **objects})
         assert service.end()[0] == 0
-    assert "s3://landing/sales/ -> main: raw/{rest}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "s3://landing/sales/ -> main: raw/{rest}" in out and "bytes below sales/: 0" in out
 
 
 def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:

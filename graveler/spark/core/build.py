@@ -19,13 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graveler.committed import splice
-from graveler.committed.ranges import RANGE_PROPERTIES, Columns
-from graveler.committed.sstable import SstRangeStore
-from graveler.identity import pairs
-from graveler.ids import RangeId
-from graveler.records import RangeRef
-from graveler.spark.core.vectors import (
+from graveler.arrow.vectors import (
     bytes_of,
     is_ascending,
     joined,
@@ -33,6 +27,12 @@ from graveler.spark.core.vectors import (
     pieces,
     varints_of,
 )
+from graveler.committed import splice
+from graveler.committed.ranges import RANGE_PROPERTIES, Columns
+from graveler.committed.sstable import SstRangeStore
+from graveler.identity import pairs
+from graveler.ids import RangeId
+from graveler.records import RangeRef
 
 _DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.binary())
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graveler import limits
+from graveler.arrow.vectors import bytes_of
 from graveler.block import address
 from graveler.errors import Invalid
 from graveler.spark.core.pairs import pairs_of
-from graveler.spark.core.vectors import bytes_of
 
 COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "content_type")
 
@@ -80,7 +80,6 @@ _MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in micr
 _NO_DOTS: Final = r"(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*"  # a segment
 _PLAIN: Final = f"^[a-z][a-z0-9]*://{_NO_DOTS}(?:/{_NO_DOTS})+/?$"
 _DOTS: Final = r"/\.{1,2}(/|$)"
-OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
 _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 

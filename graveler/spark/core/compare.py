@@ -20,14 +20,14 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from graveler.arrow.decode import decoded
+from graveler.arrow.scan import records_of
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.framing import identity_of
 from graveler.ids import RangeId
 from graveler.records import ABSENT, Difference, RangeRef
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.decode import decoded
-from graveler.spark.core.scan import records_of
 
 _RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
 STRETCHES: Final = f"left {_RANGES}, right {_RANGES}, after binary, upto binary"

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graveler import limits
+from graveler.arrow.vectors import EMPTY, fixed, joined, offsets_of, pieces, varints_of
 from graveler.committed.splice import varint
 from graveler.identity import int64, pairs
 from graveler.records import AddressType, Entry
 from graveler.spark.core.check import Addresses
 from graveler.spark.core.pairs import Pairs, pairs_of
-from graveler.spark.core.vectors import EMPTY, fixed, joined, offsets_of, pieces, varints_of
 from graveler.wire import encode_entry
 
 _MICROSECONDS: Final = 1_000_000

@@ -8,25 +8,23 @@ has committed entries only.  Memory: the driver holds the metarange, a task 2 Mi
 users of the package.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.errors import Corrupt, Invalid
+from graveler.arrow.decode import COLUMNS, schema_of
+from graveler.arrow.entries import range_batches
+from graveler.arrow.scan import meeting
+from graveler.errors import Invalid
 from graveler.ids import MetarangeId, RangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import pinned
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.decode import COLUMNS, decoded, schema_of
-from graveler.spark.core.scan import Records, range_records
 from graveler.spark.lake import Lake
-from graveler.streams import successor
 
 RANGE_ROWS: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
 _ROWS_WANTED: Final = 1_000_000  # in a task
@@ -77,14 +75,6 @@ def entries_of(
     return over_ranges(spark, refs, scanning(reading), schema_of(columns))
 
 
-def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
-    """Those of `refs` that may hold a key with `prefix`; `refs` are in key order."""
-    beyond = successor(prefix)
-    first = bisect_left(refs, prefix, key=lambda ref: ref.max_key)
-    last = bisect_left(refs, beyond, key=lambda ref: ref.min_key) if beyond else len(refs)
-    return refs[first:last]
-
-
 def over_ranges(spark: SparkSession, refs: Sequence[RangeRef], run: Task, result: str) -> DataFrame:
     """What `run` makes of rows of `RANGE_ROWS`, with one task for about a million entries."""
     tasks = tasks_for(spark, sum(ref.count for ref in refs))
@@ -118,24 +108,6 @@ def scanning(reading: Reading) -> Any:
         space = opened(reading.place).space
         for batch in batches:
             for ref in refs_in(batch):
-                for records in range_records(space, ref):
-                    part = _below(records, reading.prefix)
-                    if len(part):
-                        yield _decoded(part, reading, ref)
+                yield from range_batches(space, ref, reading.prefix, reading.columns)
 
     return run
-
-
-def _below(records: Records, prefix: bytes) -> Records:
-    """The records with `prefix`."""
-    paths, beyond = records.paths, successor(prefix)
-    begin = pc.sum(pc.less(paths, prefix)).as_py() if prefix else 0
-    end = pc.sum(pc.less(paths, beyond)).as_py() if beyond else len(records)
-    return records if end - begin == len(records) else records.part(begin, end)
-
-
-def _decoded(records: Records, reading: Reading, ref: RangeRef) -> pa.RecordBatch:
-    try:
-        return decoded(records, reading.place.namespace, reading.columns)
-    except Corrupt as error:
-        raise Corrupt(f"{error}: range={ref.id}") from error

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from graveler.arrow.scan import meeting
 from graveler.block.address import split
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.ids import parse_prefix
@@ -28,7 +29,7 @@ from graveler.spark.files.folders import File, Layout, layout
 from graveler.spark.files.formats import Format, Stretch, check_types, format_of
 from graveler.spark.files.partitions import is_value, value_of
 from graveler.spark.lake import Lake
-from graveler.spark.verbs.entries import Reading, entries_of, meeting, row_of, scanning
+from graveler.spark.verbs.entries import Reading, entries_of, row_of, scanning
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20

@@ -14,14 +14,15 @@ from urllib.parse import urlencode
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from graveler.arrow.decode import COLUMNS, schema_of
+from graveler.arrow.scan import meeting
 from graveler.errors import Invalid
 from graveler.ids import parse_prefix
 from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.pins import Pin, commits_page, pinned
 from graveler.spark.core.compare import STRETCHES, Comparison, Stretch, comparing, stretches
-from graveler.spark.core.decode import COLUMNS, schema_of
 from graveler.spark.lake import Lake, parse_ref
-from graveler.spark.verbs.entries import meeting, tasks_for
+from graveler.spark.verbs.entries import tasks_for
 
 DIFF_COLUMNS: Final = ("address", "size", "checksum", "mtime")
 LOG: Final = (

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from graveler import limits
+from graveler.arrow.vectors import pieces
 from graveler.records import AddressType, Entry
 from graveler.spark.core.check import Addresses
 from graveler.spark.core.encode import encoded
 from graveler.spark.core.pairs import pairs_of
-from graveler.spark.core.vectors import pieces
 from graveler.wire import encode_entry
 
 SIZES = [

@@ -5,7 +5,7 @@
 
 numpy finds the slices, and Arrow copies them.  Arrow reads these pairs as the offsets of twice as
 many texts; every second text is a gap.  Taking the even ones copies all slices at the speed of C.
-Pure; for this package.
+Pure; for this package and Spark.
 """
 
 from collections.abc import Sequence

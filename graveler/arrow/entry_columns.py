@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 
+from graveler.arrow.scan import Records
+from graveler.arrow.vectors import Slices, octets, varints
 from graveler.records import ABSENT, Absent
-from graveler.spark.core.scan import Records
-from graveler.spark.core.vectors import Slices, octets, varints
 
 _IDENTITY: Final = 0x40  # the length 32 in zigzag encoding
 _IDENTITY_LENGTH: Final = 32

@@ -6,15 +6,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from graveler.arrow.decode import COLUMNS, decoded
+from graveler.arrow.entry_columns import entry_columns
+from graveler.arrow.scan import Records, records_of, whole_records
+from graveler.arrow.vectors import octets
 from graveler.committed import splice
 from graveler.committed.blocks import Block
 from graveler.errors import Corrupt
 from graveler.framing import frame
 from graveler.records import ABSENT, AddressType, Entry, Record
-from graveler.spark.core.decode import COLUMNS, decoded
-from graveler.spark.core.entry_columns import entry_columns
-from graveler.spark.core.scan import Records, records_of, whole_records
-from graveler.spark.core.vectors import octets
 from graveler.wire import decode_entry, encode_entry
 
 NAMESPACE = "local://lake/n"

@@ -5,9 +5,10 @@
 Graveler writes blocks in which every key stands whole.  The restart offsets of such a block say
 where each entry begins, so all records are found at once.  Blocks of any other kind are parsed
 record by record.  The records are compared with the range's line in the metarange.  For this
-package.
+package and Spark.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +17,15 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from graveler.arrow.vectors import PAD, Slices, is_ascending, octets, slices_of, varints
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import Census
 from graveler.committed.table import StoredChunk
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent, RangeRef
-from graveler.spark.core.vectors import PAD, Slices, is_ascending, octets, slices_of, varints
+from graveler.streams import successor
 
 _GROUP_BYTES: Final = 2 << 20  # decompressed, about ten thousand records
 _TRAILER: Final = 8  # bytes of type and sequence number after a key
@@ -75,12 +78,30 @@ def range_records(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
     census.close()
 
 
+def with_prefix(records: Records, prefix: bytes) -> Records:
+    """The records with `prefix`; `records` are in key order."""
+    paths, beyond = records.paths, successor(prefix)
+    begin = pc.sum(pc.less(paths, prefix)).as_py() if prefix else 0
+    end = pc.sum(pc.less(paths, beyond)).as_py() if beyond else len(records)
+    return records if end - begin == len(records) else records.part(begin, end)
+
+
+def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
+    """Those of `refs` that may hold a key with `prefix`; `refs` are in key order."""
+    beyond = successor(prefix)
+    first = bisect_left(refs, prefix, key=lambda ref: ref.max_key)
+    last = bisect_left(refs, beyond, key=lambda ref: ref.min_key) if beyond else len(refs)
+    return refs[first:last]
+
+
 def _groups(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
     held: list[StoredChunk] = []
     payloads: list[bytes] = []
     length = 0
     for chunk in space.open(ref).chunks():
-        assert isinstance(chunk, StoredChunk), "tables stream their blocks as they are stored"
+        if not isinstance(chunk, StoredChunk):  # a table in memory has no blocks
+            yield records_of(*chunk.columns())
+            continue
         held.append(chunk)
         payloads.append(chunk.payload())
         length += len(payloads[-1])

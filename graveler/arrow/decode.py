@@ -1,4 +1,6 @@
-"""Records of ranges as Arrow columns, decoded a whole column at a time.  Pure; for this package.
+"""Records of ranges as Arrow columns, decoded a whole column at a time.
+
+For this package and Spark.
 
 path            string, the whole path
 address         string, in full
@@ -17,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from graveler.arrow.entry_columns import entry_columns
+from graveler.arrow.scan import Records
+from graveler.arrow.vectors import octets
 from graveler.block.address import resolve
 from graveler.errors import Corrupt
 from graveler.framing import identity_of
 from graveler.records import ABSENT, AddressType
-from graveler.spark.core.check import OTHER_S3
-from graveler.spark.core.entry_columns import entry_columns
-from graveler.spark.core.scan import Records
-from graveler.spark.core.vectors import octets
 from graveler.wire import stored_entry
 
+OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
 _MICROSECONDS: Final = 1_000_000
 _TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
     "path": ("string", pa.string()),
