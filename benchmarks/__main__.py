@@ -1,8 +1,10 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-five minutes) and writes no file.  `--only access`, `--only gateway` and `--only cli` measure that
-group of lines, and replace its section alone; `--only committed` and `--only http` write no file.
+three minutes) and writes no file.  `--only access`, `--only gateway`, `--only cli` and `--only
+floors` measure that group of lines, and replace its section alone; `--only committed` and `--only
+http` write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many objects
+too, and write the section and the graphs of growth.
 """
 
 import argparse
@@ -10,18 +12,53 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks import access, committed, gateway, http, sections, starts
-from benchmarks.peer import COMMITTED, judged
+from benchmarks import access, committed, floors, gateway, growth, http, huge, sections, starts
+from benchmarks.growth import verdict_of
+from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
+from benchmarks.report import about_machine, report, write_graph
 
 REPORT = Path(__file__).parent.parent / "docs" / "measured" / "benchmarks.md"
-FULL_OBJECTS = 1_000_000
-GROUPS = ("committed", "http", "access", "gateway", "cli")
-NO_FLOOR = "upload of 64 bytes, 64 connections"
+GRAPHS = REPORT.parent / "graphs"
 Line = dict[str, Any]
+
+
+class Group(NamedTuple):
+    """A group of lines with a section of its own: how it is measured and written.
+
+    `measure` takes whether the run is quick.
+    """
+
+    heading: str
+    measure: Callable[[bool], list[Line]]
+    section: Callable[[list[Line], str], str]
+
+
+SECTIONS = {
+    "access": Group(
+        access.HEADING,
+        lambda quick: access.measure(access.QUICK if quick else access.FULL),
+        access.section,
+    ),
+    "gateway": Group(
+        gateway.HEADING,
+        lambda quick: gateway.measure(gateway.QUICK if quick else gateway.FULL),
+        gateway.section,
+    ),
+    "cli": Group(
+        starts.HEADING,
+        lambda quick: starts.measure(starts.QUICK if quick else starts.FULL),
+        starts.section,
+    ),
+    "floors": Group(
+        floors.HEADING, lambda quick: floors.measure(0.5 if quick else 3.0), floors.section
+    ),
+}
+GROUPS = ("committed", "http", *SECTIONS)
 
 
 def machine() -> dict[str, str]:
@@ -43,60 +80,33 @@ def machine() -> dict[str, str]:
     }
 
 
-def committed_lines(count: int, calibration: dict[str, float]) -> list[Line]:
-    """Lines of the committed layer with `count` objects; the floors are those for a million
-    objects."""
-    lines = []
-    for name, value in committed.measure(count).items():
-        if name not in COMMITTED:
-            continue
-        what, unit, peer, better, share = COMMITTED[name]
-        line: Line = {
-            "name": f"{what}, {count:,} objects",
-            "value": round(value, 1 if value < 1000 else 0),
-            "unit": unit,
-            "lakefs": peer if count == FULL_OBJECTS else 0.0,
-            "better": better,
-            "scales": "none" if unit == "MB" else "cpu",
-        }
-        lines.append(judged(line, calibration, share))
-        _show(lines[-1])
-    return lines
+@dataclass
+class Sizes:
+    """What was measured of the committed layer: figures by number of objects, and their lines."""
+
+    figures: dict[int, dict[str, float]] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+
+
+def committed_sizes(counts: Sequence[int], calibration: dict[str, float]) -> Sizes:
+    """The committed layer with each of these numbers of objects."""
+    sizes = Sizes()
+    for count in counts:
+        figures = huge.measure() if count == huge.OBJECTS else committed.measure(count)
+        sizes.figures[count] = figures
+        for name in figures:
+            if name in COMMITTED:
+                sizes.lines.append(committed_line(name, figures[name], count, calibration))
+                _show(sizes.lines[-1])
+    return sizes
 
 
 def http_lines(scale: http.Scale, calibration: dict[str, float]) -> list[Line]:
     """Lines of the HTTP service."""
     lines = []
     for line in http.measure(scale):
-        share = 0.0 if line["name"] == NO_FLOOR else 2.0 if line["unit"] == "MB" else 0.5
-        if line["unit"] == "MB":
-            line = {**line, "scales": "none"}
-        lines.append(judged(line, calibration, share))
+        lines.append(judged(line, calibration, 2.0 if line["unit"] == "MB" else 0.5))
         _show(lines[-1])
-    return lines
-
-
-def access_lines(scale: access.Scale) -> list[Line]:
-    """Lines of access control, which have goals of their own."""
-    lines = access.measure(scale)
-    for line in lines:
-        _show(line)
-    return lines
-
-
-def gateway_lines(scale: gateway.Scale) -> list[Line]:
-    """Lines of the S3 gateway, which have goals of their own."""
-    lines = gateway.measure(scale)
-    for line in lines:
-        _show(line)
-    return lines
-
-
-def cli_lines(scale: starts.Scale) -> list[Line]:
-    """Lines of the command line, which have goals of their own."""
-    lines = starts.measure(scale)
-    for line in lines:
-        _show(line)
     return lines
 
 
@@ -104,68 +114,21 @@ def _show(line: Line) -> None:
     held = {True: "holds", False: "BELOW ITS FLOOR"}.get(line.get("held", ""), "")
     if "requests" in line:
         held = f"{line['requests']} KV requests {held}"
+    if "p99_ms" in line:
+        held = f"p50 {line['p50_ms']} p99 {line['p99_ms']} ms {held}"
     peer = f"{line['scaled']:>12,.1f}" if "scaled" in line else " " * 12
-    print(f"{line['name']:<58} {line['value']:>12,.1f} {line['unit']:<11}{peer} {held}", flush=True)
-
-
-def about_machine(found: dict[str, Any]) -> str:
-    """The machine and its two times, as sentences."""
-    about, times = found["machine"], found["calibration"]
-    return (
-        f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
-        f"{about['python']}.\n"
-        f"The two times here: {times['sha256_64_bytes_us']:.2f} µs and "
-        f"{times['synced_4_kib_ms']:.2f} ms.\n"
-        f"The load by other programs when the run began: {about['load']}."
-    )
-
-
-def report(found: dict[str, Any]) -> str:
-    """The text of docs/measured/benchmarks.md before its first section."""
-    rows = []
-    for line in found["lines"]:
-        scaled = f"{line['scaled']:,.1f}" if "scaled" in line else ""
-        floor = f"{line['floor']:,.1f}" if "floor" in line else ""
-        delays = f"{line['p50_ms']} / {line['p99_ms']}" if "p50_ms" in line else ""
-        rows.append(
-            f"| {line['name']} | {line['value']:,.1f} | {line['unit']} | {scaled} | {floor} "
-            f"| {delays} |"
-        )
-    return "\n".join(
-        [
-            "# Benchmarks",
-            "",
-            "`make bench` writes this part of the page; its figures are medians.",
-            "lakeFS (July 2026, embedded store) was measured on a machine on which a SHA-256 over",
-            "64 bytes took 0.44 µs and a synced write of 4 KiB took 0.22 ms.",
-            "Its figures are scaled to this machine: the first time scales the lines bound by the",
-            "processor, the second time the lines bound by writes.",
-            "The floor is half of lakeFS's speed, five times its speed for look-ups, and half of",
-            "its memory.",
-            "",
-            about_machine(found),
-            "",
-            "| what | Graveler | unit | lakeFS, scaled | floor | p50 / p99 ms |",
-            "|---|---:|---|---:|---:|---|",
-            *rows,
-            "",
-        ]
-    )
+    value = f"{line['value']:>12,.1f} {line['unit']:<11}"
+    print(f"{line['name']:<62} {value}{peer} {verdict_of(line):<14} {held}", flush=True)
 
 
 def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
     """`document` with what these groups of lines replace in it."""
     if set(groups) == set(GROUPS):
         document = report(found) + sections.others(document)
-    if "access" in groups:
-        body = access.section(found["access"], about_machine(found))
-        document = sections.placed(document, access.HEADING, body)
-    if "gateway" in groups:
-        body = gateway.section(found["gateway"], about_machine(found))
-        document = sections.placed(document, gateway.HEADING, body)
-    if "cli" in groups:
-        body = starts.section(found["cli"], about_machine(found))
-        document = sections.placed(document, starts.HEADING, body)
+    for name in SECTIONS:
+        if name in groups:
+            body = SECTIONS[name].section(found[name], about_machine(found))
+            document = sections.placed(document, SECTIONS[name].heading, body)
     return document
 
 
@@ -173,30 +136,63 @@ def main() -> int:
     """Measure the lines, write the document, print the JSON line."""
     parser = argparse.ArgumentParser(description="measures speed and memory")
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group")
-    groups = parser.parse_args().only or list(GROUPS)
+    parser.add_argument(
+        "--at",
+        choices=growth.SIZES,
+        action="append",
+        default=[],
+        help="measure the committed layer with as many objects too",
+    )
+    arguments = parser.parse_args()
+    groups = arguments.only or list(GROUPS)
     quick = os.environ.get("QUICK", "") not in ("", "0")
     calibration = committed.calibration()
     found: dict[str, Any] = {"machine": machine(), "calibration": calibration, "quick": quick}
-    print(f"{'':<58} {'Graveler':>12} {'':<11}{'lakeFS, here':>12}")
-    lines: list[Line] = []
+    print(f"{'':<62} {'Graveler':>12} {'':<11}{'lakeFS, here':>12}")
+    sizes = Sizes()
     if "committed" in groups:
-        for count in [100_000] if quick else [100_000, FULL_OBJECTS]:
-            lines += committed_lines(count, calibration)
+        counts = [100_000] if quick else [100_000, MILLION]
+        counts += sorted(growth.SIZES[name] for name in arguments.at)
+        sizes = committed_sizes(counts, calibration)
+    lines = [line for line in sizes.lines if not arguments.at or _is_usual(line)]
     if "http" in groups:
         lines += http_lines(http.QUICK if quick else http.FULL, calibration)
-    rights = access_lines(access.QUICK if quick else access.FULL) if "access" in groups else []
-    s3 = gateway_lines(gateway.QUICK if quick else gateway.FULL) if "gateway" in groups else []
-    commands = cli_lines(starts.QUICK if quick else starts.FULL) if "cli" in groups else []
-    found |= {"lines": lines, "access": rights, "gateway": s3, "cli": commands}
-    judged_lines = lines + rights + s3 + commands
-    found["below_floor"] = [each["name"] for each in judged_lines if each.get("held") is False]
+    found |= {"lines": lines, "growth": sizes.figures}
+    for name in SECTIONS:
+        found[name] = SECTIONS[name].measure(quick) if name in groups else []
+        for line in found[name]:
+            _show(line)
+    judged_lines = sizes.lines + lines + [line for name in SECTIONS for line in found[name]]
+    found["below_floor"] = sorted(
+        {line["name"] for line in judged_lines if line.get("held") is False}
+    )
+    found["behind"] = sorted(
+        {line["name"] for line in judged_lines if line.get("verdict") == "behind"}
+    )
+    if not quick:
+        _write(found, groups, sizes, bool(arguments.at))
+    print(json.dumps(found))
+    return 0
+
+
+def _is_usual(line: Line) -> bool:
+    """Whether the line belongs to the table of every run, not to the section of growth."""
+    return not any(f", {size:,} objects" in line["name"] for size in growth.SIZES.values())
+
+
+def _write(found: dict[str, Any], groups: Sequence[str], sizes: Sizes, is_large: bool) -> None:
+    """Write the document, and the graphs that belong to what was measured."""
     before = REPORT.read_text(encoding="utf-8")
-    after = before if quick else written(before, found, groups)
+    after = written(before, found, groups)
+    if set(groups) == set(GROUPS):
+        write_graph(found["lines"], GRAPHS)
+    if is_large and sizes.figures:
+        body = growth.section(sizes.figures, sizes.lines, about_machine(found))
+        after = sections.placed(after, growth.HEADING, body)
+        growth.write_graphs(sizes.figures, GRAPHS)
     if after != before:
         REPORT.write_text(after, encoding="utf-8")
         print(f"wrote {REPORT.relative_to(REPORT.parent.parent)}")
-    print(json.dumps(found))
-    return 0
 
 
 if __name__ == "__main__":

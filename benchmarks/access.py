@@ -24,7 +24,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks import http
+from benchmarks import served
 from benchmarks.load import Target, repeated, run
 from graveler import limits
 from graveler.assembly import open_embedded
@@ -256,16 +256,16 @@ def _timed(
 
 def member_lines(scale: Scale) -> list[Line]:
     """Look-ups through a running server: a member of ten policies beside the administrator."""
-    with tempfile.TemporaryDirectory() as folder, http.serving(Path(folder)) as (target, _pid):
-        http.prepare(target)
+    with tempfile.TemporaryDirectory() as folder, served.serving(Path(folder)) as (target, _pid):
+        served.prepare(target)
         member = _member(target)
         who = {"administrator": target, "10 policies": member}
         rates: dict[str, list[float]] = {name: [] for name in who}
         for _ in range(scale.rounds):
             for name, each in who.items():
-                request = http.stat(each)
+                request = served.stat(each)
                 load = run(each, 8, [repeated(request, scale.seconds)] * 8)
-                rates[name].append(http.checked(load).rate)
+                rates[name].append(served.checked(load).rate)
     shares = [one / all for one, all in zip(*reversed(rates.values()), strict=True)]
     return [
         *[
@@ -278,17 +278,17 @@ def member_lines(scale: Scale) -> list[Line]:
 
 def _member(target: Target) -> Target:
     """A user in a group of ten policies, which together allow to read the repository."""
-    http.make(target, "POST", "/auth/users", {"id": "member"})
-    http.make(target, "POST", "/auth/groups", {"id": "readers"})
+    served.make(target, "POST", "/auth/users", {"id": "member"})
+    served.make(target, "POST", "/auth/groups", {"id": "readers"})
     for number in range(GROUP_POLICIES):
-        name = f"arn:lakefs:fs:::repository/{http.REPO if number == 9 else f'other{number}'}"
+        name = f"arn:lakefs:fs:::repository/{served.REPO if number == 9 else f'other{number}'}"
         statement = {"effect": "allow", "action": ["fs:Read*", "fs:List*"]}
         resources = [{**statement, "resource": name + end} for end in ("", "/*")]
         policy = {"id": f"p{number}", "statement": resources}
-        http.make(target, "POST", "/auth/policies", policy)
-        http.make(target, "PUT", f"/auth/groups/readers/policies/p{number}", {})
-    http.make(target, "PUT", "/auth/groups/readers/members/member", {})
-    given = http.make(target, "POST", "/auth/users/member/credentials", {})
+        served.make(target, "POST", "/auth/policies", policy)
+        served.make(target, "PUT", f"/auth/groups/readers/policies/p{number}", {})
+    served.make(target, "PUT", "/auth/groups/readers/members/member", {})
+    given = served.make(target, "POST", "/auth/users/member/credentials", {})
     return Target(target.host, target.port, given["access_key_id"], given["secret_access_key"])
 
 

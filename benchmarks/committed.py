@@ -21,10 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from graveler import wire
+from graveler.arrow import COLUMNS
+from graveler.arrow.entries import range_batches
 from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import apply, diff, merge, reader, writer
@@ -37,6 +38,7 @@ from graveler.records import BreakParameters, Change, Entry, Record
 ROUNDS = 3
 CORES = 2
 LOOKUPS = 100_000
+ROUNDS_OF_CHANGES_MAX = 100_000_000_000  # changes times objects; above it, one round
 
 
 def calibration() -> dict[str, float]:
@@ -124,24 +126,33 @@ def _timed_stream(count: int, began: list[float]) -> Iterator[Record]:
 
 
 def _commits(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
+    """Every round writes values that no round before it wrote, so each range is a new file."""
     found: dict[str, float] = {}
-    results: dict[str, MetarangeId] = {}
+    results: dict[str, list[MetarangeId]] = {}
     for name, numbers in _plans(count).items():
-        changes: list[Change] = [(key(n), value(n, edition=1)) for n in numbers]
-        rounds = 1 if len(changes) > 1_000 else ROUNDS
-        found[f"commit_{name}_ms"] = _median(partial(apply.apply, space, base, changes), rounds)
-        results[name] = apply.apply(space, base, changes).metarange_id
-        if len(changes) <= 1_000:
-            work = partial(_diff, space, base, results[name])
-            found[f"diff_{name}_ms"] = _median(work, ROUNDS)
-    middle = count // 2
-    thousand: list[Change] = [
-        (key(n) + b".new", value(n)) for n in range(middle - 500, middle + 500)
-    ]
-    other = apply.apply(space, base, thousand).metarange_id
-    merging = partial(merge.merge, space, base, results["1"], other)
-    found["merge_1_against_1000_ms"] = _median(merging, ROUNDS)
+        rounds = ROUNDS if len(numbers) * count <= ROUNDS_OF_CHANGES_MAX else 1
+        taken = []
+        for edition in range(1, rounds + 1):
+            changes: list[Change] = [(key(n), value(n, edition)) for n in numbers]
+            result, seconds = _timed(partial(apply.apply, space, base, changes))
+            taken.append(seconds)
+            results.setdefault(name, []).append(result.metarange_id)
+        found[f"commit_{name}_ms"] = statistics.median(taken) * 1e3
+        if len(numbers) <= 1_000:
+            seconds_of = [_seconds(partial(_diff, space, base, after)) for after in results[name]]
+            found[f"diff_{name}_ms"] = statistics.median(seconds_of) * 1e3
+    merging = []
+    for edition, ours in enumerate(results["1"]):
+        theirs = apply.apply(space, base, _added(count // 2, edition)).metarange_id
+        merging.append(_seconds(partial(merge.merge, space, base, ours, theirs)))
+    found["merge_1_against_1000_ms"] = statistics.median(merging) * 1e3
     return found
+
+
+def _added(middle: int, edition: int) -> list[Change]:
+    """1,000 new records around the one that `commit_1` changes."""
+    numbers = range(middle - 500, middle + 500)
+    return [(key(n) + b".new", value(n, edition)) for n in numbers]
 
 
 def _plans(count: int) -> dict[str, Sequence[int]]:
@@ -162,17 +173,23 @@ def _diff(space: Keyspace, left: MetarangeId, right: MetarangeId) -> None:
 def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     found: dict[str, float] = {}
     found["scan_framed_per_s"] = count / _seconds(lambda: _drain(reader.scan(space, base)))
-    found["scan_decoded_per_s"] = count / _seconds(
-        lambda: _drain(wire.stored_entry(v).size for _, v in reader.scan(space, base))
-    )
     _SCANNED[:] = [(space, base)]
+    _drain(range_batches(space, reader.ranges(space, base)[0], b"", COLUMNS))  # loads Arrow
+    found["scan_decoded_per_s"] = count / _seconds(lambda: _decoded(0, 1))
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
         pool.map(_decoded_part, [count] * CORES)  # no such range: only starts them
         found["scan_decoded_both_cores_per_s"] = count / _seconds(
             lambda: pool.map(_decoded_part, range(CORES), chunksize=1)
         )
+    found |= _lookups(space, base, count)
+    return found
+
+
+def _lookups(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
+    """Random keys, looked up once before the time is taken."""
     generator = random.Random(1)
     wanted = [key(generator.randrange(count)) for _ in range(LOOKUPS)]
+    found: dict[str, float] = {}
     _drain(reader.get(space, base, k) for k in wanted)
     found["lookups_per_s"] = LOOKUPS / _seconds(
         lambda: _drain(reader.get(space, base, k) for k in wanted)
@@ -180,10 +197,21 @@ def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     found["lookups_batched_per_s"] = LOOKUPS / _seconds(
         lambda: [reader.get_many(space, base, wanted[n : n + 100]) for n in range(0, LOOKUPS, 100)]
     )
-    found["list_100_ms"] = _median(
-        lambda: list(islice(reader.scan(space, base, start=key(count // 3)), 100)), 20
-    )
+    _WANTED[:] = wanted
+    with multiprocessing.get_context("fork").Pool(CORES) as pool:
+        pool.map(_looked_up, [0] * CORES, chunksize=1)
+        found["lookups_both_cores_per_s"] = (
+            CORES * LOOKUPS / _seconds(lambda: pool.map(_looked_up, [LOOKUPS] * CORES, chunksize=1))
+        )
     return found
+
+
+_WANTED: list[bytes] = []  # read by the forked processes
+
+
+def _looked_up(count: int) -> None:
+    space, base = _SCANNED[0]
+    _drain(reader.get(space, base, k) for k in _WANTED[:count])
 
 
 _SCANNED: list[tuple[Keyspace, MetarangeId]] = []  # read by the forked processes
@@ -191,10 +219,14 @@ _SCANNED: list[tuple[Keyspace, MetarangeId]] = []  # read by the forked processe
 
 def _decoded_part(part: int) -> int:
     """Decode the entries of every `CORES`-th range from number `part` on.  Returns their number."""
+    return _decoded(part, CORES)
+
+
+def _decoded(part: int, every: int) -> int:
+    """Decode all columns, as `graveler.read_entries` does.  Returns the number of entries."""
     (space, base), count = _SCANNED[0], 0
-    for ref in reader.ranges(space, base)[part::CORES]:
-        for records in reader.range_batches(space, ref):
-            count += len([wire.stored_entry(framed).size for _, framed in records])
+    for ref in reader.ranges(space, base)[part::every]:
+        count += sum(batch.num_rows for batch in range_batches(space, ref, b"", COLUMNS))
     return count
 
 
@@ -209,8 +241,9 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _median(work: Callable[[], object], rounds: int) -> float:
-    return statistics.median(_seconds(work) for _ in range(rounds)) * 1e3
+def _timed(work: Callable[[], apply.ApplyResult]) -> tuple[apply.ApplyResult, float]:
+    begin = time.perf_counter()
+    return work(), time.perf_counter() - begin
 
 
 def main(arguments: Sequence[str]) -> None:

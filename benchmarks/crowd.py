@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from benchmarks import served
 from benchmarks.load import Load, Target, repeated, run, varied
 
 WRITERS = 8
@@ -81,28 +82,24 @@ def _list(target: Target, branch: str, seconds: float) -> None:
 def deletions(target: Target, branch: str, count: int) -> str:
     """Stage, commit and delete `count` paths on a new branch.  Returns another path, which
     stays."""
-    from benchmarks import http
-
-    http.make(target, "POST", f"{WHERE}/branches", {"name": branch, "source": "main"})
-    uploads = (http.upload(target, branch, f"bulk/{number:06d}") for number in range(count))
+    served.make(target, "POST", f"{WHERE}/branches", {"name": branch, "source": "main"})
+    uploads = (served.upload(target, branch, f"bulk/{number:06d}") for number in range(count))
     run(target, 64, [uploads] * 64)
-    http.make(target, "POST", f"{WHERE}/branches/{branch}/commits", {"message": "all of it"})
+    served.make(target, "POST", f"{WHERE}/branches/{branch}/commits", {"message": "all of it"})
     for start in range(0, count, 1_000):
         paths = [f"bulk/{number:06d}" for number in range(start, min(start + 1_000, count))]
-        http.make(target, "POST", f"{WHERE}/branches/{branch}/objects/delete", {"paths": paths})
-    run(target, 1, [iter([http.upload(target, branch, "stays")])])
+        served.make(target, "POST", f"{WHERE}/branches/{branch}/objects/delete", {"paths": paths})
+    run(target, 1, [iter([served.upload(target, branch, "stays")])])
     return "stays"
 
 
 def main() -> None:
     """Print a line for each combination of writers and listers."""
-    from benchmarks import http
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.crowd", description=main.__doc__)
     parser.add_argument("deletions", nargs="?", type=int, default=100_000)
     count = parser.parse_args().deletions
-    with tempfile.TemporaryDirectory() as folder, http.serving(Path(folder)) as (target, _):
-        http.prepare(target)
+    with tempfile.TemporaryDirectory() as folder, served.serving(Path(folder)) as (target, _):
+        served.prepare(target)
         path = deletions(target, "crowd", count)
         for name, writers, listers in _crowds():
             found = crowded(target, "crowd", path, 10.0, writers=writers, listers=listers)

@@ -28,12 +28,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import http, s3
+from benchmarks import s3, served
 from benchmarks.load import Target, repeated, run
 
 CONNECTIONS, PARALLEL = 8, 8
 MIB = 1 << 20
-ROOT = f"/{http.REPO}/main"
+ROOT = f"/{served.REPO}/main"
 _PIECE = MIB  # what a hash takes at a time
 _SETTLE_SECONDS = 1.0
 Line = dict[str, Any]
@@ -65,8 +65,8 @@ def measure(scale: Scale = FULL) -> list[Line]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "served").mkdir()
-        with http.serving(folder / "served") as (target, pid):
-            http.prepare(target)
+        with served.serving(folder / "served") as (target, pid):
+            served.prepare(target)
             lines = requests(target, scale)
             lines += transfers(target, folder, scale)
             return [*lines, *memory(target, pid, folder, scale)]
@@ -77,22 +77,22 @@ def measure(scale: Scale = FULL) -> list[Line]:
 
 def requests(target: Target, scale: Scale) -> list[Line]:
     """Requests per second of each operation, of the verb of the API, and the share."""
-    http.checked(run(target, 1, [iter([_put(target, "small")])]))
+    served.checked(run(target, 1, [iter([_put(target, "small")])]))
     listing = "list-type=2&max-keys=100&prefix=main%2Ftables%2F"
     api_list = {"prefix": "tables/", "amount": "100"}
     api_get = {"path": "small"}
     pairs: dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]] = {
         "HEAD": (
             partial(s3.signed, target, "HEAD", f"{ROOT}/small"),
-            partial(target.request, "GET", f"{http.WHERE}/refs/main/objects/stat", api_get),
+            partial(target.request, "GET", f"{served.WHERE}/refs/main/objects/stat", api_get),
         ),
         "GET": (
             partial(s3.signed, target, "GET", f"{ROOT}/small"),
-            partial(target.request, "GET", f"{http.WHERE}/refs/main/objects", api_get),
+            partial(target.request, "GET", f"{served.WHERE}/refs/main/objects", api_get),
         ),
         "LIST 100": (
-            partial(s3.signed, target, "GET", f"/{http.REPO}", listing),
-            partial(target.request, "GET", f"{http.WHERE}/refs/main/objects/ls", api_list),
+            partial(s3.signed, target, "GET", f"/{served.REPO}", listing),
+            partial(target.request, "GET", f"{served.WHERE}/refs/main/objects/ls", api_list),
         ),
     }
     lines = []
@@ -104,7 +104,7 @@ def requests(target: Target, scale: Scale) -> list[Line]:
         ]
         lines += _pair(name, rates)
     counter = itertools.count()
-    uploads = (partial(_put, target), partial(http.upload, target, "main"))
+    uploads = (partial(_put, target), partial(served.upload, target, "main"))
     rates = [
         [_rate(target, partial(_fresh, make, counter, scale.seconds)) for make in uploads]
         for _ in range(scale.rounds)
@@ -133,7 +133,7 @@ def _until(made: list[bytes], seconds: float) -> Iterator[bytes]:
 
 
 def _rate(target: Target, make: Callable[[], Iterator[bytes]]) -> float:
-    return http.checked(run(target, CONNECTIONS, [make() for _ in range(CONNECTIONS)])).rate
+    return served.checked(run(target, CONNECTIONS, [make() for _ in range(CONNECTIONS)])).rate
 
 
 def _pair(name: str, rates: list[list[float]]) -> list[Line]:
@@ -157,7 +157,7 @@ def transfers(target: Target, folder: Path, scale: Scale) -> list[Line]:
     head = partial(s3.signed, target, length=scale.size)
     digest = hashlib.sha256()
     _each(file, digest.update)
-    api = f"{http.WHERE}/branches/main/objects"
+    api = f"{served.WHERE}/branches/main/objects"
     ways: dict[str, Callable[[], float]] = {
         "cp": partial(_copied, file, copy),
         "cp, then fsync": partial(_copied, file, copy, synced=True),
@@ -168,7 +168,7 @@ def transfers(target: Target, folder: Path, scale: Scale) -> list[Line]:
         "PUT by the API": lambda: s3.send(target, _api_head(target, "POST", api, scale.size), file),
         "GET": lambda: s3.receive(target, head("GET", f"{ROOT}/large"))[0],
         "GET by the API": lambda: s3.receive(
-            target, _api_head(target, "GET", f"{http.WHERE}/refs/main/objects")
+            target, _api_head(target, "GET", f"{served.WHERE}/refs/main/objects")
         )[0],
         "MD5, one core": partial(_timed, file, lambda: hashlib.md5(usedforsecurity=False).update),
         "SHA-256, one core": partial(_timed, file, lambda: hashlib.sha256().update),
@@ -260,7 +260,7 @@ def memory(target: Target, pid: int, folder: Path, scale: Scale) -> list[Line]:
     s3.receive(target, s3.signed(target, "GET", f"{ROOT}/parallel"))
     time.sleep(_SETTLE_SECONDS)
     Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
-    before = http.memory_mb(pid)
+    before = served.memory_mb(pid)
     began = time.perf_counter()
     _together(
         [partial(_sent, target, file, length, number) for number in range(PARALLEL)]

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.spark_runs import session
+from graveler.arrow.scan import meeting
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark.cluster.places import Place, opened
@@ -26,7 +27,7 @@ from graveler.spark.cluster.results import rows_of as result_of
 from graveler.spark.core import cuts
 from graveler.spark.core.compare import stretches
 from graveler.spark.core.join import by_tasks, here, joined_over, piece_of
-from graveler.spark.verbs.entries import RANGE_ROWS, meeting, over_ranges
+from graveler.spark.verbs.entries import RANGE_ROWS, over_ranges
 
 RANGES = 500_000
 RECORDS = 10_000  # in each

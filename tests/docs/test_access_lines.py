@@ -21,7 +21,10 @@ MACHINE = {"processor": "P", "cores": "2", "system": "S", "python": "3", "load":
 FOUND = {
     "machine": MACHINE,
     "calibration": {"sha256_64_bytes_us": 0.5, "synced_4_kib_ms": 0.5},
-    "lines": [{"name": "stat", "value": 5_000.0, "unit": "requests/s"}],
+    "lines": [
+        {"name": "stat", "value": 5_000.0, "unit": "requests/s", "scaled": 2_000.0,
+         "verdict": "ahead", "ratio": 2.5, "floor": 1_000.0, "client": 0.3},
+    ],
     "access": [
         {"name": "decision", "value": 5.0, "unit": "µs", "goal": 30.0, "requests": 0,
          "requests_goal": 0, "held": True},
@@ -82,6 +85,10 @@ def test_one_group_of_lines_replaces_its_section_alone() -> None:
     assert "| GET | 0.75 |  | ≥ 0.7 |" in s3 and "| cp | 1,500 | MB/s |  |" in s3
     assert "older" not in s3 and s3.endswith("\n\n## On Spark\n\nkept\n")
     assert written(DOCUMENT, FOUND, ["http"]) == DOCUMENT
-    whole = written(DOCUMENT, {**FOUND, "cli": []}, GROUPS)
-    assert "\nold" not in whole and "| stat | 5,000.0 |" in whole and row in whole
+    whole = written(DOCUMENT, {**FOUND, "cli": [], "floors": []}, GROUPS)
+    assert (
+        "\nold" not in whole
+        and "| stat | 5,000.0 | requests/s | 2,000.0 | 2.5 × ahead | 1,000.0 |  | 0.3 |" in whole
+        and row in whole
+    )
     assert "\n\n## On Spark\n\nkept\n" in whole

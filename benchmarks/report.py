@@ -1,0 +1,92 @@
+"""The text of docs/measured/benchmarks.md before its first section, and the graph of the load."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.contention import SHOWN
+from benchmarks.growth import verdict_of
+from simulator.soak import svg_graphs
+
+_LOAD: Final = "latency-under-load.svg"
+Line = dict[str, Any]
+
+
+def about_machine(found: dict[str, Any]) -> str:
+    """The machine and its two times, as sentences."""
+    about, times = found["machine"], found["calibration"]
+    return (
+        f"{about['processor']}, {about['cores']} cores, {about['system']}, Python "
+        f"{about['python']}.\n"
+        f"The two times here: {times['sha256_64_bytes_us']:.2f} µs and "
+        f"{times['synced_4_kib_ms']:.2f} ms.\n"
+        f"The load by other programs when the run began: {about['load']}."
+    )
+
+
+def report(found: dict[str, Any]) -> str:
+    """The text before the first section."""
+    return "\n".join(
+        [
+            "# Benchmarks",
+            "",
+            "`make bench` writes this part of the page; its figures are medians.",
+            "Each round writes content that no round before it wrote.",
+            "[Performance](../explanation/performance.md) says what each line does, and what the",
+            "machine allows.",
+            "",
+            "lakeFS (July 2026, embedded store) was measured on a machine on which a SHA-256 over",
+            "64 bytes took 0.44 µs and a synced write of 4 KiB took 0.22 ms.",
+            "Its figures are scaled to this machine: the first time scales the lines bound by the",
+            "processor, the second time the lines bound by writes.",
+            "*Ahead* and *behind* say how many times its speed Graveler has.",
+            "",
+            "The floor is half of lakeFS's speed, five times its speed for look-ups, and half of",
+            "its memory.",
+            "With 100,000 objects lakeFS was not measured, and the floor is that of 1,000,000.",
+            "Other lines without its figure have a floor of their own, or the reason why there is",
+            "none.",
+            "*Client* is the share of a core that the client of the measurement took.",
+            "",
+            about_machine(found),
+            "",
+            "| what | Graveler | unit | lakeFS, scaled | | floor | p50 / p99 ms | client |",
+            "|---|---:|---|---:|---|---:|---|---:|",
+            *map(_row, found["lines"]),
+            "",
+            *_graph_of(found["lines"]),
+        ]
+    )
+
+
+def _row(line: Line) -> str:
+    scaled = f"{line['scaled']:,.1f}" if "scaled" in line else ""
+    floor = f"{line['floor']:,.1f}" if "floor" in line else line.get("reason", "")
+    delays = f"{line['p50_ms']} / {line['p99_ms']}" if "p50_ms" in line else ""
+    return (
+        f"| {line['name']} | {line['value']:,.1f} | {line['unit']} | {scaled} | "
+        f"{verdict_of(line)} | {floor} | {delays} | {line.get('client', '')} |"
+    )
+
+
+def _graph_of(lines: Sequence[Line]) -> list[str]:
+    if not _loaded(lines):
+        return []
+    return [f"![Latencies under a mixed load](graphs/{_LOAD})", ""]
+
+
+def _loaded(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if "percentiles_ms" in line]
+
+
+def write_graph(lines: Sequence[Line], folder: Path) -> None:
+    """Write the graph of latencies under load, if it was measured."""
+    loaded = _loaded(lines)
+    if loaded:
+        names = [f"{share * 100:g} %" for share in SHOWN]
+        title = "Milliseconds within which a share of the answers arrived"
+        drawn = [
+            svg_graphs.Line(line["name"].rpartition(": ")[2], line["percentiles_ms"])
+            for line in loaded
+        ]
+        (folder / _LOAD).write_text(svg_graphs.steps(title, names, drawn), encoding="utf-8")
