@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import click
 from click.exceptions import NoSuchCommand
 
+from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation
 from graveler.errors import GravelerError, Invalid
 
@@ -296,7 +297,11 @@ def _here(*, whole: bool) -> Callable[[click.Context, click.Parameter, Any], Any
             return value
         place = ctx.ensure_object(Invocation).here
         if place is None:
-            raise click.MissingParameter(ctx=ctx, param=param)
+            raise UsageMistake(
+                "no ref: write REPOSITORY/REF, as in lake/main; only in a linked folder it may be "
+                "left out",
+                remedy=f"{ctx.command_path} --help",
+            )
         return f"lakefs://{place if whole else place.at('')}"
 
     return address

@@ -236,7 +236,13 @@ def status(invocation: Invocation, branch: str | None) -> int:
     """
     if branch is None:
         from graveler.cli import local
+        from graveler.local.state import linked_above
 
+        if linked_above(Path.cwd()) is None:
+            raise UsageMistake(
+                "no branch: write REPOSITORY/BRANCH, as in lake/main; only in a linked folder it "
+                "may be left out"
+            )
         return int(
             click.get_current_context().invoke(local.status, directory=Path(), local_only=False)
         )

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
-from click.exceptions import NoArgsIsHelpError
+from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from graveler import errors
 from graveler.cli.address import UsageMistake
@@ -29,6 +29,19 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, plain_lines
 from graveler.errors import GravelerError
 
+# Words of git that are no commands here, and what leads to what they do.
+_OF_GIT: Final[Mapping[str, str]] = {
+    "add": "graveler upload FILE REPOSITORY/BRANCH/ stages a file",
+    "checkout": "each command names its branch: graveler ls REPOSITORY/BRANCH",
+    "clone": "graveler local clone REPOSITORY/BRANCH, or graveler download -r",
+    "fetch": "nothing is fetched: each command asks the server",
+    "init": "graveler repo create NAME",
+    "pull": "graveler local pull, in a folder that graveler local clone made",
+    "push": "nothing is pushed: graveler commit commits on the server",
+    "rebase": "graveler cherry-pick, or graveler merge --squash",
+    "stash": "graveler branch create: an uncommitted change belongs to its branch",
+    "switch": "each command names its branch: graveler ls REPOSITORY/BRANCH",
+}
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130
 
@@ -77,9 +90,12 @@ def report_usage(error: click.ClickException, invocation: Invocation) -> int:
         return USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "graveler"
+    hint = f"{command} --help"
+    if isinstance(error, NoSuchCommand):
+        hint = _OF_GIT.get(error.command_name, hint)
     message = error.format_message()
     message = message[:1].lower() + message[1:].rstrip(".")
-    _print(invocation, "usage", message, f"{command} --help", {"status": 0, "request_id": ""})
+    _print(invocation, "usage", message, hint, {"status": 0, "request_id": ""})
     return USAGE if isinstance(error, click.UsageError) else FAILED
 
 

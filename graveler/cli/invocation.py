@@ -94,7 +94,10 @@ class Invocation:
             raise UsageMistake(f"ref expected, without a path: {text!r}")
         if not address.ref:
             if not default:
-                raise UsageMistake(f"ref missing: write {address.repository}/REF")
+                raise UsageMistake(
+                    f"ref missing: {address.repository!r} alone is a repository: write "
+                    f"{address.repository}/REF, or REPOSITORY/{address.repository}"
+                )
             address = Address(address.repository, default)
         return address
 
@@ -102,7 +105,8 @@ class Invocation:
         """The address of an object, or with `optional` also of a ref.  Raises `UsageMistake`."""
         address = self.address(text)
         if not address.ref:
-            raise UsageMistake(f"ref missing: write {address.repository}/REF/PATH")
+            path = "" if optional else "/PATH"
+            raise UsageMistake(f"ref missing: write {address.repository}/REF{path}")
         if not address.path and not optional:
             raise UsageMistake(f"path missing: write {address}/PATH")
         return address

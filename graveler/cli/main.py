@@ -156,7 +156,7 @@ _EPILOG: Final = """`graveler COMMAND --help` shows options and examples.
 First steps:
   graveler serve --store DIR                     # in another terminal; prints a token
   graveler login http://127.0.0.1:8000 --setup   # or: graveler login URL, of a known server
-  graveler repo create lake local://lake
+  graveler repo create lake                      # on S3: repo create lake s3://BUCKET/lake
   graveler branch create lake/dev
   graveler upload FILE lake/dev/
   graveler commit lake/dev -m "Add a file"

@@ -16,7 +16,7 @@ from graveler.cli.filters import filter_of, globs
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
 from graveler.cli.transfer import Tally
-from graveler.client import objects
+from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.errors import NotFound, Unsupported
 
@@ -53,14 +53,15 @@ def _metadata(item: Any) -> list[tuple[str, str]]:
 @client(
     "ls",
     examples=(
-        "graveler ls lake/main                          # the top of the branch",
+        "graveler ls lake                               # the default branch",
+        "graveler ls lake/main/sales                    # what begins with it",
         "graveler ls lake/main/sales/",
         "graveler ls lake/v1.2/sales/ -r --json",
         "graveler ls lake/main/sales/ --at '2 days ago'",
         "graveler ls lake/main --du                     # how large each folder is",
     ),
 )
-@address_argument("address", metavar="[REF[/PREFIX]]", here="prefix")
+@address_argument("address", metavar="[REPOSITORY[/REF[/PREFIX]]]", here="prefix")
 @click.option("-r", "--recursive", is_flag=True, help="all objects, not one level")
 @click.option("-l", "--long", "is_long", is_flag=True, help="checksums and media types too")
 @click.option("--du", "is_du", is_flag=True, help="count and sum what is below each folder")
@@ -78,12 +79,13 @@ def ls(
 ) -> int:
     """List objects below a prefix.
 
-    A branch shows its uncommitted changes too; REF@ shows its head.
+    Without REF, those of the default branch.  A branch shows its uncommitted changes too; REF@
+    shows its head.
     --du reads the whole list below the prefix; the last line is the sum.
     """
     if is_du and (recursive or is_long):
         raise UsageMistake("--du goes with neither -r nor -l")
-    place = past.then(invocation, invocation.path(address, optional=True))
+    place = _prefix(invocation, address)
     stats = objects.list_objects(
         *(invocation.session, place.repository, place.ref, place.path),
         delimiter="" if recursive or is_du else "/",
@@ -98,6 +100,15 @@ def ls(
     if not number:
         invocation.output.note(f"no objects below {place}")
     return 0
+
+
+def _prefix(invocation: Invocation, text: str) -> Address:
+    """A prefix at a ref; of a repository alone, the top of its default branch."""
+    place = invocation.address(text)
+    if not place.ref:
+        repository = refs.get_repository(invocation.session, place.repository)
+        place = Address(place.repository, repository["default_branch"])
+    return past.then(invocation, place)
 
 
 def _sums(stats: Iterable[Stats], prefix: str) -> Iterator[dict[str, Any]]:

@@ -2,10 +2,11 @@
 
 import click
 
+from graveler.cli.address import UsageMistake
 from graveler.cli.command import address_argument, client, group, paging
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import Column, field, plural
-from graveler.client import refs
+from graveler.client import objects, refs
 
 COLUMNS = (
     field("id", title="REPOSITORY"),
@@ -30,7 +31,7 @@ def list_repositories(invocation: Invocation, prefix: str, after: str, amount: i
     """List the repositories."""
     rows = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
     if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note("no repositories: graveler repo create NAME NAMESPACE")
+        invocation.output.note("no repositories: graveler repo create NAME")
     return 0
 
 
@@ -47,13 +48,14 @@ def show(invocation: Invocation, repository: str) -> int:
     "create",
     group=repo,
     examples=(
+        "graveler repo create lake                                # of `graveler serve`",
         "graveler repo create lake s3://bucket/lake",
         "graveler repo create lake local://lake --default-branch trunk",
         "graveler repo create copy s3://bucket/copy --bare        # for a restore",
     ),
 )
 @address_argument("repository")
-@click.argument("namespace")
+@click.argument("namespace", required=False)
 @click.option("-d", "--default-branch", default="", metavar="NAME", help="instead of main")
 @click.option("--sample-data", is_flag=True, help="with some sample objects")
 @click.option("--read-only", is_flag=True, help="refuse changes")
@@ -61,7 +63,7 @@ def show(invocation: Invocation, repository: str) -> int:
 def create(
     invocation: Invocation,
     repository: str,
-    namespace: str,
+    namespace: str | None,
     default_branch: str,
     sample_data: bool,
     read_only: bool,
@@ -70,8 +72,10 @@ def create(
     """Create a repository whose objects are stored below NAMESPACE.
 
     NAMESPACE is a place in the storage that no other repository uses, for example s3://bucket/lake.
+    It may be left out if the server keeps its objects in a folder.
     """
     name = invocation.repository(repository).repository
+    namespace = namespace or _namespace(invocation, name)
     created = refs.create_repository(
         *(invocation.session, name, namespace),
         default_branch=default_branch,
@@ -82,6 +86,18 @@ def create(
     lines = [f"created repository {created['id']} with the branch {created['default_branch']}"]
     invocation.output.record(created, lines)
     return 0
+
+
+def _namespace(invocation: Invocation, name: str) -> str:
+    """A namespace for a repository that is given none.  Raises `UsageMistake` if the server knows
+    no place for it."""
+    places = objects.namespaces(invocation.session)
+    if not places.prefix:
+        raise UsageMistake(
+            "namespace missing: name a place in the storage that no other repository uses",
+            remedy=f"graveler repo create {name} {places.example}{name}",
+        )
+    return places.prefix + name
 
 
 @client(

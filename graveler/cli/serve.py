@@ -23,8 +23,9 @@ def serve(options: ServeOptions) -> int:
     keys = administrator_keys(environment())
     options = replace(options, setup_token=SystemIds().unique(_SETUP_TOKEN_LENGTH))
 
-    def prepare(store: Embedded, _listen: Listen) -> None:
-        _prepare(store, keys, options.setup_token)
+    def prepare(store: Embedded, listen: Listen) -> None:
+        url = options.front.public_url or listen.url
+        _prepare(store, keys, url, options.setup_token)
 
     def on_ready(running: Running) -> None:
         where = f"store {options.store}, process {os.getpid()}"
@@ -37,16 +38,14 @@ def serve(options: ServeOptions) -> int:
     return 0
 
 
-def _prepare(store: Embedded, keys: AdministratorKeys, setup_token: str) -> None:
+def _prepare(store: Embedded, keys: AdministratorKeys, url: str, setup_token: str) -> None:
     if keys.given:
         credential = NewCredential(keys.access_key_id, keys.secret_access_key)
         if administrator.ensure(store, credential):
             print("graveler: the administrator now has the credentials of the environment")
     elif administrator.account(store) is ABSENT:
         print(
-            "graveler: no administrator yet: set GRAVELER_ACCESS_KEY_ID and "
-            "GRAVELER_SECRET_ACCESS_KEY, or run `graveler login URL --setup` with the token at the "
-            "end of this line, or POST /api/v1/setup_lakefs with the header "
-            f"X-Graveler-Setup-Token: {setup_token}",
+            f"graveler: no administrator yet: in another terminal: graveler login {url} --setup\n"
+            f"graveler: it asks for this setup token: {setup_token}",
             file=sys.stderr,
         )

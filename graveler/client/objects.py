@@ -145,16 +145,35 @@ class Storage(NamedTuple):
     presigns_parts: bool
 
 
-NO_SIGNED_URLS: Final = Storage(presigns=False, presigns_parts=False)
+NO_SIGNED_URLS: Final = Storage(presigns=False, presigns_parts=False)  # of a server, or at will
 
 
 def storage(session: Session) -> Storage:
     """What the object store of the server can do.  One request."""
-    config = checked(session.ask("GET", "/config")).get("storage_config")
-    if not isinstance(config, dict):
-        return NO_SIGNED_URLS
+    config = _storage_config(session)
     presigns = bool(config.get("pre_sign_support"))
     return Storage(presigns, presigns and bool(config.get("pre_sign_multipart_upload")))
+
+
+class Namespaces(NamedTuple):
+    """Where new repositories can be.  `prefix`: of a namespace that the server proposes, or empty.
+    `example`: how one begins."""
+
+    prefix: str
+    example: str
+
+
+def namespaces(session: Session) -> Namespaces:
+    """Where new repositories can be.  One request."""
+    config = _storage_config(session)
+    names = ("default_namespace_prefix", "blockstore_namespace_example")
+    prefix, example = (str(config.get(name) or "") for name in names)
+    return Namespaces(prefix, example if example.endswith("/") else f"{example}/")
+
+
+def _storage_config(session: Session) -> dict[str, Any]:
+    config = checked(session.ask("GET", "/config")).get("storage_config")
+    return config if isinstance(config, dict) else {}
 
 
 # ---- writing -------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_commands_in_a_linked_folder_need_no_address(
     monkeypatch.chdir(folder.parent)
     for command in ("log", "ls", "diff", "show"):
         assert lake.user.run(command).code == 2
-    assert lake.user.run("status").code == 3
+    assert lake.user.run("status").code == 2
 
 
 def test_a_torn_state_file_is_written_anew(lake: Lake, folder: Path) -> None:

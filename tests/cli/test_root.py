@@ -22,6 +22,7 @@ from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.cli.service import environment
+from tests.client.scripted import Said, scripted
 
 # What no client command may load before it needs it.
 HEAVY = (
@@ -247,3 +248,41 @@ def test_a_missing_click_is_named_with_the_extra_that_brings_it() -> None:
     assert run.stderr.splitlines() == [
         "graveler: package click is not installed: it comes with pip install 'graveler[cli]'"
     ]
+
+
+# ---- what somebody types who has not read the manual ---------------------------------------------
+
+
+def test_words_of_git_lead_on(user: Client) -> None:
+    for word, hint in (("checkout", "graveler ls"), ("push", "graveler commit"), ("add", "upload")):
+        result = user.line(word)
+        assert result.code == 2 and hint in result.err.splitlines()[1], result
+    assert user.line("comit").err.splitlines()[0].endswith("Did you mean 'commit'?")
+
+
+def test_a_missing_ref_is_named_with_an_example(user: Client, tmp_path: Path) -> None:
+    user.patch.chdir(tmp_path)
+    for line in ("log", "show", "commit", "diff", "ls", "status"):
+        result = user.line(line)
+        assert result.code == 2 and "as in lake/main; only in a linked folder" in result.err, line
+    assert "write dev/REF, or REPOSITORY/dev" in user.line("merge dev main").err
+
+
+def test_a_repository_alone_is_its_default_branch(lake: Lake) -> None:
+    lake.put("a/b")
+    assert lake.user.line(f"ls {lake.name}").out == "\t\ta/\n"
+    assert lake.user.line("ls no-such-lake").code == 3
+
+
+def test_a_namespace_may_be_left_out_if_the_server_proposes_one(lake: Lake) -> None:
+    user, name = lake.user, f"{lake.name}-own"
+    created = json.loads(user.line(f"repo create {name} --json").out)
+    assert created["storage_namespace"] == f"local://{name}"
+
+
+def test_a_server_without_a_proposal_wants_a_namespace(user: Client) -> None:
+    storage = {"default_namespace_prefix": "", "blockstore_namespace_example": "s3://example/"}
+    with scripted([Said(200, json.dumps({"storage_config": storage}).encode())]) as server:
+        user.know(server.url)
+        result = user.line("repo create lake")
+    assert result.code == 2 and "try: graveler repo create lake s3://example/lake" in result.err

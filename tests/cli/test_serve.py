@@ -110,9 +110,9 @@ def test_without_credentials_the_service_waits_for_the_set_up_call(tmp_path: Pat
 
 
 def _token(stderr: IO[str]) -> str:
-    found = re.search(
-        r"setup_lakefs with the header X-Graveler-Setup-Token: (\S+)", stderr.readline()
-    )
+    login = r"in another terminal: graveler login http://127\.0\.0\.1:\d+ --setup$"
+    assert re.search(login, stderr.readline())
+    found = re.search(r"it asks for this setup token: (\S+)", stderr.readline())
     assert found is not None
     return found[1]
 
@@ -307,6 +307,8 @@ def test_a_newcomer_gets_from_nothing_to_a_merged_branch(user: Client, tmp_path:
     file.write_bytes(b"id,price\n1,10\n")
     with serving(tmp_path / "store", credentials=None) as service:
         assert service.process.stderr is not None
+        told = service.process.stderr.readline()
+        assert told.endswith(f"in another terminal: graveler login {service.url} --setup\n")
         token = service.process.stderr.readline().rpartition(" ")[2].encode()
         words = shlex.split(lines[1].replace("http://127.0.0.1:8000", service.url))[1:]
         refused = user.run(*words, input=b"another\n")
