@@ -29,7 +29,6 @@ KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
 TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job
 WARM_ROWS = 2_000_000  # before the first round, so that the JVM has compiled its hot code
 CHANGED = 100  # one row in 100 changes
-_NO_PAIRS = ("cast(null AS map<string,string>) AS metadata",)
 _PAIRS = (
     "map('owner', 'etl', 'run', cast(id % 97 AS string)) AS metadata",
     "'application/octet-stream' AS content_type",
@@ -78,7 +77,7 @@ def rows_in(spark: SparkSession, folder: Path, count: int, pairs: bool) -> DataF
         "pmod(id * 7919, 10000000) AS size",
         "md5(cast(id AS string)) AS checksum",
         "timestamp_micros(1760000000000000 + id * 1003) AS mtime",
-        *(_PAIRS if pairs else _NO_PAIRS),
+        *(_PAIRS if pairs else ()),
     ).write.mode("overwrite").parquet(where)
     return spark.read.parquet(where)
 

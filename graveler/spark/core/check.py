@@ -83,6 +83,18 @@ _DOTS: Final = r"/\.{1,2}(/|$)"
 _S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
+def completed(table: pa.Table) -> pa.Table:
+    """The table with the optional columns that it lacks, in which no row has a value."""
+    count = table.num_rows
+    if "metadata" not in table.column_names:
+        offsets = pa.array(np.zeros(count + 1, dtype=np.int32))
+        none = pa.array([], pa.string())
+        table = table.append_column("metadata", pa.MapArray.from_arrays(offsets, none, none))
+    if "content_type" not in table.column_names:
+        table = table.append_column("content_type", pa.nulls(count, pa.string()))
+    return table
+
+
 def check(table: pa.Table, rules: Rules) -> CheckedTable:
     """Check every row.  Addresses and checksums are returned in their canonical spelling; columns
     other than `COLUMNS` are returned unchanged."""

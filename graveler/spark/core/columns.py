@@ -8,9 +8,12 @@
     metadata     map<string,string>, optional                        →  the same, never null
     content_type string, optional                                    →  string
 
-For this package.
+The optional columns are left out if the DataFrame has none, so that the JVM does not make, move and
+pass them; a task adds them (`completed` in check.py).  For this package.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -25,20 +28,25 @@ _REQUIRED: Final = ("path", "address", "size", "checksum", "mtime")
 
 
 def canonical(df: DataFrame, prefix: bytes) -> DataFrame:
-    """`df` with these columns and no other.  Raises `Invalid` if a column is missing or has another
-    type.  Reads no data."""
+    """`df` with these columns and no other; without an optional one that `df` lacks, or in which
+    every value is null by its type.  Raises `Invalid` if a column is missing or has another type.
+    Reads no data."""
     fields = {each.name: each.dataType for each in df.schema.fields}
     missing = [name for name in _REQUIRED if name not in fields]
     if missing:
         raise Invalid(f"rows lack columns: missing={','.join(missing)} found={','.join(fields)}")
+    optional = [
+        of_type(fields[name]).alias(name)
+        for name, of_type in _OPTIONAL.items()
+        if not isinstance(fields.get(name, T.NullType()), T.NullType)
+    ]
     return df.select(
         _path(fields["path"], prefix).alias("path"),
         _text("address", fields["address"]).alias("address"),
         _size(fields["size"]).alias("size"),
         _text("checksum", fields["checksum"]).alias("checksum"),
         _mtime(fields["mtime"]).alias("mtime"),
-        _metadata(fields.get("metadata", T.NullType())).alias("metadata"),
-        _text("content_type", fields.get("content_type", T.NullType())).alias("content_type"),
+        *optional,
     )
 
 
@@ -47,7 +55,7 @@ def _path(kind: T.DataType, prefix: bytes) -> Column:
         raise _wrong("path", kind, "string or binary")
     raw = F.col("path").cast("binary")
     # An empty path must not become the prefix itself.
-    return F.when(F.length(raw) > 0, F.concat(literal(prefix), raw))
+    return F.when(F.length(raw) > 0, F.concat(literal(prefix), raw) if prefix else raw)
 
 
 def _text(name: str, kind: T.DataType) -> Column:
@@ -73,18 +81,21 @@ def _mtime(kind: T.DataType) -> Column:
 
 
 def _metadata(kind: T.DataType) -> Column:
-    map_type = T.MapType(T.StringType(), T.StringType())
-    none = F.create_map().cast(map_type)
-    if isinstance(kind, T.NullType):
-        return none
     if not (
         isinstance(kind, T.MapType)
         and isinstance(kind.keyType, T.StringType)
         and isinstance(kind.valueType, T.StringType)
     ):
         raise _wrong("metadata", kind, "map<string,string>")
+    map_type = T.MapType(T.StringType(), T.StringType())
     # Spark needs ten times as long to pass a null map to Python as to pass an empty one.
-    return F.coalesce(F.col("metadata").cast(map_type), none)
+    return F.coalesce(F.col("metadata").cast(map_type), F.create_map().cast(map_type))
+
+
+_OPTIONAL: Final[Mapping[str, Callable[[T.DataType], Column]]] = {
+    "metadata": _metadata,
+    "content_type": partial(_text, "content_type"),
+}
 
 
 def _wrong(name: str, kind: T.DataType, expected: str) -> Invalid:

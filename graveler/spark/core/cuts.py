@@ -49,7 +49,8 @@ _BUCKET: Final = "graveler_bucket"
 _KEPT: Final = "graveler_kept"
 HASH: Final = "graveler_hash"
 _SUM_SHIFT: Final = 34  # 30 bits a row: the sum over 8 G rows fits 63 bits
-_HEX: Final = "graveler_key"
+_TEXT: Final = "graveler_key"
+_SEPARATOR: Final = "\0"  # no path has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,10 @@ def survey(
 def _hash(rows: DataFrame) -> Column:
     """The hash of a row.  Spark does not hash maps, because their pairs have no order; so they are
     sorted."""
-    pairs = F.array_sort(F.map_entries(F.col("metadata")))
-    return F.xxhash64(*(F.col(name) for name in _HASHED if name in rows.columns), pairs)
+    hashed = [F.col(name) for name in _HASHED if name in rows.columns]
+    if "metadata" in rows.columns:
+        hashed.append(F.array_sort(F.map_entries(F.col("metadata"))))
+    return F.xxhash64(*hashed)
 
 
 def with_hashes(rows: DataFrame) -> DataFrame:
@@ -164,14 +167,23 @@ def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, .
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
     step = max(1, min(by_size, len(known.breaks) // max(1, tasks)))
-    at = known.breaks[step - 1 :: step]
+    at = tuple(filter(_is_constant, known.breaks[step - 1 :: step]))
     more: set[bytes] = set()
     for number in range(len(at) + 1):
         first = bisect_right(known.spare, at[number - 1]) if number else 0
         last = bisect_left(known.spare, at[number]) if number < len(at) else len(known.spare)
         if last - first >= _SPARE_COUNT:
-            more.update(known.spare[first:last])
+            more.update(filter(_is_constant, known.spare[first:last]))
     return tuple(sorted(more.union(at))) if more else at
+
+
+def _is_constant(key: bytes) -> bool:
+    """Whether a key can be a part of the constant in which Spark gets the cuts.  No row with
+    another key becomes an entry."""
+    try:
+        return _SEPARATOR not in key.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def spread(
@@ -194,22 +206,22 @@ def with_bucket(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
     """`rows` with one more column: the number of cuts below the path.
 
     This is a binary search inside the JVM, with one column for each step; as one expression, it
-    would double in size at each step.  Keys are compared in hexadecimal, which has the same order,
-    so all cuts fit into one constant.
+    would double in size at each step.  Spark compares texts byte by byte, whatever the bytes are,
+    and takes the bytes of a path as a text without a copy.  So all cuts fit into one constant.
     """
-    bounds = _constants([cut.hex().upper() for cut in cuts])
-    bucket, key = F.col(_BUCKET), F.col(_HEX)
-    rows = rows.withColumn(_HEX, F.hex(F.col("path"))).withColumn(_BUCKET, F.lit(0))
+    bounds = _constants([cut.decode() for cut in cuts])
+    bucket, key = F.col(_BUCKET), F.col(_TEXT)
+    rows = rows.withColumn(_TEXT, F.col("path").cast("string")).withColumn(_BUCKET, F.lit(0))
     for power in range(len(cuts).bit_length() - 1, -1, -1):
         step = F.lit(1 << power)
         is_beyond = key > F.get(bounds, bucket + step - F.lit(1))
         rows = rows.withColumn(_BUCKET, bucket + F.when(is_beyond, step).otherwise(F.lit(0)))
-    return rows.drop(_HEX)
+    return rows.drop(_TEXT)
 
 
 def _constants(texts: Sequence[str]) -> Column:
     """An array that Spark computes once, from a single constant."""
-    return F.split(F.lit(",".join(texts)), ",")
+    return F.split(F.lit(_SEPARATOR.join(texts)), _SEPARATOR)
 
 
 def task_numbers(count: int) -> list[int]:

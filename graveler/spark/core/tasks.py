@@ -29,7 +29,7 @@ from graveler.spark.cluster.parallel import Task
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import BAD, DUPLICATE, Part, RejectedRow, rows_of
 from graveler.spark.core.build import ArrowColumns, Texts
-from graveler.spark.core.check import REASONS, Addresses, CheckedTable, Rules, check
+from graveler.spark.core.check import REASONS, Addresses, CheckedTable, Rules, check, completed
 from graveler.spark.core.cuts import ENDS, HASH, content_of
 from graveler.spark.core.encode import encoded, one_array
 from graveler.spark.core.merge import bounds_of, merged
@@ -73,14 +73,15 @@ def written(table: pa.Table, order: TaskOrder) -> Part:
     known = table.column("path").drop_null()
     first = known[0].as_py() if len(known) else b""
     content = content_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
-    judged = check(table.drop_columns([HASH]), Rules(order.place.namespace, order.addresses))
+    rows = completed(table.drop_columns([HASH]))
+    judged = check(rows, Rules(order.place.namespace, order.addresses))
     rejected: Counter[tuple[str, str]] = Counter()
     samples: list[RejectedRow] = []
     for number in np.unique(judged.reasons):
         if number:
-            rows = np.flatnonzero(judged.reasons == number)
-            rejected[BAD, REASONS[number]] += len(rows)
-            samples += _samples(judged, rows, REASONS[number], order.samples_max - len(samples))
+            at = np.flatnonzero(judged.reasons == number)
+            rejected[BAD, REASONS[number]] += len(at)
+            samples += _samples(judged, at, REASONS[number], order.samples_max - len(samples))
     rows_sorted, twins = _sorted_once(judged.good)
     if twins.num_rows:
         rejected[DUPLICATE, DUPLICATE_PATH] += twins.num_rows

@@ -67,6 +67,12 @@ def test_spare_keys_are_an_even_sample_of_the_same_hash(spark: SparkSession) -> 
     assert 40 < len(found) < 120
 
 
+def test_no_cut_is_a_key_that_no_entry_has() -> None:
+    odd = (b"a", b"b\0c", b"d\xff", b"e")
+    known = cuts.Survey(4, odd, spare=tuple(b"f%d\0" % number for number in range(9)))
+    assert cuts.chosen(known, BreakParameters(raggedness=500_000), 9) == (b"a", b"e")
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 300])
 def test_each_bucket_is_a_task_of_its_own(spark: SparkSession, count: int) -> None:
     keys = some_keys(count, 700)
