@@ -29,10 +29,15 @@ def open_service(
     secret: bytes,
     settings: ServiceSettings,
     *,
+    before: bytes = b"",
     identities: Identities = NO_IDENTITIES,
     trail: Trail | Literal[Absent.ABSENT] = ABSENT,
 ) -> Service:
     """As `start.open_service`, with the queue of this process."""
     return start.open_service(
-        ports, grants, secret, settings, identities=identities, queue=local_queue, trail=trail
+        *(ports, grants, secret, settings),
+        before=before,
+        identities=identities,
+        queue=local_queue,
+        trail=trail,
     )

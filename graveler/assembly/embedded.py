@@ -3,13 +3,15 @@
     <store>/kv        RocksDB: repositories, branches, staging, commits
     <store>/objects   local://name/…: objects, ranges, metaranges
     <store>/scratch   tables while they are being built
-    <store>/key       32 secret bytes, mode 0600: all keys are derived from it
+    <store>/key       32 secret bytes, mode 0600: all keys are derived from it; after a rotation
+                      32 more: the secret before
 
 Only the owner may enter the folder.  If the folder exists with wider modes, opening corrects them.
 
 For the commands, the HTTP service and the tests.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,16 +30,19 @@ from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Ports
 from graveler.kv.rocksdb import RocksSettings, RocksStore
 
+KEY_FILE = "key"
 PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """An open embedded store.  All keys are derived from `secret`."""
+    """An open embedded store.  All keys are derived from `secret`.  `before`: the secret before its
+    last rotation; empty if it was never rotated."""
 
     ports: Ports
     signer: Signer
     secret: bytes
+    before: bytes
     close: Callable[[], None]
 
 
@@ -63,8 +68,9 @@ def open_embedded(
     kv = RocksStore(str(folder / "kv"), rocks)
     try:
         folders.close_files(folder / "kv")  # RocksDB creates files with the modes of the umask
-        secret = folders.secret_in(folder / "key", ids)
-        signer = Signer(secrets.derive(secret, PRESIGNED_PURPOSE), base_url, clock)
+        secret, before = folders.key_in(folder / KEY_FILE, ids)
+        earlier = secrets.derive(before, PRESIGNED_PURPOSE) if before else b""
+        signer = Signer(secrets.derive(secret, PRESIGNED_PURPOSE), base_url, clock, earlier)
         rules = ImportRules(roots=roots, closed=(folder,))
         blocks = LocalBlocks(folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules)
         scratch = folder / "scratch"
@@ -81,4 +87,11 @@ def open_embedded(
         kv.close()
 
     drivers = Drivers(kv, blocks, ranges, clock, ids, fanout, commit_rows_max=commit_rows_max)
-    return Embedded(ports_of(drivers, secret), signer, secret, close)
+    return Embedded(ports_of(drivers, secret, before), signer, secret, before, close)
+
+
+def rotate_key(store: Path) -> None:
+    """Replace the secret of a store that the caller has open, who opens it again to use the new
+    one.  What was made under the present one is accepted until the next rotation.  Atomic.  Raises
+    `Unavailable`, `Corrupt`."""
+    folders.rotate_key(Path(os.path.abspath(store)) / KEY_FILE, SystemIds())

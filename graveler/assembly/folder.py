@@ -5,6 +5,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from graveler import private_files
 from graveler.clock import Ids
@@ -92,18 +93,48 @@ def import_root(root: Path) -> Path:
     return Path(os.path.realpath(root))
 
 
-def secret_in(path: Path, ids: Ids) -> bytes:
-    """The store's secret.  The first start creates it atomically.  Raises `Corrupt` for a wrong
+class StoreKey(NamedTuple):
+    """The store's secret, and the one before its rotation; empty if it was never rotated.
+
+    In the file: the secret, then the one before.  One replacement of the file rotates both."""
+
+    secret: bytes
+    before: bytes = b""
+
+
+def key_in(path: Path, ids: Ids) -> StoreKey:
+    """The key of a store.  The first start creates it atomically.  Raises `Corrupt` for a wrong
     length."""
     if not path.exists():
-        private_files.replace(path, ids.stamp() + ids.stamp())
-        _sync_folder(path.parent)
-    secret = path.read_bytes()
-    if len(secret) != KEY_LENGTH:
-        raise Corrupt(f"key file must have {KEY_LENGTH} bytes; restore it: path={path}")
+        _write_key(path, StoreKey(_fresh(ids)))
+    content = path.read_bytes()
+    if len(content) not in (KEY_LENGTH, 2 * KEY_LENGTH):
+        raise Corrupt(
+            f"key file must have {KEY_LENGTH} bytes, or {2 * KEY_LENGTH} after a rotation; restore "
+            f"it: path={path}"
+        )
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
-    return secret
+    return StoreKey(content[:KEY_LENGTH], content[KEY_LENGTH:])
+
+
+def rotate_key(path: Path, ids: Ids) -> None:
+    """Replace the secret by a fresh one, and keep the present one as the one before.  Atomic.  No
+    other process has the store open.  Raises `Unavailable`; the file is as it was then."""
+    known = key_in(path, ids)
+    try:
+        _write_key(path, StoreKey(_fresh(ids), known.secret))
+    except OSError as error:
+        raise Unavailable(f"key cannot be replaced: {path=!s} {error.strerror}") from error
+
+
+def _fresh(ids: Ids) -> bytes:
+    return ids.stamp() + ids.stamp()
+
+
+def _write_key(path: Path, key: StoreKey) -> None:
+    private_files.replace(path, key.secret + key.before)
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

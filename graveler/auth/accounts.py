@@ -74,7 +74,8 @@ def keeper(
 ) -> Keeper:
     """A keeper whose keys are derived from the store's secret, or wrapped under it.
 
-    - `before`: the secret before its rotation; it unwraps what was wrapped under it.
+    - `before`: the secret before its rotation; it unwraps what was wrapped under it, and hashes
+      under it are accepted.
     - `wrapper`: wraps keys instead of the secret; the secrets then only unwrap.
     - `opens_keys`: false for a caller that may lack the rights to unwrap; it encrypts nothing.
     """
@@ -89,6 +90,7 @@ def keeper(
         secrets.derive(secret, PURPOSE),
         Keyring(ports, "secrets", wrappers, _SEAL_RETIRED_SECONDS),
         Keyring(ports, "sessions", wrappers, tokens.LIFE_SECONDS + _SESSION_MARGIN_SECONDS),
+        (secrets.derive(before, PURPOSE),) if before else (),
     )
 
 
@@ -177,14 +179,14 @@ def settle(
 def accepts(keeper: Keeper, credential: NewCredential) -> bool:
     """Whether this is a valid key of the administrator, or will be when it is settled.  At most 3
     requests."""
-    check = secrets.check_value(keeper.key, credential.secret_access_key)
     account, key_id = find(keeper.kv), credential.access_key_id
     if account is ABSENT:
         return False
+    secret = credential.secret_access_key
     if not account.settled:
-        return account.access_key_id == key_id and secrets.same(account.check, check)
+        return account.access_key_id == key_id and credentials.checks(keeper, account.check, secret)
     stored = credentials.find(keeper.kv, key_id)
-    if stored is ABSENT or not secrets.same(stored.check, check):
+    if stored is ABSENT or not credentials.checks(keeper, stored.check, secret):
         return False
     user = USERS.read(account.user, keeper.kv.get(*USERS.place(account.user)))
     return user is not ABSENT and credentials.is_of(stored, key_id, user)

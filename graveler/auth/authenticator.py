@@ -99,15 +99,13 @@ class Authenticator:
         """`first`: the administrator's credential that the deployment made; with it the
         administrator exists from the start.
         `setup_token`: the token that the set-up call must send; empty: a fresh one.
-        `before`: the secret before its rotation; credentials and sessions of it are accepted.
+        `before`: the secret before its rotation; sessions of it are accepted.
         `identities`: what proves an identity beside a key."""
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self.attempts = Attempts(keeper.clock, rates)
         self._first = first
         known = [each for each in (secret, before) if each]
         self.sessions = Sessions(keeper, self.attempts, known)
-        earlier = [secrets.derive(before, accounts.PURPOSE)] if before else []
-        self._check_keys = [keeper.key, *earlier]
         self._known = _AccountView(ABSENT, float("-inf"))
         self._accepted: dict[bytes, _Acceptance] = {}
         self.access = Access(keeper.kv, keeper.clock)
@@ -249,13 +247,13 @@ class Authenticator:
     def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
         self.attempts.check(access_key_id, address)
         stored = credentials.find(self.keeper.kv, access_key_id)
-        if not _is_secret_of(stored, secret, self._check_keys):
+        if not _is_secret_of(self.keeper, stored, secret):
             # Whoever fails waits for the same requests, so time does not tell whether a key exists.
             account = self.account()  # which may settle this very key
             settled = account is not ABSENT and account.access_key_id == access_key_id
             if stored is ABSENT and settled:
                 stored = credentials.find(self.keeper.kv, access_key_id)
-        if stored is ABSENT or not _is_secret_of(stored, secret, self._check_keys):
+        if stored is ABSENT or not _is_secret_of(self.keeper, stored, secret):
             self.attempts.failed(access_key_id, address)
             raise Unauthenticated("error authenticating request")
         accepted = _Acceptance(stored.user, stored.epoch, _FOREVER)
@@ -365,13 +363,9 @@ def _account_of(
         return accounts.find(keeper.kv)  # another process was first
 
 
-def _is_secret_of(
-    stored: Credential | Literal[Absent.ABSENT], secret: str, keys: Sequence[bytes]
-) -> bool:
+def _is_secret_of(keeper: Keeper, stored: Credential | Literal[Absent.ABSENT], secret: str) -> bool:
     """Whether a key is known and has this secret.  It takes the same time for an unknown key."""
-    checks = [secrets.check_value(key, secret) for key in keys]
-    expected = "" if stored is ABSENT else stored.check
-    return any([secrets.same(expected, each) for each in checks])
+    return credentials.checks(keeper, "" if stored is ABSENT else stored.check, secret)
 
 
 def _basic(text: str) -> tuple[str, str]:

@@ -15,7 +15,8 @@ class Keeper:
     """Ports, and keys.
 
     `key` hashes secrets: derived for the purpose `credentials`.  `seals` encrypts them, and
-    `sessions` signs the tokens of logins.
+    `sessions` signs the tokens of logins.  `earlier`: the key that hashed secrets before the
+    store's secret was rotated, if it was; hashes under it are accepted.
     """
 
     kv: Store
@@ -24,6 +25,7 @@ class Keeper:
     key: bytes
     seals: Keyring
     sessions: Keyring
+    earlier: tuple[bytes, ...] = ()
 
 
 @contextmanager

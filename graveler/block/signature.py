@@ -61,12 +61,14 @@ class NoPresigner:
 
 
 class Signer:
-    """Makes and verifies URLs below `base_url`.  With an empty one the URLs are relative."""
+    """Makes and verifies URLs below `base_url`.  With an empty one the URLs are relative.
 
-    def __init__(self, key: bytes, base_url: str, clock: Clock) -> None:
+    `before`: the key before its rotation; it verifies, too.  Empty: there was none."""
+
+    def __init__(self, key: bytes, base_url: str, clock: Clock, before: bytes = b"") -> None:
         if len(key) != _KEY_LENGTH:
             raise Invalid(f"signing key must have {_KEY_LENGTH} bytes: {len(key)=}")
-        self._key = key
+        self._keys = (key, before) if before else (key,)
         self._base_url = base_url.rstrip("/")
         self._clock = clock
 
@@ -85,7 +87,8 @@ class Signer:
         query = {"method": method, "expires": str(expires)}
         if content_type:
             query["content_type"] = content_type
-        query["signature"] = self._signature(method, address, str(expires), content_type)
+        fields = (method, address, str(expires), content_type)
+        query["signature"] = _signature(self._keys[0], *fields)
         name = base64.urlsafe_b64encode(address.encode()).decode().rstrip("=")
         url = f"{self._base_url}{PRESIGNED_PATH}{name}?{urlencode(query)}"
         return PresignedUrl(url, expires * limits.SECOND_NS)
@@ -99,9 +102,10 @@ class Signer:
         """
         address = _address(name)
         expires, bound = query.get("expires", ""), query.get("content_type", "")
-        signed = self._signature(query.get("method", ""), address, expires, bound)
+        fields = (query.get("method", ""), address, expires, bound)
         signature = query.get("signature", "")
-        if not signature.isascii() or not hmac.compare_digest(signed, signature):
+        signed = [_signature(key, *fields) for key in self._keys]
+        if not signature.isascii() or not any([hmac.compare_digest(s, signature) for s in signed]):
             raise Unauthenticated("presigned url is not valid")
         if self._clock.now_ns() >= int(expires) * limits.SECOND_NS:
             raise Unauthenticated(f"presigned url has expired: {expires=}")
@@ -112,12 +116,13 @@ class Signer:
         split(address)
         return Grant(address, bound)
 
-    def _signature(self, *fields: str) -> str:
-        digest = hmac.new(self._key, _CONTEXT, hashlib.sha256)
-        for text in fields:
-            encoded = text.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "big") + encoded)
-        return digest.hexdigest()
+
+def _signature(key: bytes, *fields: str) -> str:
+    digest = hmac.new(key, _CONTEXT, hashlib.sha256)
+    for text in fields:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()
 
 
 def _address(name: str) -> str:

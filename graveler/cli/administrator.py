@@ -148,4 +148,4 @@ _LOST = (
 def keeper(store: Embedded) -> Keeper:
     """What changes credentials and keys of the store."""
     ports = store.ports
-    return accounts.keeper(ports.kv, ports.clock, ports.ids, store.secret)
+    return accounts.keeper(ports.kv, ports.clock, ports.ids, store.secret, before=store.before)

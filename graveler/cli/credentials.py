@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from graveler.assembly.embedded import rotate_key
 from graveler.auth import accounts, credentials, rotation
 from graveler.auth.credentials import NewCredential
 from graveler.auth.rotation import Rotation
@@ -72,10 +73,20 @@ def reset_stack(output: Output, name: str) -> int:
     return 0
 
 
-def rotate(output: Output, folder: Path, *, ends_sessions: bool) -> int:
-    """Replace the keys that sign sessions and encrypt secrets."""
+def rotate(output: Output, folder: Path, *, ends_sessions: bool, store_key: bool = False) -> int:
+    """Replace the keys that sign sessions and encrypt secrets.
+
+    `store_key`: the secret of the store as well.  First everything is renewed under the present
+    secret, because the one before it is forgotten then.  So the call may be repeated after a crash.
+    """
     with opened(folder) as store:
-        _report(output, rotation.rotate(administrator.keeper(store), ends_sessions=ends_sessions))
+        done = rotation.rotate(administrator.keeper(store), ends_sessions=ends_sessions)
+        if store_key:
+            rotate_key(folder)  # while no other process can open the store
+    if store_key:
+        with opened(folder) as store:
+            done = rotation.rotate(administrator.keeper(store))
+    _report(output, done)
     return 0
 
 

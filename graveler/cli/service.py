@@ -57,6 +57,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
                     store.signer,
                     store.secret,
                     settings,
+                    before=store.before,
                     identities=_identities(options, ports),
                     trail=trail,
                 )

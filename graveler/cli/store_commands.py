@@ -110,7 +110,7 @@ def reset(invocation: Invocation, store: Path | None, stack: str, save: bool) ->
     group=credentials,
     kind=TendingCommand,
     examples=(
-        "graveler credentials rotate --store DIR",
+        "graveler credentials rotate --store DIR --store-key",
         "graveler credentials rotate --stack graveler --end-sessions",
     ),
 )
@@ -122,10 +122,20 @@ def reset(invocation: Invocation, store: Path | None, stack: str, save: bool) ->
     help="the parameter KeysKmsKeyArn of the stack, if it is set",
 )
 @click.option(
+    "--store-key",
+    is_flag=True,
+    help="also replace the file `key` of the store, from which all other keys are derived",
+)
+@click.option(
     "--end-sessions", is_flag=True, help="end all sessions: their old keys verify no more"
 )
 def rotate(
-    invocation: Invocation, store: Path | None, stack: str, kms_key: str, end_sessions: bool
+    invocation: Invocation,
+    store: Path | None,
+    stack: str,
+    kms_key: str,
+    store_key: bool,
+    end_sessions: bool,
 ) -> int:
     """Replace the keys that sign sessions and encrypt secrets.
 
@@ -135,10 +145,14 @@ def rotate(
     _check_one(store, stack)
     from graveler.cli import credentials as accounts
 
+    if stack and store_key:
+        raise Invalid("--store-key needs --store: the secret of a stack is in Secrets Manager")
     if stack:
         return accounts.rotate_stack(invocation.output, stack, kms_key, ends_sessions=end_sessions)
     if kms_key:
         raise Invalid("--kms-key needs a stack: leave it out")
     remedy = "stop the service, then on its machine: graveler credentials rotate --store DIR"
     folder = needed_store(invocation, store, _NO_ROTATION, remedy)
-    return accounts.rotate(invocation.output, folder, ends_sessions=end_sessions)
+    return accounts.rotate(
+        invocation.output, folder, ends_sessions=end_sessions, store_key=store_key
+    )

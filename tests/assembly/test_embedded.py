@@ -9,15 +9,15 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
-from graveler.assembly.embedded import PRESIGNED_PURPOSE
+from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
 from graveler.auth import accounts, secrets, sessions
 from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
-from graveler.engine.objects import write
+from graveler.engine.objects import addresses, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Unauthenticated
+from graveler.errors import Corrupt, Invalid, Unauthenticated
 
 
 def _modes(folder: Path) -> dict[str, int]:
@@ -71,3 +71,43 @@ def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
     assert own.verify("GET", name, query, "").address == "local://lake/a"
     with pytest.raises(Unauthenticated):
         Signer(store.secret, "", SystemClock()).verify("GET", name, query, "")
+
+
+def test_what_was_made_under_the_key_before_is_accepted_until_the_next_rotation(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "store"
+    store = open_embedded(folder)
+    repo = repository.create(store.ports, NewRepository("lake", "local://lake/x"))
+    address = addresses.hand_out(open_repository(store.ports, repo), "main", "path")
+    url = urlsplit(store.signer.presign("local://lake/a", "GET", 60, "").url)
+    name, query = url.path.removeprefix(PRESIGNED_PATH), dict(parse_qsl(url.query))
+    secrets_seen = {store.secret}
+    for is_accepted in (True, False):
+        rotate_key(folder)
+        store.close()
+        store = open_embedded(folder)
+        assert store.secret not in secrets_seen and store.before in secrets_seen
+        secrets_seen.add(store.secret)
+        opened = open_repository(store.ports, repo)
+        if is_accepted:
+            assert addresses.checked(opened, "main", "path", address)
+            assert store.signer.verify("GET", name, query, "").address == "local://lake/a"
+        else:
+            with pytest.raises(Invalid):
+                addresses.checked(opened, "main", "path", address)
+            with pytest.raises(Unauthenticated):
+                store.signer.verify("GET", name, query, "")
+        fresh = addresses.hand_out(opened, "main", "fresh")
+        assert addresses.checked(opened, "main", "fresh", fresh)
+    store.close()
+    assert stat.S_IMODE((folder / "key").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("length", [0, 31, 33, 63, 65, 96])
+def test_a_key_file_of_another_length_is_refused(tmp_path: Path, length: int) -> None:
+    folder = tmp_path / "store"
+    open_embedded(folder).close()
+    (folder / "key").write_bytes(b"k" * length)
+    with pytest.raises(Corrupt, match="restore it"):
+        open_embedded(folder)

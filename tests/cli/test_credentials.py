@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from graveler import wire
 from graveler.assembly import open_embedded
+from graveler.assembly.embedded import rotate_key
+from graveler.auth import credentials
+from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
 from graveler.cli.administrator import SavedCredential
 from graveler.cli.main import main
 from graveler.errors import Conflict, Invalid
 from graveler.records import ABSENT
+from tests.auth.test_accounts import basic
 from tests.cli.service import WAIT_SECONDS, environment
 
 OLD = NewCredential("OLDKEY", "old-secret-of-at-least-32-characters")
@@ -122,6 +127,73 @@ def test_new_keys_end_no_credentials(tmp_path: Path, capsys: pytest.CaptureFixtu
     store = open_embedded(tmp_path)
     assert administrator.keeper(store).sessions.find(first.id) is ABSENT
     store.close()
+
+
+def _rotate_all(folder: Path) -> None:
+    assert main(("credentials", "rotate", "--store", str(folder), "--store-key")) == 0
+
+
+def _key(folder: Path) -> bytes:
+    return (folder / "key").read_bytes()
+
+
+def test_a_new_key_of_the_store_ends_no_credentials_and_no_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _with_administrator(tmp_path)
+    store = open_embedded(tmp_path)
+    auth = Authenticator(administrator.keeper(store), store.secret)
+    token = auth.login(OLD.access_key_id, OLD.secret_access_key).token.encode()
+    store.close()
+    keys = [_key(tmp_path)]
+    for _ in range(3):
+        _rotate_all(tmp_path)
+        assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
+        keys.append(_key(tmp_path))
+        assert keys[-1][32:] == keys[-2][:32] and len(set(keys)) == len(keys)
+    store = open_embedded(tmp_path)
+    assert administrator.matches(store, OLD)
+    auth = Authenticator(administrator.keeper(store), store.secret, before=store.before)
+    assert auth.identify(b"Bearer " + token, "").user == "admin"
+    store.close()
+    (tmp_path / "key").write_bytes(_key(tmp_path)[:32])  # nothing needs the key before any more
+    assert _accepted(tmp_path, OLD)
+
+
+def test_a_rotation_that_was_killed_after_its_key_was_replaced_may_be_repeated(
+    tmp_path: Path,
+) -> None:
+    _with_administrator(tmp_path)
+    for _ in range(2):
+        rotate_key(tmp_path)  # and no more
+        assert _accepted(tmp_path, OLD)
+        _rotate_all(tmp_path)
+        assert _accepted(tmp_path, OLD)
+
+
+def test_a_key_whose_secret_is_only_a_hash_is_accepted_after_one_rotation(tmp_path: Path) -> None:
+    _with_administrator(tmp_path)
+    store = open_embedded(tmp_path)
+    place = credentials.PARTITION, OLD.access_key_id.encode()
+    row = store.ports.kv.get(*place)
+    assert row is not ABSENT
+    pairs = {name: text for name, text in wire.decode_pairs(row.value).items() if name != "sealed"}
+    store.ports.kv.set(*place, wire.encode_pairs(pairs), store.ports.ids.stamp())
+    store.close()
+    _rotate_all(tmp_path)
+    store = open_embedded(tmp_path)
+    assert administrator.ensure(store, OLD) is False  # it is no other one
+    keeper = administrator.keeper(store)
+    auth = Authenticator(keeper, store.secret, before=store.before)
+    assert auth.identify(basic(OLD), "").user == "admin"  # which stores it anew
+    store.close()
+    (tmp_path / "key").write_bytes(_key(tmp_path)[:32])
+    assert _accepted(tmp_path, OLD)
+
+
+def test_the_key_of_a_stack_is_not_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("credentials", "rotate", "--stack", "lake", "--store-key")) == 1
+    assert "Secrets Manager" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
