@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from graveler.block.adapter import (
+    ANY_PUT,
     ANY_VERSION,
     CREATE,
     OVERWRITE,
@@ -30,6 +31,7 @@ from graveler.block.adapter import (
     PartOf,
     PartPage,
     PresignedUrl,
+    PutTerms,
     unwatched,
 )
 from graveler.block.address import range_file
@@ -170,8 +172,7 @@ class SimulatedBlocks(_WithoutParts, OneByOne):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         raise Unsupported("simulated objects have no URL")
 

@@ -1,12 +1,13 @@
 """Presigned requests: anyone with a signed URL reads or writes the bytes of one object.
 
-The signature covers method, address, expiry time and content type (block/signature.py); nothing
-else is checked.  A PUT only creates: a repeated PUT with the same bytes is a retry and succeeds,
-one with other bytes is refused.  So a linked object cannot change while its URL is still valid.
+The signature covers method, address, expiry time, content type and perhaps the size of the body
+(block/signature.py); nothing else is checked.  A PUT only creates: a repeated PUT with the same
+bytes is a retry and succeeds, one with other bytes is refused.  So a linked object cannot change
+while its URL is still valid.
 Bodies are streamed in both directions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from graveler.api import conditions
@@ -15,8 +16,16 @@ from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, ObjectHead
-from graveler.errors import AlreadyExists, PreconditionFailed, RangeUnsatisfiable, Unsupported
+from graveler.block.signature import Grant
+from graveler.errors import (
+    AlreadyExists,
+    Invalid,
+    PreconditionFailed,
+    RangeUnsatisfiable,
+    Unsupported,
+)
 from graveler.measured_body import MeasuredBody
+from graveler.records import ABSENT
 
 _GUARD: Final[Headers] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -43,7 +52,7 @@ async def presigned(
     verb = "GET" if method == "HEAD" else method
     grant = service.grants.verify(verb, name, query, content_type)
     if verb == "PUT":
-        return await _store(service, grant.address, receive)
+        return await _store(service, grant, receive)
     if verb != "GET":
         raise Unsupported("only GET, HEAD and PUT can be presigned")
     asks = _range(headers)
@@ -93,16 +102,16 @@ def _open(service: Service, address: str, asks: str, content_type: str) -> Answe
     return Answer(206, (*headers, text_header(b"content-range", covered)), streamed)
 
 
-async def _store(service: Service, address: str, receive: Receive) -> Answer:
+async def _store(service: Service, grant: Grant, receive: Receive) -> Answer:
     message = await receive()
     if message["type"] == "http.disconnect":
         raise Disconnected("client disconnected before its request was complete")
     first = message.get("body", b"")
     streams = service.pools.streams
     if not message.get("more_body", False):
-        return await streams.start(_put, service, address, (first,))
+        return await streams.start(_put, service, grant, (first,))
     feed = Feed()
-    stored = streams.start(_put, service, address, feed)
+    stored = streams.start(_put, service, grant, feed)
     stored.add_done_callback(lambda _done: feed.close())
     try:
         await feed.pump(receive, first)
@@ -111,14 +120,16 @@ async def _store(service: Service, address: str, receive: Receive) -> Answer:
     return await stored
 
 
-def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
+def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:
     """Store a body with a create-only put.  Returns its MD5 as the etag, which clients use as the
     checksum.
 
     If the object exists with the same content, the put succeeds as a retry.  Raises
-    `PreconditionFailed` if the content differs.
+    `PreconditionFailed` if the content differs.  A body of another size than the URL is for raises
+    `Invalid`, and nothing is stored.
     """
-    body, blocks = MeasuredBody(iter(chunks)), service.ports.blocks
+    address, blocks = grant.address, service.ports.blocks
+    body = MeasuredBody(iter(chunks) if grant.size is ABSENT else _exactly(grant.size, chunks))
     try:
         blocks.put(address, body, CREATE)
     except AlreadyExists as error:
@@ -130,3 +141,15 @@ def _put(service: Service, address: str, chunks: Iterable[bytes]) -> Answer:
         if (stored.size, stored.checksum) != (body.size, body.checksum):
             raise PreconditionFailed("object already exists with other bytes") from error
     return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))
+
+
+def _exactly(size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks.  Raises `Invalid` once they are more than `size` bytes, or end before."""
+    left = size
+    for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            break
+        yield chunk
+    if left:
+        raise Invalid(f"body must have the size that the url is for: {size=}")

@@ -1,8 +1,8 @@
 """Operations of uploads that bypass the service: upload addresses, and links to written bytes."""
 
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from graveler import limits
@@ -15,7 +15,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block import address
-from graveler.block.adapter import CREATE
+from graveler.block.adapter import CREATE, PutTerms
 from graveler.engine.objects import addresses
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place
@@ -24,12 +24,22 @@ from graveler.records import ABSENT
 
 _BACKING: Final = BRANCH + "/staging/backing"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
+_ANY_SIZE: Final = -1
 
 
 class AddressQuery(PathQuery, frozen=True):
-    """Which object to upload."""
+    """Which object to upload.  lakeFS has no `size_bytes`."""
 
     presign: Presign = False
+    size_bytes: Annotated[
+        int,
+        Meta(
+            ge=_ANY_SIZE,
+            le=limits.object_size_bytes_max,
+            description="with `presign`: the URL stores exactly so many bytes, and the PUT must "
+            "have this Content-Length; -1: any number",
+        ),
+    ] = _ANY_SIZE
 
 
 class StagingLocation(Shape, frozen=True):
@@ -92,15 +102,15 @@ def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditio
     """Get an upload address for one path.
 
     With `presign` the answer has a URL to write to.  With `If-None-Match: *` the URL can only
-    create an object, on every storage.  On S3 the PUT must then carry that header.
+    create an object, on every storage.  On S3 the PUT must then carry that header.  With
+    `size_bytes` it can only store so many bytes.
     """
-    only_create = headers.mode is CREATE
+    size = ABSENT if query.size_bytes == _ANY_SIZE else query.size_bytes
+    terms = PutTerms(only_create=headers.mode is CREATE, size=size)
     place = addresses.hand_out(call.repo, call.arguments["branch"], query.path)
     if not query.presign:
         return answers.json(StagingLocation(place, None))
-    presigned = call.ports.blocks.presign(
-        place, "PUT", limits.presign_seconds_max, "", only_create=only_create
-    )
+    presigned = call.ports.blocks.presign(place, "PUT", limits.presign_seconds_max, "", terms=terms)
     url, expires = call.absolute(presigned.url), shapes.seconds(presigned.expires_ns)
     return answers.json(StagingLocation(place, url, expires))
 

@@ -19,7 +19,8 @@ completely or not at all.
     B7  Bodies are streamed: memory is bounded by the chunk, not by the object.
     B8  Deleting an absent object is no error.  With a version, only that version is deleted.
     B9  A presigned URL is valid for one method, one address, at most `limits.presign_seconds_max`.
-        With `only_create`, a PUT of the whole object never replaces an object.
+        A PUT of the whole object with `PutTerms.only_create` never replaces an object, and with
+        `PutTerms.size` stores so many bytes or none.
     B10  A deletion of many does to each what B8 says, in any order.  If one fails, the others are
         still tried, and then an error is raised.  The whole call may be repeated.
     B11  If the storage cannot distinguish a version from one that is written later,
@@ -35,6 +36,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol
+
+from graveler.records import ABSENT, Absent
 
 
 class PutMode(Enum):
@@ -138,6 +141,21 @@ class PartOf(NamedTuple):
 
 WHOLE: Final = PartOf("", 0)  # not a part: the whole object
 
+
+class PutTerms(NamedTuple):
+    """What the URL of a PUT demands of its request, as the storage that answers it can.
+
+    `only_create`: the client must send `If-None-Match: *` if the storage answers the URL directly.
+    Without it, some storages (S3) let the PUT replace an object.
+    `size`: the length of the body, which the client sends as `Content-Length`; ABSENT: any.
+    """
+
+    only_create: bool = False
+    size: int | Literal[Absent.ABSENT] = ABSENT
+
+
+ANY_PUT: Final = PutTerms()
+
 Beat = Callable[[], object]
 
 
@@ -208,8 +226,7 @@ class BlockStore(Protocol):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         """A URL for `method` on `address`, valid for `seconds`.  No request is made.
 
@@ -219,8 +236,7 @@ class BlockStore(Protocol):
         `part`: the URL stores that part, as `put_part` does, with any content type.  Only the use
         of the URL shows whether the upload exists.  `Unsupported` if parts have no URL.
 
-        `only_create`: the client of a PUT must send `If-None-Match: *` if the storage answers the
-        URL directly.  Without `only_create`, some storages (S3) let the PUT replace an object.
+        `terms`: what the request of a PUT of the whole object must be.
         """
         ...
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 from graveler.block import bounds, layout, walk
 from graveler.block.adapter import (
+    ANY_PUT,
     ANY_VERSION,
     OVERWRITE,
     TO_END,
@@ -29,6 +30,7 @@ from graveler.block.adapter import (
     PartOf,
     PartPage,
     PresignedUrl,
+    PutTerms,
     Target,
     unwatched,
 )
@@ -177,8 +179,7 @@ class LocalBlocks(_LocalReads):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         parts = layout.owned(address) if method == "PUT" else layout.served(address)
         if part != WHOLE:
@@ -187,7 +188,7 @@ class LocalBlocks(_LocalReads):
             layout.place(parts)
         else:
             self._imports.check(parts)
-        return self._signer.presign(parts.address, method, seconds, content_type)
+        return self._signer.presign(parts.address, method, seconds, content_type, terms.size)
 
     def create_upload(self, address: str, storage_class: str = "") -> str:
         parts = layout.owned(address)

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from graveler import limits
 from graveler.block import bounds
 from graveler.block.adapter import (
+    ANY_PUT,
     ANY_VERSION,
     CREATE,
     OVERWRITE,
@@ -32,6 +33,7 @@ from graveler.block.adapter import (
     PartOf,
     PartPage,
     PresignedUrl,
+    PutTerms,
     StoredPart,
     Update,
     unwatched,
@@ -170,8 +172,7 @@ class MemoryBlocks(_MemoryObjects):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         """A URL for a part, which names the upload and part number.  No server answers it.  Whole
         objects have no URL: `Unsupported`."""

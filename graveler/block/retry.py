@@ -31,6 +31,7 @@ from typing import Literal, TypeVar
 
 from graveler.block import bodies
 from graveler.block.adapter import (
+    ANY_PUT,
     ANY_VERSION,
     OVERWRITE,
     TO_END,
@@ -45,6 +46,7 @@ from graveler.block.adapter import (
     PartOf,
     PartPage,
     PresignedUrl,
+    PutTerms,
     Target,
     unwatched,
 )
@@ -158,12 +160,9 @@ class RetryingBlocks(_RetryingParts):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
-        return self._store.presign(
-            address, method, seconds, content_type, part, only_create=only_create
-        )
+        return self._store.presign(address, method, seconds, content_type, part, terms)
 
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put.  If an answer was lost, compare the stored bytes to find out

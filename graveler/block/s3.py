@@ -33,6 +33,7 @@ from graveler import limits
 from graveler.aws import AwsSession, CallPolicy
 from graveler.block import bounds, s3_uploads, s3_versions
 from graveler.block.adapter import (
+    ANY_PUT,
     OVERWRITE,
     TO_END,
     WHOLE,
@@ -45,6 +46,7 @@ from graveler.block.adapter import (
     PartOf,
     PartPage,
     PresignedUrl,
+    PutTerms,
     unwatched,
 )
 from graveler.block.address import Parts
@@ -153,13 +155,10 @@ class S3Blocks(_S3Reads):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         if part == WHOLE:
-            return self.urls.presign(
-                address, method, seconds, content_type, only_create=only_create
-            )
+            return self.urls.presign(address, method, seconds, content_type, terms)
         bounds.check_presigned_part(method, part)
         return self.urls.presign_part(address, part.upload_id, part.number, seconds)
 

@@ -11,13 +11,14 @@ from typing import Literal
 from graveler import limits
 from graveler.aws import AwsSession
 from graveler.block import bounds
-from graveler.block.adapter import PresignedUrl
+from graveler.block.adapter import ANY_PUT, PresignedUrl, PutTerms
 from graveler.block.address import Parts
 from graveler.block.s3_places import Places
 from graveler.block.s3_regions import Regions
 from graveler.block.sigv4 import Signable, Signature, presigned
 from graveler.clock import Clock
 from graveler.errors import Invalid, NotFound
+from graveler.records import ABSENT
 
 _KEPT_COUNT = 2_048
 _MARGIN_NS = 120 * limits.SECOND_NS
@@ -40,14 +41,14 @@ class S3Urls:
         method: Literal["GET", "PUT"],
         seconds: int,
         content_type: str,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         """See `BlockStore.presign`.  The request of a PUT must have the content type; the answer to
         a GET has it.
 
-        `only_create` signs `If-None-Match: *`.  S3 refuses a request without this header, and a
-        request with it if the object exists."""
+        `terms.only_create` signs `If-None-Match: *`.  S3 refuses a request without this header, and
+        a request with it if the object exists.  `terms.size` signs `Content-Length`; without it the
+        bound is S3's own, 5 GiB."""
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
         places = self._places
@@ -56,8 +57,10 @@ class S3Urls:
             raise Invalid("content type is too long to presign")
         query = {"response-content-type": content_type} if content_type else {}
         headers = {"content-type": content_type} if content_type else {}
-        if only_create:
+        if terms.only_create:
             headers["if-none-match"] = "*"
+        if terms.size is not ABSENT:
+            headers["content-length"] = str(terms.size)
         if method == "GET":
             return self._signed(
                 Signable("GET", self._origin(parts), parts.key, query, {}), seconds, parts.bucket

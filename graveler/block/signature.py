@@ -3,8 +3,8 @@
     <base>/_presigned/<address in base64url>?method=..&expires=..&content_type=..&signature=..
 
 The signature is HMAC-SHA256, under a key of the deployment, over method, address, expiry (seconds
-since 1970) and content type.  Each field has its length before it, so two different requests never
-share a signature.
+since 1970), content type and, in `size`, the length of the body if it is bound.  Each field has its
+length before it, so two different requests never share a signature.
 
 A URL may be used repeatedly until it expires, because clients repeat a PUT whose answer was lost.
 The server stores with CREATE and afterwards accepts only the same bytes.  So the holder of a PUT
@@ -24,6 +24,7 @@ from graveler.block.adapter import PresignedUrl
 from graveler.block.address import split
 from graveler.clock import Clock
 from graveler.errors import Invalid, Unauthenticated, Unsupported
+from graveler.records import ABSENT, Absent
 
 PRESIGNED_PATH = "/_presigned/"
 _CONTEXT = b"graveler presigned request 1"
@@ -35,19 +36,27 @@ class Grant(NamedTuple):
 
     `content_type`: for a PUT, the request has this type (`verify` compared them).  For a GET, the
     answer must have it.  Empty: none is bound.
+    `size`: the length that the body of a PUT must have; ABSENT: none is bound.
     """
 
     address: str
     content_type: str
+    size: int | Literal[Absent.ABSENT] = ABSENT
 
 
 class Presigner(Protocol):
     """Makes presigned URLs for a driver."""
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        size: int | Literal[Absent.ABSENT] = ABSENT,
     ) -> PresignedUrl:
-        """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds."""
+        """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds.
+        `size`: of the body of a PUT; ABSENT: any."""
         ...
 
 
@@ -55,7 +64,12 @@ class NoPresigner:
     """The presigner of a store without a server: always raises `Unsupported`."""
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        size: int | Literal[Absent.ABSENT] = ABSENT,
     ) -> PresignedUrl:
         raise Unsupported(f"this store cannot presign URLs: {address=}")
 
@@ -73,7 +87,12 @@ class Signer:
         self._clock = clock
 
     def presign(
-        self, address: str, method: Literal["GET", "PUT"], seconds: int, content_type: str
+        self,
+        address: str,
+        method: Literal["GET", "PUT"],
+        seconds: int,
+        content_type: str,
+        size: int | Literal[Absent.ABSENT] = ABSENT,
     ) -> PresignedUrl:
         if method not in ("GET", "PUT"):
             raise Invalid(f"only GET and PUT can be presigned: {method=}")
@@ -87,7 +106,10 @@ class Signer:
         query = {"method": method, "expires": str(expires)}
         if content_type:
             query["content_type"] = content_type
-        fields = (method, address, str(expires), content_type)
+        bound = () if size is ABSENT else (str(size),)
+        if bound:
+            query["size"] = bound[0]
+        fields = (method, address, str(expires), content_type, *bound)
         query["signature"] = _signature(self._keys[0], *fields)
         name = base64.urlsafe_b64encode(address.encode()).decode().rstrip("=")
         url = f"{self._base_url}{PRESIGNED_PATH}{name}?{urlencode(query)}"
@@ -102,7 +124,8 @@ class Signer:
         """
         address = _address(name)
         expires, bound = query.get("expires", ""), query.get("content_type", "")
-        fields = (query.get("method", ""), address, expires, bound)
+        size = (query["size"],) if "size" in query else ()
+        fields = (query.get("method", ""), address, expires, bound, *size)
         signature = query.get("signature", "")
         signed = [_signature(key, *fields) for key in self._keys]
         if not signature.isascii() or not any([hmac.compare_digest(s, signature) for s in signed]):
@@ -114,7 +137,7 @@ class Signer:
         if method == "PUT" and bound and content_type != bound:
             raise Unauthenticated(f"presigned url is for another content type: {content_type=}")
         split(address)
-        return Grant(address, bound)
+        return Grant(address, bound, int(size[0]) if size else ABSENT)
 
 
 def _signature(key: bytes, *fields: str) -> str:

@@ -233,10 +233,11 @@ def store_presigned(
     length: int,
 ) -> dict[str, Any]:
     """Write bytes to the object store of the server, and return where they are, for `link`.  The
-    branch does not change.  Two requests.  Raises `Unsupported` if the server signs no URLs, and
+    branch does not change.  The URL is asked for this length alone, which servers of lakeFS do not
+    heed.  Two requests.  Raises `Unsupported` if the server signs no URLs, and
     `Invalid` for fewer or more bytes than `length`."""
-    where = with_query(_backing(repository, branch), path=path)
-    place = checked(session.ask("GET", with_query(where, presign=True)), "physical_address")
+    where = with_query(_backing(repository, branch), path=path, presign=True, size_bytes=length)
+    place = checked(session.ask("GET", where), "physical_address")
     url = place.get("presigned_url")
     if not isinstance(url, str) or not url:
         raise Unsupported("the server signed no URL")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
 from graveler.block.adapter import (
+    ANY_PUT,
     ANY_VERSION,
     OVERWRITE,
     TO_END,
@@ -23,6 +24,7 @@ from graveler.block.adapter import (
     PartOf,
     PartPage,
     PresignedUrl,
+    PutTerms,
     Target,
     unwatched,
 )
@@ -137,12 +139,9 @@ class FaultyBlocks(_FaultyParts):
         seconds: int,
         content_type: str,
         part: PartOf = WHOLE,
-        *,
-        only_create: bool = False,
+        terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
-        return self._store.presign(
-            address, method, seconds, content_type, part, only_create=only_create
-        )
+        return self._store.presign(address, method, seconds, content_type, part, terms)
 
 
 def _error(fault: Fault, text: str) -> Unavailable:

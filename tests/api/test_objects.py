@@ -316,6 +316,37 @@ def test_a_signed_write_creates_and_never_replaces(client: Client, repo: str, si
     assert _get(client, repo, "a") == (200, body)
 
 
+@pytest.mark.parametrize("size", [0, 10, 3 * MEGABYTE])
+def test_a_signed_write_of_a_size_stores_that_size_alone(
+    live: Served, repo: str, size: int
+) -> None:
+    client, body = live.client, os.urandom(size)
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    asked = {"path": "a", "presign": "True", "size_bytes": str(size)}
+    given = client.send("GET", where, asked).json
+    url, anonymous = _path(given["presigned_url"]), Client(client.host, client.port, "")
+    before = _files(live.store)
+    for other in (body + b"x", body + os.urandom(MEGABYTE), body[:-1]):
+        if other != body:
+            refused = anonymous.raw("PUT", url, other)
+            assert (refused.status, "size" in refused.message) == (400, True)
+            pieces = b"%x\r\n%b\r\n0\r\n\r\n" % (len(other), other) if other else b"0\r\n\r\n"
+            chunked = {"Transfer-Encoding": "chunked"}  # and no Content-Length
+            assert anonymous.raw("PUT", url, pieces, chunked).status == 400
+    assert _files(live.store) == before
+    assert anonymous.raw("PUT", url, body).status == 200
+    link = {"staging": given, "checksum": hashlib.md5(body).hexdigest(), "size_bytes": size}
+    assert client.send("PUT", where, {"path": "a"}, body=link).status == 200
+    assert _get(client, repo, "a") == (200, body)
+
+
+def test_a_size_that_no_object_has_is_refused(client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    for size in ("-2", "x", "", str(1 << 60)):
+        asked = {"path": "a", "presign": "True", "size_bytes": size}
+        assert client.send("GET", where, asked).status == 400, size
+
+
 def test_a_conditional_link_may_be_repeated_until_another_writes_there(
     live: Served, repo: str
 ) -> None:

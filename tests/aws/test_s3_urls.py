@@ -14,7 +14,7 @@ import pytest
 
 from graveler.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
 from graveler.block import s3_uploads
-from graveler.block.adapter import Part, PartOf, Target
+from graveler.block.adapter import Part, PartOf, PutTerms, Target
 from graveler.block.address import split
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import S3Calls
@@ -220,12 +220,25 @@ def test_b9_a_url_is_good_for_what_it_was_made_for(lake: tuple[S3Blocks, str]) -
 def test_b9_a_url_that_only_creates_binds_its_condition(lake: tuple[S3Blocks, str]) -> None:
     blocks, stem = lake
     address = f"{stem}/new"
-    url = blocks.presign(address, "PUT", 60, "", only_create=True).url
+    url = blocks.presign(address, "PUT", 60, "", terms=PutTerms(only_create=True)).url
     signed = dict(parse_qsl(urlsplit(url).query))["X-Amz-SignedHeaders"]
     assert signed == "host;if-none-match"
     assert send("PUT", url, b"first", absent=True)[0] == 200
     assert send("PUT", url, b"other", absent=True)[0] == 412
     assert send("PUT", url, b"other")[0] == 403  # the condition cannot be left out
+    assert content(blocks, address) == b"first"
+
+
+def test_b9_a_url_of_a_size_binds_it(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/new"
+    terms = PutTerms(only_create=True, size=5)
+    url = blocks.presign(address, "PUT", 60, "", terms=terms).url
+    signed = dict(parse_qsl(urlsplit(url).query))["X-Amz-SignedHeaders"]
+    assert signed == "content-length;host;if-none-match"
+    for other in (b"firs", b"first."):
+        assert send("PUT", url, other, absent=True)[0] == 403
+    assert send("PUT", url, b"first", absent=True)[0] == 200
     assert content(blocks, address) == b"first"
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from graveler.block.signature import PRESIGNED_PATH, Grant, Signer
 from graveler.errors import Invalid, Unauthenticated
+from graveler.records import ABSENT
 from graveler.testing.hostile_names import KEYS_IN_ORDER
 
 KEY = bytes(range(32))
@@ -60,6 +61,27 @@ def test_b9_it_expires(signer: Signer, clock: FixedClock) -> None:
     clock.now = presigned.expires_ns
     with pytest.raises(Unauthenticated, match="expired"):
         verify(signer, "GET", presigned.url)
+
+
+def test_b9_one_size_if_it_is_bound(signer: Signer) -> None:
+    for size in (0, 7, 5 << 40):
+        bound = signer.presign(ADDRESS, "PUT", 60, "", size).url
+        assert verify(signer, "PUT", bound).size == size
+        others = (f"size={size + 1}", f"size=0{size}", "size=", "x=")
+        for other in others:  # neither another size, nor none
+            with pytest.raises(Unauthenticated):
+                verify(signer, "PUT", bound.replace(f"size={size}&", f"{other}&"))
+    free = signer.presign(ADDRESS, "PUT", 60, "").url
+    assert verify(signer, "PUT", free).size is ABSENT
+    with pytest.raises(Unauthenticated):
+        verify(signer, "PUT", free + "&size=7")
+
+
+def test_the_key_before_its_rotation_verifies_and_signs_nothing(clock: FixedClock) -> None:
+    old, both = Signer(KEY, "", clock), Signer(b"n" * 32, "", clock, KEY)
+    assert verify(both, "GET", old.presign(ADDRESS, "GET", 60, "").url).address == ADDRESS
+    with pytest.raises(Unauthenticated):
+        verify(old, "GET", both.presign(ADDRESS, "GET", 60, "").url)
 
 
 def test_b9_one_method_one_content_type(signer: Signer) -> None:
