@@ -1,5 +1,6 @@
 """The template is valid, and grants no more than it should."""
 
+import fnmatch
 import json
 import re
 import subprocess
@@ -8,7 +9,13 @@ from typing import Any
 import pytest
 
 from graveler import limits, settings
+from graveler.assembly import open_memory
+from graveler.engine.objects import addresses, multipart
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
+from graveler.testing.clockwork import SeededIds, TickingClock
 from scripts import deploy
 from scripts.deploy import ROOT, RUNTIMES, tool
 from tests.aws.deployment.templates import (
@@ -300,9 +307,39 @@ def test_buckets_are_versioned_private_and_behind_tls(resources: dict[str, Any])
     policies = of_type(resources, "AWS::S3::BucketPolicy")
     assert {each["Bucket"]["!Ref"] for each in policies.values()} == set(buckets)
     for each in policies.values():
-        [statement] = each["PolicyDocument"]["Statement"]
-        assert statement["Effect"] == "Deny"
-        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        statements = each["PolicyDocument"]["Statement"]
+        assert {statement["Effect"] for statement in statements} == {"Deny"}
+        tls = statements[0]
+        assert (tls["Principal"], tls["Action"]) == ("*", "s3:*")
+        assert tls["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_the_bucket_bounds_what_roles_sign(resources: dict[str, Any]) -> None:
+    """No engine that tests use knows these conditions; so what they say is compared with the code.
+    That they stop nothing that the functions do, the tests of deployments show."""
+    _, age, places = resources["DataOverTlsOnly"]["Properties"]["PolicyDocument"]["Statement"]
+    roles = {f"{name}Role.Arn" for name in ("Api", "Events", "Worker", "Janitor")}
+    for statement in (age, places):
+        assert {each["!GetAtt"] for each in statement["Principal"]["AWS"]} == roles
+    milliseconds = str(limits.presign_seconds_max * 1_000)
+    assert age["Condition"] == {"NumericGreaterThan": {"s3:signatureAge": milliseconds}}
+    assert age["Resource"] == {"!Sub": "${Data.Arn}/*"}
+    assert places["Condition"] == {"StringEquals": {"s3:authType": "REST-QUERY-STRING"}}
+    patterns = [each["!Sub"].removeprefix("${Data.Arn}/") for each in places["NotResource"]]
+
+    def is_writable(key: str) -> bool:
+        return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+
+    for namespace in ("mem://bucket", "mem://bucket/a/b"):
+        ports = open_memory(TickingClock(), SeededIds(1))
+        made = repository.create(ports, NewRepository("lake", namespace))
+        repo = open_repository(ports, made)
+        handed = addresses.hand_out(repo, "main", "a/b")
+        begun = multipart.begin(repo, "main", "c", 1).upload.address
+        for address in (handed, begun):
+            assert is_writable(address.removeprefix("mem://bucket/")), address
+    for key in ("_lakefs/range", "a/b/_lakefs/range", "a/_graveler/steps/x", "landing/x"):
+        assert not is_writable(key), key
 
 
 def test_everything_is_built_by_our_makefile(resources: dict[str, Any]) -> None:
