@@ -232,17 +232,18 @@ class Authenticator:
             return self._compare(*_basic(rest.strip()), address())
         raise Unauthenticated("error authenticating request")
 
-    def _newest_holder(self, accepted: _Acceptance, uid: str = "") -> None:
-        """Raises `Unauthenticated` if the key has ended, or is not of the user with this uid.  A
-        view that does not know the key may be older than the key, so it is read again, at most once
-        a second for a user."""
+    def _newest_holder(self, accepted: _Acceptance, uid: str = "") -> tuple[User, Rights]:
+        """The user of the key.  Raises `Unauthenticated` if the key has ended, or is not of the
+        user with this uid.  A view that does not know the key may be older than the key, so it is
+        read again, at most once a second for a user."""
         try:
-            user, _rights = _holder(self, accepted)
+            user, rights = _holder(self, accepted)
         except Unauthenticated:
             self.access.renew(accepted.user)
-            user, _rights = _holder(self, accepted)
+            user, rights = _holder(self, accepted)
         if uid and user.uid != uid:
             raise Unauthenticated("error authenticating request")
+        return user, rights
 
     def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
         self.attempts.check(access_key_id, address)
@@ -334,8 +335,7 @@ def caller_with(
     """The caller that has proved that it holds a key of a user.  Raises `Unauthenticated` if the
     key has ended.  The requests of the view (access.py)."""
     accepted = _Acceptance(user, epoch, _FOREVER)
-    auth._newest_holder(accepted, uid)
-    return Caller(*_holder(auth, accepted), address)
+    return Caller(*auth._newest_holder(accepted, uid), address)
 
 
 def _wrong_setup_token(attempts: Attempts, address: str) -> Refused:

@@ -68,6 +68,8 @@ def bucket_of_host(host: str, domains: Sequence[str]) -> str:
 
 def _bucket_of(host: str, domains: Sequence[str]) -> str | None:
     """The label below a configured domain; empty for the domain itself, None for another host."""
+    if not domains:
+        return None
     name = host_of(host).rstrip(".")
     for domain in domains:
         if name == domain:
@@ -80,7 +82,7 @@ def _bucket_of(host: str, domains: Sequence[str]) -> str | None:
 
 def address_of(host: str, raw_path: bytes, domains: Sequence[str]) -> Address:
     """What a request names.  Raises `S3Error`."""
-    name = _text(unquote_to_bytes(raw_path), "InvalidURI")
+    name = _text(unquote_to_bytes(raw_path) if b"%" in raw_path else raw_path, "InvalidURI")
     if not name.startswith("/"):
         raise S3Error("InvalidURI")
     bucket, key = bucket_of_host(host, domains), name[1:]

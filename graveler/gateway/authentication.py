@@ -47,7 +47,7 @@ class Authentication:
         raw = signatures.RawRequest(
             request.method, request.raw_path, request.raw_query, request.lines, now_ns
         )
-        opened = signatures.open_request(raw)
+        opened = signatures.open_request(raw, request.pairs)
         if not opened.how:
             raise S3Error("AccessDenied")
         if opened.how == "query of version 2":
@@ -55,10 +55,10 @@ class Authentication:
         claim = signatures.claim(opened)
         proof = _Proof(claim, self._keys)
         caller = self._caller(service, claim.key_id, proof, address)
-        body = SignedPayload(
-            request.with_headers(tuple(claim.hoisted)), claim.payload, proof.seal()
-        )
-        return Identity(caller, body, tuple(claim.hoisted))
+        seal = proof.seal() if claim.payload.form.has_signed_chunks else ABSENT
+        hoisted = tuple(claim.hoisted)
+        body = SignedPayload(request.with_headers(hoisted), claim.payload, seal)
+        return Identity(caller, body, hoisted)
 
     def _by_version_2(
         self, service: Service, request: S3Request, opened: OpenRequest, address: Callable[[], str]

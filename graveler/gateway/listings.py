@@ -11,7 +11,6 @@ A ref that does not exist has no objects: its listing is empty.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote
 
@@ -33,11 +32,22 @@ from graveler.gateway.operation import (
 )
 from graveler.gateway.parameters import count_of, shown_as
 from graveler.gateway.times import timestamp
-from graveler.gateway.xml import NAMESPACE, Markup, Template, document, is_printable, joined
+from graveler.gateway.xml import (
+    NAMESPACE,
+    Markup,
+    Template,
+    is_printable,
+    joined,
+    long_document,
+)
 from graveler.records import ABSENT, Record
 from graveler.refs.names.expression import parse
 
-_RESULT: Final = Template(f'<ListBucketResult xmlns="{NAMESPACE}">{{}}</ListBucketResult>')
+_RESULT: Final = Template(
+    f'<ListBucketResult xmlns="{NAMESPACE}"><Name>{{}}</Name><IsTruncated>{{}}</IsTruncated>'
+    "<Prefix>{}</Prefix>{}<KeyCount>{}</KeyCount><MaxKeys>{}</MaxKeys>{}"
+)
+_RESULT_END: Final = b"</ListBucketResult>"
 _CONTENTS: Final = Template(
     "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
     "<Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>"
@@ -46,8 +56,8 @@ _COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>"
 _FIELDS: Final = {
     name: Template(f"<{name}>{{}}</{name}>")
     for name in (
-        *("Name", "IsTruncated", "Prefix", "Delimiter", "EncodingType", "KeyCount", "MaxKeys"),
-        *("Marker", "NextMarker", "StartAfter", "ContinuationToken", "NextContinuationToken"),
+        *("Delimiter", "EncodingType", "Marker", "NextMarker", "StartAfter", "ContinuationToken"),
+        "NextContinuationToken",
     )
 }
 _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
@@ -151,18 +161,24 @@ def _listing(call: S3Call, *, below_ref: bool) -> Answer:
     page = ListPage((), False)
     if request.amount:
         page = _object_page(call, request) if below_ref else _branch_page(call, request)
-    named = [
-        ("Name", call.address.bucket),
-        ("IsTruncated", str(page.more).lower()),
-        ("Prefix", request.shown(request.prefix)),
+    form = [
         *_some("Delimiter", request.shown(request.delimiter)),
         *_some("EncodingType", request.encoding),
-        ("KeyCount", str(len(page.lines))),
-        ("MaxKeys", str(request.amount)),
-        *_continuation(call.parameters, request, page),
     ]
-    head = joined(_FIELDS[name](value) for name, value in named)
-    return document(_RESULT(head + _body(request, page)))
+    begin = _RESULT(
+        call.address.bucket,
+        "true" if page.more else "false",
+        request.shown(request.prefix),
+        _fields(form),
+        len(page.lines),
+        request.amount,
+        _fields(_continuation(call.parameters, request, page)),
+    )
+    return long_document(begin, _body(request, page), _RESULT_END)
+
+
+def _fields(named: Iterable[tuple[str, str]]) -> Markup:
+    return joined(_FIELDS[name](value) for name, value in named)
 
 
 def _some(name: str, value: str) -> Iterable[tuple[str, str]]:
@@ -191,9 +207,9 @@ class _Context(NamedTuple):
     shown: Callable[[str], str]
 
 
-def _lines(context: _Context, records: Sequence[Record]) -> list[Markup]:
+def _lines(context: _Context, records: Sequence[Record]) -> list[bytes]:
     """Lines of a page.  Pure."""
-    return [_line(context, record) for record in records]
+    return [_line(context, record).encode() for record in records]
 
 
 def _line(context: _Context, record: Record) -> Markup:
@@ -207,11 +223,16 @@ def _line(context: _Context, record: Record) -> Markup:
 _LINES: Final = RenderedLines(_lines)
 
 
-def _body(request: ListRequest, page: ListPage) -> Markup:
+def _body(request: ListRequest, page: ListPage) -> Sequence[bytes]:
     """All lines: the objects, then the common prefixes."""
-    prefixes = [record for record in page.lines if not record[1]]
-    objects = [record for record in page.lines if record[1]] if prefixes else page.lines
-    return joined(_LINES.of(_Context(page.stem, request.shown), chain(objects, prefixes)))
+    lines = page.lines
+    if request.delimiter:  # without one, all lines are of one kind
+        lines = sorted(lines, key=_is_common)
+    return _LINES.of(_Context(page.stem, request.shown), lines)
+
+
+def _is_common(record: Record) -> bool:
+    return not record[1]
 
 
 @operation(

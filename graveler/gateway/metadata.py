@@ -84,6 +84,8 @@ def _without_chunks(encoding: str) -> str:
 
 def headers_of(entry: Entry) -> Headers:
     """The headers that describe the content of an object, and its user metadata."""
+    if not entry.metadata:
+        return ()
     content = [
         text_header(header, entry.metadata[shown])
         for shown, header in CONTENT_HEADERS.items()

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
 from graveler.api.service import Call
 from graveler.api.templates import Template, template
+from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.gateway.address import Address, Level
 from graveler.gateway.endings import Ending
@@ -81,6 +82,8 @@ _PARAMETERS: Final = frozenset(
 _PARAMETER_PREFIXES: Final = ("x-amz-", "response-")
 _READS: Final = frozenset(("GET", "HEAD"))
 
+_AMZ: Final = b"x-amz-"
+_NO_MARKS: Final = frozenset[str]()
 # Headers that change what a request means, and that nothing here serves.
 _REFUSED_HEADERS: Final = (
     b"x-amz-server-side-encryption-customer-",
@@ -128,10 +131,10 @@ class Operation:
     """One operation.
 
     `marks`: what distinguishes its requests, beside method and level.  `permissions`: what every
-    request needs; the route checks them, but those of an operation `by_item`, whose endpoint checks
-    them for each item.  `errors`: the codes beside those of every operation.  `conditions`: the
-    headers of conditions that the endpoint evaluates; a change with another one is refused.
-    `writes`: the ref must be a branch that may be written.
+    request needs, and `actions`, theirs; the route checks them, but those of an operation
+    `by_item`, whose endpoint checks them for each item.  `errors`: the codes beside those of every
+    operation.  `conditions`: the headers of conditions that the endpoint evaluates; a change with
+    another one is refused.  `writes`: the ref must be a branch that may be written.
     """
 
     name: str
@@ -140,6 +143,7 @@ class Operation:
     marks: frozenset[str]
     summary: str
     permissions: tuple[Permission, ...]
+    actions: frozenset[str]
     templates: tuple[Template, ...]
     errors: tuple[str, ...]
     conditions: frozenset[str]
@@ -153,6 +157,11 @@ class Operation:
     def label(self) -> str:
         """Its name in metrics and in the audit trail."""
         return LABEL + self.name
+
+    def allows(self, caller: Caller) -> bool:
+        """Whether the caller may run the operation whatever the request names, or its items are
+        authorized one by one."""
+        return self.by_item or self.actions <= caller.rights.everywhere
 
     @property
     def audited(self) -> bool:
@@ -189,6 +198,7 @@ def operation(
             marks=frozenset(marks),
             summary=summary,
             permissions=permissions,
+            actions=frozenset(each.action for each in permissions),
             templates=tuple(template(each, _ARGUMENTS, ABSENT, ABSENT) for each in permissions),
             errors=errors,
             conditions=frozenset(conditions),
@@ -242,6 +252,8 @@ class Table:
 def marks_of(request: S3Request, level: Level) -> frozenset[str]:
     """What distinguishes a request, beside its method and its level.  Pure."""
     query, is_read = request.query, request.method in _READS
+    if not query and request.method != "PUT":
+        return _NO_MARKS
     marks = {name for name, value in query.items() if _is_mark(name, value)}
     if is_read and level is Level.KEY and "uploadId" not in marks:
         marks.discard("partNumber")  # a part of an object: a parameter, not a part of an upload
@@ -263,6 +275,8 @@ def _is_mark(name: str, value: str) -> bool:
 def _check_headers(request: S3Request, operation: Operation) -> None:
     """Raises `S3Error` for a header that asks for something else than the operation does."""
     for name, value in request.headers.items():
+        if not name.startswith(_AMZ):
+            continue
         if name.startswith(_REFUSED_HEADERS) or (name == _ENCRYPTION and value != b"AES256"):
             raise S3Error("NotImplemented", f"not implemented: {name.decode('latin-1')}")
         if name.startswith(_LOCK) and operation.audited:

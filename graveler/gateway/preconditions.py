@@ -18,6 +18,7 @@ from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Entry
 
 READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
+_HEADERS: Final = frozenset(name.encode() for name in READ_CONDITIONS)
 _ANY: Final = "*"
 _WEAK: Final = "W/"
 
@@ -31,6 +32,8 @@ class Decision(Enum):
 
 def decide(headers: Mapping[bytes, bytes], entry: Entry) -> Decision:
     """Evaluate the conditions of a read.  Raises `S3Error`: PreconditionFailed."""
+    if _HEADERS.isdisjoint(headers):
+        return Decision.PROCEED
     if_match = _text(headers, b"if-match")
     if if_match:
         if not names(if_match, entry.checksum, weakly=False):
@@ -66,6 +69,8 @@ def window_of(headers: Mapping[bytes, bytes], entry: Entry) -> Window:
     hold.  Raises `RangeUnsatisfiable`.
     """
     whole, size = Window(0, entry.size, False), entry.size
+    if b"range" not in headers:
+        return whole
     header = _text(headers, b"range")
     header = header[:6].lower() + header[6:]
     if not header or not conditions.is_range(header) or not _in_range(headers, entry):

@@ -55,20 +55,22 @@ class _ObjectView(NamedTuple):
     @property
     def validators(self) -> Headers:
         """The headers by which a client recognises this version of the object."""
+        date = conditions.http_date(self.entry.modified_ns)
         return (
             text_header(b"etag", f'"{self.entry.checksum}"'),
-            text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
+            (b"last-modified", date.encode("ascii")),
         )
 
     def headers(self, parameters: Mapping[str, str]) -> Headers:
         """All headers of the object, with those that the request overrides."""
         content_type = text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
         described = dict((content_type, *headers_of(self.entry)))
-        described |= dict(
-            text_header(header, parameters[name])
-            for name, header in _OVERRIDES.items()
-            if parameters.get(name)
-        )
+        if parameters:
+            described |= dict(
+                text_header(header, parameters[name])
+                for name, header in _OVERRIDES.items()
+                if parameters.get(name)
+            )
         partial: Headers = ()
         start, end, is_partial = self.window
         if is_partial:

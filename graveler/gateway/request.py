@@ -6,28 +6,30 @@ ones.  Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from graveler.api.answers import Headers
 from graveler.gateway.errors import S3Error
 
+Pairs = Sequence[tuple[bytes, bytes]]
 
-@dataclass(frozen=True, slots=True)
-class S3Request:
+
+class S3Request(NamedTuple):
     """One request.
 
     `raw_path` and `raw_query`: as sent.  `lines`: the header lines in order, names in lower case.
-    `headers`: the same by name; values of repeated headers are joined by commas.  `query`: the
-    parameters, decoded; a parameter without a value has the value "".
+    `headers`: the same by name; values of repeated headers are joined by commas.  `pairs`: the
+    names and values of the query, decoded, in their order.  `query`: the same as texts, by name; a
+    parameter without a value has the value "".
     """
 
     method: str
     raw_path: bytes
     raw_query: bytes
-    lines: Sequence[tuple[bytes, bytes]]
+    lines: Pairs
     headers: Mapping[bytes, bytes]
+    pairs: Pairs
     query: Mapping[str, str]
 
     def header(self, name: bytes) -> str:
@@ -36,25 +38,35 @@ class S3Request:
 
     def with_headers(self, further: Headers) -> "S3Request":
         """The request with headers for which its query stands."""
-        return replace(self, headers={**self.headers, **dict(further)}) if further else self
+        return self._replace(headers={**self.headers, **dict(further)}) if further else self
 
 
 def request_of(scope: Mapping[str, Any]) -> S3Request:
     """The request of an ASGI scope.  Raises `S3Error`."""
-    lines: Sequence[tuple[bytes, bytes]] = scope["headers"]
+    lines: Pairs = scope["headers"]
+    headers = dict(lines)
+    if len(headers) < len(lines):
+        headers = _joined(lines)
+    raw: bytes = scope["query_string"]
+    pairs = parameters(raw)
+    query = _query(pairs)
+    return S3Request(scope["method"], scope["raw_path"], raw, lines, headers, pairs, query)
+
+
+def _joined(lines: Pairs) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for name, value in lines:
+        if name == b"host" and name in headers:
+            raise S3Error("InvalidRequest", "The request has the header Host twice.")
         headers[name] = headers[name] + b"," + value if name in headers else value
-    if sum(name == b"host" for name, _ in lines) > 1:
-        raise S3Error("InvalidRequest", "The request has the header Host twice.")
-    raw_query: bytes = scope["query_string"]
-    query = _query(raw_query)
-    return S3Request(scope["method"], scope["raw_path"], raw_query, lines, headers, query)
+    return headers
 
 
-def parameters(raw_query: bytes) -> Sequence[tuple[bytes, bytes]]:
+def parameters(raw_query: bytes) -> Pairs:
     """The decoded names and values of a query, in their order.  Pure."""
-    pairs = []
+    pairs: list[tuple[bytes, bytes]] = []
+    if not raw_query:
+        return pairs
     for part in raw_query.replace(b"+", b" ").split(b"&"):
         if part:
             name, _, value = part.partition(b"=")
@@ -64,10 +76,10 @@ def parameters(raw_query: bytes) -> Sequence[tuple[bytes, bytes]]:
     return pairs
 
 
-def _query(raw: bytes) -> dict[str, str]:
+def _query(pairs: Pairs) -> dict[str, str]:
     query: dict[str, str] = {}
     try:
-        for name, value in parameters(raw):
+        for name, value in pairs:
             parameter = name.decode("utf-8")
             if parameter in query:
                 raise S3Error(

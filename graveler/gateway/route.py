@@ -24,7 +24,7 @@ from graveler.api.feed import Disconnected, Receive
 from graveler.api.responses import Send, send
 from graveler.api.s3_clients import is_signed
 from graveler.api.service import Service
-from graveler.api.templates import needed
+from graveler.api.templates import Template, needed
 from graveler.api.witness import RequestTrace, Witness
 from graveler.auth.callers import Caller, refusal, seeing
 from graveler.engine.ports import Ports
@@ -57,11 +57,13 @@ _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an 
 class _Trace(RequestTrace):
     """What is known of a request so far.
 
-    `audited`: its operation changes something.  `ending`: that of work which goes on after the
+    `audited`: its operation changes something.  `templates`: of the permissions that every request
+    of the operation needs.  `ending`: that of work which goes on after the
     answer has begun.
     """
 
     audited: bool = False
+    templates: tuple[Template, ...] = ()
     ending: Ending | Literal[Absent.ABSENT] = ABSENT
 
 
@@ -114,6 +116,7 @@ class S3Route:
         """Put a request on record, if it is one that has a line."""
         if trace.audited or trace.denied(status):
             name, _ = scope["graveler.operation"]
+            trace.needed = trace.needed or needed(trace.templates, trace.arguments, ABSENT, ABSENT)
             self._witness.record(name, scope, trace, status)
 
     def _ended(self, scope: Scope, trace: _Trace, error: Exception | None) -> None:
@@ -190,6 +193,8 @@ class S3Route:
         assert caller is not ABSENT, "every request is signed"
         trace.arguments = call.arguments
         if not operation.by_item:
+            trace.templates = operation.templates
+        if not operation.allows(caller):
             trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
             await permits.authorize(self._service, caller, trace.needed)
         if operation.in_repository:

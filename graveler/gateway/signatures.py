@@ -33,7 +33,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from graveler.gateway.errors import S3Error
-from graveler.gateway.request import parameters
+from graveler.gateway.request import Pairs, parameters
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
@@ -43,14 +43,16 @@ EXPIRES_SECONDS_MAX: Final = 7 * 24 * 3600
 CONTENT_SHA256: Final = b"x-amz-content-sha256"
 AMZ: Final = b"x-amz-"
 
-Pairs = Sequence[tuple[bytes, bytes]]
-
 _AUTHORIZATION_LENGTH_MAX: Final = 16 * 1024
 _KEY_ID_LENGTH_MAX: Final = 128
 _REGION: Final = re.compile(rb"[!-.0-~]{1,64}")
 _MOMENT: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _MOMENTS_MAX: Final = 1_024
 _HEADER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
+# How nearly every client writes the header.
+_USUAL_FIELDS: Final = re.compile(
+    rb"AWS4-HMAC-SHA256 Credential=([^,\s]+), ?SignedHeaders=([^,\s]+), ?Signature=([^,\s]+)"
+)
 _HASH: Final = re.compile(rb"[0-9a-f]{64}")
 _SECONDS: Final = re.compile(rb"[0-9]{1,9}")
 _PATH_RESERVED: Final = re.compile(rb"[^A-Za-z0-9/_.~-]")
@@ -74,6 +76,9 @@ _UNSIGNED: Final = b"UNSIGNED-PAYLOAD"
 _HEADER_ERROR: Final = "AuthorizationHeaderMalformed"
 _QUERY_ERROR: Final = "AuthorizationQueryParametersError"
 _KEYS_MAX: Final = 4_096
+_KNOWN_MAX: Final = 1_024
+_KNOWN_LENGTH_MAX: Final = 1_024  # of a text that is remembered
+_DAY_LENGTH: Final = len("yyyymmdd")
 
 
 class RawRequest(NamedTuple):
@@ -116,8 +121,7 @@ class Payload(NamedTuple):
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """What a request claims, and what its signature has to cover.
 
     `text`: the text to sign.  `hoisted`: parameters of a presigned URL that stand for headers, by
@@ -148,6 +152,10 @@ class ChunkSeal:
     signature: bytes
 
 
+_OF_NOTHING: Final = hashlib.sha256().hexdigest().encode()
+_EMPTY: Final = Payload(Form.HASH, _OF_NOTHING.decode())
+
+
 def scope(day: bytes, region: bytes) -> bytes:
     """The scope of a signature.  Pure."""
     return b"/".join((day, region, b"s3", b"aws4_request"))
@@ -166,10 +174,14 @@ class OpenRequest(NamedTuple):
     headers: Mapping[bytes, bytes]  # in canonical form
 
 
-def open_request(request: RawRequest) -> OpenRequest:
-    """Take a request apart.  Raises `S3Error` for a parameter that occurs twice, for two
-    mechanisms, and for an algorithm other than that of version 4.  Pure."""
-    query = _single(parameters(request.query))
+def open_request(
+    request: RawRequest, pairs: Pairs | Literal[Absent.ABSENT] = ABSENT
+) -> OpenRequest:
+    """Take a request apart.  `pairs`: those of its query, if they were decoded already.
+
+    Raises `S3Error` for a parameter that occurs twice, for two mechanisms, and for an algorithm
+    other than that of version 4.  Pure."""
+    query = _single(parameters(request.query) if pairs is ABSENT else pairs)
     authorizations = [value for name, value in request.headers if name == b"authorization"]
     is_v4, is_v2 = not _V4_MARKS.isdisjoint(query), not _V2_MARKS.isdisjoint(query)
     if len(authorizations) + is_v4 + is_v2 > 1:
@@ -187,6 +199,8 @@ def open_request(request: RawRequest) -> OpenRequest:
 def _single(pairs: Pairs) -> dict[bytes, bytes]:
     """Parameters by name.  Raises `S3Error` if one occurs twice: also in another case, if it can
     stand for a header."""
+    if not pairs:
+        return {}
     named = dict(pairs)
     own = [name.lower() for name in named if name[: len(AMZ)].lower() == AMZ]
     if len(named) < len(pairs) or len(set(own)) < len(own):
@@ -199,7 +213,7 @@ def joined(headers: Pairs) -> dict[bytes, bytes]:
     repeated headers joined by a comma.  Pure."""
     values: dict[bytes, bytes] = {}
     for name, raw in headers:
-        value = b" ".join(raw.split())
+        value = b" ".join(raw.split()) if b" " in raw or b"\t" in raw else raw
         values[name] = values[name] + b"," + value if name in values else value
     return values
 
@@ -223,21 +237,21 @@ def refused_form() -> S3Error:
 
 def _claim_of_header(opened: OpenRequest) -> Claim:
     headers, now_ns = opened.headers, opened.request.now_ns
-    fields = _fields(headers[b"authorization"])
-    key_id, day, region = _credential(fields[b"Credential"], _HEADER_ERROR)
+    credential, listed, signature = _fields(headers[b"authorization"])
+    key_id, day, region = _credential(credential, _HEADER_ERROR)
     moment, seconds = _date(headers)
     if day != moment[:8]:
         raise S3Error(_HEADER_ERROR, "Invalid credential date: it is not the day of the request.")
     if abs(now_ns - seconds * SECOND_NS) > SKEW_SECONDS_MAX * SECOND_NS:
         raise S3Error("RequestTimeTooSkewed", "")
-    names = _signed_names(fields[b"SignedHeaders"], headers, frozenset(), _HEADER_ERROR)
+    names = _signed_names(listed, headers, frozenset(), _HEADER_ERROR)
     stated = headers.get(CONTENT_SHA256)
     if stated is None:
         raise S3Error(
             "InvalidRequest", "Missing required header for this request: x-amz-content-sha256"
         )
     text = _text(opened, names, stated, moment, scope(day, region))
-    return Claim(key_id, day, region, moment, text, fields[b"Signature"], payload(stated))
+    return Claim(key_id, day, region, moment, text, signature, payload(stated))
 
 
 def _claim_of_query(opened: OpenRequest) -> Claim:
@@ -280,6 +294,8 @@ def _hoisted(query: Mapping[bytes, bytes], headers: Mapping[bytes, bytes]) -> Pa
 
 def payload(stated: bytes) -> Payload:
     """What a value of `x-amz-content-sha256` says about the body.  Raises `S3Error`.  Pure."""
+    if stated == _OF_NOTHING:
+        return _EMPTY
     if _HASH.fullmatch(stated):
         return Payload(Form.HASH, stated.decode())
     for form in Form:
@@ -296,10 +312,13 @@ def payload(stated: bytes) -> Payload:
 # ---- the parts of a claim ------------------------------------------------------------------------
 
 
-def _fields(authorization: bytes) -> dict[bytes, bytes]:
-    """The three fields of the header."""
+def _fields(authorization: bytes) -> Sequence[bytes]:
+    """The three fields of the header: credential, names of the signed headers, signature."""
     if len(authorization) > _AUTHORIZATION_LENGTH_MAX:
         raise S3Error(_HEADER_ERROR, "The header is too long.")
+    usual = _USUAL_FIELDS.fullmatch(authorization)
+    if usual is not None:
+        return usual.groups()
     pairs = []
     for part in authorization[len(ALGORITHM) :].split(b","):
         name, _, value = part.strip().partition(b"=")
@@ -309,9 +328,10 @@ def _fields(authorization: bytes) -> dict[bytes, bytes]:
         raise S3Error(
             _HEADER_ERROR, "It must have Credential, SignedHeaders and Signature, each once."
         )
-    return fields
+    return fields[b"Credential"], fields[b"SignedHeaders"], fields[b"Signature"]
 
 
+@lru_cache(_KNOWN_MAX)  # a client names the same one all day
 def _credential(text: bytes, error: str) -> tuple[str, bytes, bytes]:
     """Key id, day and region.  Split from the right, because a key id may contain a slash."""
     parts = text.rsplit(b"/", 4)
@@ -320,6 +340,8 @@ def _credential(text: bytes, error: str) -> tuple[str, bytes, bytes]:
     key_id, day, region, service, end = parts
     if service != b"s3" or end != b"aws4_request":
         raise S3Error(error, "The scope of the credential must end with /s3/aws4_request.")
+    if len(day) != _DAY_LENGTH:
+        raise S3Error(error, "Invalid credential date: it must have the form yyyyMMdd.")
     if not _REGION.fullmatch(region):
         raise S3Error(error, "The region is not a name.")
     return key_id.decode("latin-1"), day, region
@@ -380,9 +402,8 @@ def _signed_names(
     error: str,
 ) -> Sequence[bytes]:
     """The names of the signed headers.  Raises `S3Error` unless they cover what they have to."""
-    names = listed.split(b";")
-    named = frozenset(names)
-    if names != sorted(named) or not all(map(_HEADER_NAME.fullmatch, names)):
+    names, named = _names(listed)
+    if not names:
         raise S3Error(error, "SignedHeaders must be names in lower case, in order, each once.")
     if b"host" not in named:
         raise S3Error("AccessDenied", "The header host must be signed.")
@@ -394,6 +415,22 @@ def _signed_names(
     if not headers.keys() >= named:
         raise S3Error("SignatureDoesNotMatch", "A signed header is not in the request.")
     return names
+
+
+def _names(listed: bytes) -> tuple[Sequence[bytes], frozenset[bytes]]:
+    """The names of headers in a list of them; none if it is malformed."""
+    return _known_names(listed) if len(listed) <= _KNOWN_LENGTH_MAX else _read_names(listed)
+
+
+def _read_names(listed: bytes) -> tuple[Sequence[bytes], frozenset[bytes]]:
+    names = tuple(listed.split(b";"))
+    named = frozenset(names)
+    if names != tuple(sorted(named)) or not all(map(_HEADER_NAME.fullmatch, names)):
+        return (), frozenset()
+    return names, named
+
+
+_known_names: Final = lru_cache(_KNOWN_MAX)(_read_names)  # a client signs the same ones each time
 
 
 def _unsupported() -> S3Error:
@@ -435,7 +472,8 @@ def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> by
 
 
 def _canonical_path(path: bytes) -> bytes:
-    return _PATH_RESERVED.sub(_encoded, unquote_to_bytes(path)) or b"/"
+    decoded = unquote_to_bytes(path) if b"%" in path else path
+    return _PATH_RESERVED.sub(_encoded, decoded) or b"/"
 
 
 def _encoded(match: re.Match[bytes]) -> bytes:
@@ -455,8 +493,15 @@ def signing_key(secret: str, day: bytes, region: bytes) -> bytes:
 
 def is_signed(claim: Claim, key: bytes) -> bool:
     """Whether the signature of a request is that of the signing key; in constant time.  Pure."""
-    expected = hmac.digest(key, claim.text, "sha256").hex().encode()
-    return hmac.compare_digest(expected, claim.signature)
+    code = _begun(key).copy()
+    code.update(claim.text)
+    return hmac.compare_digest(code.hexdigest().encode(), claim.signature)
+
+
+@lru_cache(_KEYS_MAX)  # to begin one takes three times as long as to copy one
+def _begun(key: bytes) -> hmac.HMAC:
+    """An HMAC with this key and no text."""
+    return hmac.new(key, digestmod="sha256")
 
 
 class SigningKeys:

@@ -11,7 +11,7 @@ no form for other control characters: they become U+FFFD.  Pure.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from graveler.api.answers import Answer, Headers
@@ -78,3 +78,8 @@ def joined(pieces: Iterable[Markup]) -> Markup:
 def document(root: Markup, status: int = 200, headers: Headers = ()) -> Answer:
     """An answer with a whole document."""
     return Answer(status, XML_HEADERS + headers, (DECLARATION + root).encode())
+
+
+def long_document(begin: Markup, lines: Sequence[bytes], end: bytes) -> Answer:
+    """An answer with a whole document, most of which is lines that were encoded before."""
+    return Answer(200, XML_HEADERS, b"".join(((DECLARATION + begin).encode(), *lines, end)))

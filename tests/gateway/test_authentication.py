@@ -3,7 +3,6 @@
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,7 +20,7 @@ from graveler.errors import GravelerError, Refused
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.errors import S3Error
 from graveler.gateway.identity import Identity
-from graveler.gateway.request import S3Request, request_of
+from graveler.gateway.request import S3Request, parameters, request_of
 from graveler.gateway.signatures import ChunkSeal, Form, scope, signing_key
 from tests.auth.bench import SECRET, Lake
 from tests.auth.test_sealing import as_an_earlier_release
@@ -104,7 +103,7 @@ def wrong(key: NewCredential) -> NewCredential:
 
 def with_header(request: S3Request, name: bytes, value: bytes) -> S3Request:
     lines = (*request.lines, (name, value))
-    return replace(request, lines=lines, headers=dict(lines))
+    return request._replace(lines=lines, headers=dict(lines))
 
 
 # ---- who sent it ---------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ def test_a_request_without_a_signature_is_refused() -> None:
     world = World()
     request = signed(world.key)
     lines = [pair for pair in request.lines if pair[0] != b"authorization"]
-    assert world.failure(replace(request, lines=lines)) == "AccessDenied"
+    assert world.failure(request._replace(lines=lines)) == "AccessDenied"
 
 
 def test_what_is_wrong_without_a_secret_costs_no_request_and_counts_as_no_guess() -> None:
@@ -182,7 +181,8 @@ def test_nobody_adds_a_source_of_a_copy_to_a_presigned_put() -> None:
         assert world_of_v2.failure(forged) in ("AccessDenied", "SignatureDoesNotMatch")
     request = signed(world.key, "PUT", signer=in_query)
     query = request.raw_query + b"&x-amz-copy-source=/lake/main/secret"
-    assert world.failure(replace(request, raw_query=query)) == "SignatureDoesNotMatch"
+    changed = request._replace(raw_query=query, pairs=parameters(query))
+    assert world.failure(changed) == "SignatureDoesNotMatch"
 
 
 def test_parameters_that_stand_for_headers_are_given_to_the_route() -> None:
@@ -214,7 +214,7 @@ def test_a_url_of_version_2_in_host_style_signs_its_bucket() -> None:
     assert world.failure(right) == ""
     lines = [(name, b"pond." + DOMAIN.encode() if name == b"host" else value)
              for name, value in right.lines]  # fmt: skip
-    other = replace(right, lines=lines, headers=dict(lines))
+    other = right._replace(lines=lines, headers=dict(lines))
     assert world.failure(other) == "SignatureDoesNotMatch"
 
 

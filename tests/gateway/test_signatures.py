@@ -296,6 +296,16 @@ def test_the_names_of_signed_headers_are_in_order_each_once_in_lower_case(names:
     assert authorization(b"host;range" + rest, names + rest) == expected
 
 
+def test_long_lists_of_signed_headers_and_unusual_blanks_are_read() -> None:
+    many = {f"x-amz-meta-{number:060}": "v" for number in range(40)}
+    request = signed(header_request("GET", b"/", b"", base_headers() | many, b"?"))
+    assert is_accepted(request)
+    unordered = changed(request, b"authorization", b"SignedHeaders=host;", b"SignedHeaders=i;host;")
+    assert code(unordered) == "AuthorizationHeaderMalformed"
+    for written in (b" ,\tSignedHeaders=", b", SignedHeaders="):
+        assert is_accepted(changed(request, b"authorization", b",SignedHeaders=", written))
+
+
 def test_a_signed_header_that_is_missing_is_refused() -> None:
     request = signed(header_request("GET", b"/", b"", base_headers(expect=""), b"?"))
     assert is_accepted(request)
