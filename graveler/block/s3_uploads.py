@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 PART_LENGTH = 8 * 1024 * 1024
 _DOUBLED_COUNT = 2_000
+_SHORT_LENGTH = 1024 * 1024  # a longer body gets room for a whole part
 
 Body = bytes | bytearray | IO[bytes]
 
@@ -106,7 +107,6 @@ def _put_long(
             send = partial(put_part, calls, parts, upload_id, len(stored) + 1, piece)
             stored.append(resending(send))
             size += len(piece)
-            del piece, send  # so that memory does not hold it while the next one arrives
         head = complete(calls, parts, upload_id, tuple(stored), mode, size)
         return head._replace(storage_class=storage_class)
     except BaseException:
@@ -314,24 +314,45 @@ class _Piece(NamedTuple):
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[_Piece]:
-    """The same bytes in pieces of the size of parts; only the last one may be shorter.  Between two
-    pieces it holds no more than one chunk, and in between no byte twice."""
-    held = bytearray()
-    number, room = 1, PART_LENGTH
+    """The same bytes in pieces of the size of parts; only the last one may be shorter.
+
+    All pieces of one size are in the same buffer, so a piece is valid until the next one is asked
+    for.  A buffer that grew part by part would be copied to another place, and be there twice.
+    """
+    buffer = bytearray()
+    number, length, filled = 1, PART_LENGTH, 0
     for chunk in chunks:
         rest = memoryview(chunk)
         while rest:
-            if not room:
-                yield _Piece(held, is_last=False)
-                held = bytearray()
-                number += 1
+            if filled == length:
+                yield _Piece(buffer, is_last=False)
+                filled, number = 0, number + 1
                 if number > limits.multipart_parts_count_max:
                     raise Invalid("object is too long to be stored as a stream")
-                room = PART_LENGTH << (number - 1) // _DOUBLED_COUNT
-            piece, rest = rest[:room], rest[room:]
-            held += piece
-            room -= len(piece)
-    yield _Piece(held, is_last=True)
+                length = PART_LENGTH << (number - 1) // _DOUBLED_COUNT
+            if filled >= _SHORT_LENGTH and len(buffer) < length:
+                buffer = _moved(buffer, filled, length)
+            piece, rest = rest[: length - filled], rest[length - filled :]
+            _write(buffer, filled, piece)
+            filled += len(piece)
+    del buffer[filled:]
+    yield _Piece(buffer, is_last=True)
+
+
+def _moved(buffer: bytearray, filled: int, length: int) -> bytearray:
+    """A longer buffer with the first bytes of this one."""
+    longer = bytearray(length)
+    with memoryview(buffer) as view:
+        _write(longer, 0, view[:filled])
+    return longer
+
+
+def _write(buffer: bytearray, at: int, piece: memoryview) -> None:
+    """Put bytes into a buffer, which grows if it is too short.  No byte is copied twice."""
+    here = len(buffer) - at
+    with memoryview(buffer) as view:
+        view[at : at + len(piece)] = piece[:here]
+    buffer += piece[here:]
 
 
 def _resumed(begun: list[_Piece], rest: Iterator[_Piece]) -> Iterator[_Piece]:

@@ -1,5 +1,7 @@
 """What the S3 driver sends of a body that comes in chunks, and the memory that it takes."""
 
+import hashlib
+import random
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -71,6 +73,27 @@ def test_the_bytes_stay_in_order_wherever_chunks_and_parts_end() -> None:
     sent = Sent()
     put(sent, (bytes([number]) * (3 * MIB) for number in range(7)))
     assert sent.ends == [bytes((0, 2)), bytes((2, 5)), bytes((5, 6))]
+
+
+def test_what_is_sent_is_the_body() -> None:
+    """All parts of one size are in the same memory, which holds the next part after each answer."""
+    chance, digests = random.Random(7), [hashlib.sha256(), hashlib.sha256()]
+
+    class Hashed(Sent):
+        def send(self, call: Call, **arguments: Any) -> dict[str, Any]:
+            digests[0].update(arguments.get("Body", b""))
+            return super().send(call, **arguments)
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(60):
+            chunk = chance.randbytes(chance.choice((1, 700, MIB // 2, MIB + 1)))
+            digests[1].update(chunk)
+            yield chunk
+
+    sent = Hashed()
+    head = put(sent, chunks())
+    assert head.size == sum(sent.lengths) > 3 * s3_uploads.PART_LENGTH
+    assert digests[0].digest() == digests[1].digest()
 
 
 def test_a_long_body_takes_the_memory_of_one_part_and_four_chunks() -> None:
