@@ -14,6 +14,8 @@ def _varint(length: int) -> bytes:
     if length < 64:
         return bytes((length << 1,))
     number = length << 1  # zigzag of a number that is not negative
+    if number < 1 << 14:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -15,6 +15,7 @@ equal to those of lakeFS.  Pure functions; every module may import this.
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import repeat
+from struct import Struct
 
 import xxhash
 
@@ -55,6 +56,7 @@ def pairs(mapping: Mapping[str, str]) -> bytes:
 
 
 _NO_PAIRS = b"\x04" + int64(0)
+_SIZE_AND_CHECKSUM = Struct(">BBqBBBq").pack  # an int64, and a string up to its bytes
 
 
 def nested(encoding: bytes) -> bytes:
@@ -65,7 +67,9 @@ def nested(encoding: bytes) -> bytes:
 def entry_identity(entry: Entry) -> bytes:
     """32 bytes: the SHA-256 of size, checksum, metadata, and content type if it is not empty.
     Address and time do not count."""
-    encoding = int64(entry.size) + string(entry.checksum) + pairs(entry.metadata)
+    checksum = entry.checksum.encode()
+    encoding = _SIZE_AND_CHECKSUM(2, 8, entry.size, 1, 2, 8, len(checksum)) + checksum
+    encoding += pairs(entry.metadata)
     if entry.content_type:
         encoding += string(entry.content_type)
     return sha256(encoding).digest()

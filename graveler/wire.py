@@ -81,15 +81,13 @@ T = TypeVar("T")
 
 def encode_entry(entry: Entry) -> bytes:
     """The framed value that staging and ranges hold for `entry`."""
-    seconds, nanos = divmod(entry.modified_ns, _SECOND_NS)
-    message = pb.Entry(
-        address=entry.address,
-        last_modified=pb.Timestamp(seconds=seconds, nanos=nanos),
-        size=entry.size,
-        e_tag=entry.checksum,
-        address_type=int(entry.address_type),
-        content_type=entry.content_type,
-    )
+    # Setting the fields of the inner message takes half the time of making and copying one.
+    message = pb.Entry(address=entry.address, size=entry.size, e_tag=entry.checksum)
+    modified = message.last_modified
+    modified.seconds, modified.nanos = divmod(entry.modified_ns, _SECOND_NS)
+    modified.SetInParent()
+    message.address_type = int(entry.address_type)
+    message.content_type = entry.content_type
     body = message.SerializeToString()
     if entry.metadata:
         # Protobuf guarantees no order for the pairs of a map.  Even its deterministic mode has its

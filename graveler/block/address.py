@@ -27,7 +27,9 @@ _FORBIDDEN = re.compile(r"[\x00\\\ud800-\udfff]")
 _SLASHES = re.compile(r"/{2,}")
 _DOTS = (".", "..")
 _SEGMENT = r"(?!\.{1,2}(?:/|$))[^/\\\x00]+"
-_CANONICAL = re.compile(rf"(?!s3[an]:)[a-z][a-z0-9+.-]*://{_SEGMENT}(?:/{_SEGMENT})+", re.ASCII)
+_CANONICAL = re.compile(
+    rf"(?:{_WITHOUT_BUCKET}://|(?!s3[an]:)[a-z][a-z0-9+.-]*://{_SEGMENT})(?:/{_SEGMENT})+", re.ASCII
+)
 
 
 class Parts(NamedTuple):

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,23 +63,29 @@ class ImportRoots:
             os.scandir(at) as entries,
         ):
             for entry in entries:
-                kind = self._kind(entry, here, f"{key}/{entry.name}")
+                name = entry.name
+                if entry.is_file(follow_symlinks=False):
+                    yield Child(name, name, False)
+                    continue
+                kind = self._kind(entry, here, f"{key}/{name}")
                 if kind != "other":
-                    yield Child(entry.name, entry.name, kind == "folder")
+                    yield Child(name, name, kind == "folder")
 
     def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
         """The heads of files, without files that were deleted meanwhile."""
-        for folders, group in groupby(files, key=lambda one: one.folders):
+        for folders, group in groupby(files, key=attrgetter("folders")):
             real = self._real("/".join(folders))
             with suppress(FileNotFoundError), closing(open_folder(*real)) as at:
-                for one in group:
-                    split(Parts("local", "", one.key).address)  # refuse names no address can have
-                    with suppress(FileNotFoundError):
-                        status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
+                for key, _, name in group:
+                    split(f"local:///{key}")  # refuse names no address can have
+                    try:
+                        status = os.stat(name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISLNK(status.st_mode):
-                            with closing(self._open(one.key)) as target:
+                            with closing(self._open(key)) as target:
                                 status = os.fstat(target)
-                        yield FileHead(one.key, head_of(status))
+                    except FileNotFoundError:
+                        continue
+                    yield FileHead(key, head_of(status))
 
     def _open(self, key: str) -> int:
         real = self._real(key)
@@ -87,8 +94,6 @@ class ImportRoots:
         return open_file(real.root, Place(real.names[:-1], real.names[-1]))
 
     def _kind(self, entry: os.DirEntry[str], here: str, key: str) -> str:
-        if entry.is_file(follow_symlinks=False):
-            return "file"
         if entry.is_dir(follow_symlinks=False):
             return "folder"
         if not entry.is_symlink():

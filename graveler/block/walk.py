@@ -18,6 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
+from operator import attrgetter
 from typing import IO, Final, NamedTuple, Protocol
 
 from graveler.block.adapter import ListedObject, ObjectHead, ObjectPage
@@ -26,11 +27,13 @@ from graveler.block.folders import translated
 from graveler.clock import Clock
 
 _RUN_COUNT: Final = 50_000  # names that a folder's walk holds in memory
-_KEPT_NAMES_MIN: Final = 4_096  # a walk that has read fewer is cheap to repeat
+_KEPT_NAMES_MIN: Final = 1_000  # a walk that has read fewer is cheap to repeat
 _KEPT_WALKS_MAX: Final = 4
 _KEPT_SECONDS: Final = 60
 _READ_LENGTH: Final = 4 * 1024  # bytes of one read of each run
 _NUL: Final = b"\0"  # no name contains it
+_SEGMENT: Final = attrgetter("segment")
+_IS_FOLDER: Final = attrgetter("is_folder")
 
 
 class Child(NamedTuple):
@@ -176,11 +179,13 @@ def keys(
     """
 
     def children(folder: Start) -> Iterator[Child]:
-        above = folder.key.split("/")[:-1]
+        names = read(folder.folders, folder.key.split("/")[:-1])
+        if folder.key.startswith(prefix) and folder.key > after:
+            return sorted_children(names, run_count)  # every key below it belongs to the list
         return sorted_children(
             (
                 child
-                for child in read(folder.folders, above)
+                for child in names
                 if _may_hold(folder.key + child.fragment, child.is_folder, prefix, after)
             ),
             run_count,
@@ -222,11 +227,13 @@ def _merged(run: list[Child], source: Iterator[Child], run_count: int) -> Iterat
 
 
 def _sorted(children: Iterable[Child]) -> list[Child]:
-    return sorted(children, key=_fragment)
+    run = list(children)
+    run.sort(key=_fragment if any(map(_IS_FOLDER, run)) else _SEGMENT)
+    return run
 
 
 def _fragment(child: Child) -> str:
-    return child.fragment
+    return child.segment + "/" if child.is_folder else child.segment
 
 
 def _line(child: Child) -> bytes:

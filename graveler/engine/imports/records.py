@@ -129,6 +129,12 @@ class SourceRecords:
         return stored.after
 
     def __iter__(self) -> Iterator[Record]:
+        if len(self._memory) == 1:  # nothing to merge
+            (number,) = self._memory
+            for key, _, value in self._ranked(number):
+                self._pulse.beat()
+                yield key, value
+            return
         last = b""
         ranked = merge(*(self._ranked(number) for number in self._memory))
         for count, (key, _, value) in enumerate(ranked):

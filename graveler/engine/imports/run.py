@@ -202,14 +202,17 @@ def _changes(old_paths: Iterator[bytes], records: Iterable[Record]) -> Iterator[
 
     `old_paths` and `records` are in key order, and so is the result.
     """
-    old = next(old_paths, None)
-    for key, value in records:
+    old, rest = next(old_paths, None), iter(records)
+    for key, value in rest:
         while old is not None and old < key:
             yield old, TOMBSTONE
             old = next(old_paths, None)
         if old == key:
             old = next(old_paths, None)
         yield key, value
+        if old is None:
+            break
+    yield from rest
     while old is not None:
         yield old, TOMBSTONE
         old = next(old_paths, None)
