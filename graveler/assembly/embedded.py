@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from typing import Final
 
 from graveler.assembly import folder as folders
 from graveler.assembly.drivers import Drivers, ports_of
@@ -32,6 +33,7 @@ from graveler.kv.rocksdb import RocksSettings, RocksStore
 
 KEY_FILE = "key"
 PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
+_RECORD_CACHE_BYTES: Final = 64 << 20  # about 100,000 records
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def open_embedded(
         scratch = folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
         scratch.mkdir(mode=0o700)
-        ranges = SstRangeStore(StoredFiles(blocks, scratch), is_near=True)
+        files = StoredFiles(blocks, scratch)
+        ranges = SstRangeStore(files, record_cache_bytes=_RECORD_CACHE_BYTES, is_near=True)
     except BaseException:
         kv.close()
         raise

@@ -32,7 +32,15 @@ from graveler.block.folders import (
     translated,
 )
 from graveler.block.layout import Place
-from graveler.block.open_files import OpenFile, OpenFiles, kept_max
+from graveler.block.open_files import (
+    OBJECTS_KEPT_MAX,
+    TABLES_KEPT_MAX,
+    OpenFile,
+    OpenFiles,
+    OpenTable,
+    OpenTables,
+    kept_max,
+)
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
@@ -65,7 +73,8 @@ class Files:
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
         self._time_lock = threading.Lock()
         self._newest_ns = 0
-        self._open_files = OpenFiles(kept_max())
+        self._open_files = OpenFiles(kept_max(OBJECTS_KEPT_MAX))
+        self._open_tables = OpenTables(kept_max(TABLES_KEPT_MAX), clock)
 
     @property
     def root(self) -> str:
@@ -82,6 +91,26 @@ class Files:
         with translated(address):
             file, status = self._open_files.open(place, self._opened)
         return Chunks(file, address, status)
+
+    def read_known(self, address: str, start: int, length: int) -> bytes | Literal[Absent.ABSENT]:
+        """As `read_table`, if the table is open; otherwise ABSENT."""
+        table = self._open_tables.get(address)
+        if table is None:
+            return ABSENT
+        with translated(address):
+            return table.read(start, length)
+
+    def read_table(self, place: Place, address: str, start: int, length: int) -> bytes:
+        """Some bytes of a table, which stays open for later reads unless they are all.  See
+        `BlockStore.read`."""
+        with translated(address):
+            table = OpenTable(open_file(self._folders.root, place), address)
+            if not stat.S_ISREG(os.fstat(table.descriptor).st_mode):
+                raise NotFound(f"object not found: {address=}")
+            raw = table.read(start, length)
+            if not table.is_all(raw):
+                self._open_tables.keep(table)
+            return raw
 
     def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
         """Store a body under a name, durably and atomically, under the condition of `mode`."""
@@ -116,7 +145,7 @@ class Files:
             with closing(self._folders.make(place.folders)) as folder:
                 with self._lock(place):
                     _publish(temporary, folder, place.name, mode, address)
-                self._open_files.forget(place)
+                self._forget(place, address)
                 self._folders.sync(place.folders, folder, address)
             return head_of(os.fstat(temporary.file))
 
@@ -148,7 +177,7 @@ class Files:
             status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
             if version in (ANY_VERSION, head_of(status).version):
                 os.unlink(place.name, dir_fd=folder)
-                self._open_files.forget(place)
+                self._forget(place, address)
                 return True
         return False
 
@@ -186,6 +215,10 @@ class Files:
                         status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISREG(status.st_mode):
                             yield FileHead(one.key, head_of(status))
+
+    def _forget(self, place: Place, address: str) -> None:
+        self._open_files.forget(place)
+        self._open_tables.forget(address)
 
     def _opened(self, place: Place) -> int:
         return open_file(self._folders.root, place)

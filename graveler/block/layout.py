@@ -20,12 +20,14 @@ from typing import NamedTuple
 
 from graveler.block.address import Parts, split, split_prefix
 from graveler.errors import Invalid, Unsupported
+from graveler.ids import is_hex64
 from graveler.records import ABSENT, Absent
 
 SCHEME = "local"
 TEMPORARY = "%tmp"
 UPLOADS = "%uploads"
 _MARK = "%"
+_TABLES = "_lakefs"
 _GENERATED = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _FOLDERS_KEPT = 256
 _NAME_LENGTH_BYTES_MAX = 255  # every common file system allows this length
@@ -63,6 +65,11 @@ def place(parts: Parts) -> Place:
     folders = _folders(parts.bucket, parts.key[: parts.key.rfind("/") + 1])
     mark = "" if _is_plain_file(segments) else _MARK
     return Place(folders, _checked(_escaped(segments[-1]) + mark))
+
+
+def is_table(place: Place) -> bool:
+    """Whether a place is that of a range or metarange, whose name is the hash of its content."""
+    return place.folders[-1] == _TABLES and is_hex64(place.name)
 
 
 def folder(parts: Parts) -> tuple[str, ...]:
@@ -106,7 +113,7 @@ def _folder_names(segments: Sequence[str]) -> list[str]:
 
 
 def _is_plain_file(segments: Sequence[str]) -> bool:
-    if len(segments) >= 2 and segments[-2] == "_lakefs":
+    if len(segments) >= 2 and segments[-2] == _TABLES:
         return bool(segments[-1])
     return (
         len(segments) >= 3

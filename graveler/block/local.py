@@ -40,6 +40,7 @@ from graveler.block.local_uploads import LocalUploads
 from graveler.block.signature import NoPresigner, Presigner
 from graveler.clock import Clock, Ids
 from graveler.errors import GravelerError, Unsupported
+from graveler.records import ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,13 @@ class _LocalReads(_LocalDeletes):
 
     def read(self, address: str, start: int, length: int) -> bytes:
         bounds.check_read(length)
+        known = self._files.read_known(address, start, length)
+        if known is not ABSENT:
+            return known
+        parts = layout.served(address)
+        place = layout.place(parts) if parts.bucket else ABSENT
+        if place is not ABSENT and layout.is_table(place):
+            return self._files.read_table(place, parts.address, start, length)
         chunks = self._open(address)
         try:
             chunks.at, chunks.end = bounds.clip_read(chunks.head().size, start, length)

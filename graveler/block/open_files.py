@@ -1,5 +1,5 @@
 """Files of the local store that stay open between reads, so that a small read needs two calls of
-the system instead of seven.
+the system instead of seven, and a read of a table one.
 
 A file is closed when nobody refers to its `OpenFile` any more, so a file that leaves the cache
 stays open for those who read it.  A name that was removed or replaced is never served: its file has
@@ -13,9 +13,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from graveler.block.bounds import clip_read
 from graveler.block.layout import Place
+from graveler.clock import Clock
+from graveler.errors import Corrupt
 
-_KEPT_MAX: Final = 128
+OBJECTS_KEPT_MAX: Final = 128
+TABLES_KEPT_MAX: Final = 2_048  # 10 million records are in about 1,000 tables
+_IDLE_SECONDS: Final = 60.0
+_LOOKS: Final = 4  # tables that are looked at when another one is opened
 _SHARE: Final = 8  # with a low limit of open files, at most 1/8 of it
 
 
@@ -69,7 +75,84 @@ class OpenFiles:
         del doomed
 
 
-def kept_max() -> int:
-    """How many files may stay open in this process."""
+class OpenTable(OpenFile):
+    """An open range or metarange.  Its name stands for its content, so it is never replaced by
+    another one, and its size never changes."""
+
+    __slots__ = ("_size", "address", "used_at")
+
+    def __init__(self, descriptor: int, address: str) -> None:
+        super().__init__(descriptor)
+        self._size = os.fstat(descriptor).st_size
+        self.address = address
+        self.used_at = 0.0
+
+    def read(self, start: int, length: int) -> bytes:
+        """See `BlockStore.read`.  One call of the system."""
+        at, end = start, start + length
+        if at < 0 or end > self._size:
+            at, end = clip_read(self._size, start, length)
+        raw = os.pread(self.descriptor, end - at, at)
+        while len(raw) < end - at:  # the system may give less, and the file may have been cut off
+            rest = os.pread(self.descriptor, end - at - len(raw), at + len(raw))
+            if not rest:
+                raise Corrupt(f"object ended early while being read: address={self.address}")
+            raw += rest
+        return raw
+
+    def is_all(self, raw: bytes) -> bool:
+        """Whether `raw`, a part of the table, is all of it."""
+        return len(raw) == self._size
+
+
+class OpenTables:
+    """Tables that stay open, by address.  Thread-safe; a read takes no lock.
+
+    There are at most `count_max`.  When a table is opened, others that were not read for a minute
+    are closed.  A table that this process removes is closed at once (`forget`); one that another
+    process removes takes room on the disk until it is closed here."""
+
+    def __init__(self, count_max: int, clock: Clock) -> None:
+        self._count_max = count_max
+        self._clock = clock
+        self._now = 0.0  # when the last table was opened: exact enough, and costs a read nothing
+        self._kept: OrderedDict[str, OpenTable] = OrderedDict()  # looked at longest ago first
+        self._lock = threading.Lock()
+
+    def get(self, address: str) -> OpenTable | None:
+        """The table, if it is open."""
+        table = self._kept.get(address)
+        if table is not None:
+            table.used_at = self._now
+        return table
+
+    def keep(self, table: OpenTable) -> None:
+        """Keep a table open, and close others that are not needed, or too many."""
+        doomed = [table]
+        with self._lock:
+            self._now = table.used_at = self._clock.steady_seconds()
+            doomed.append(self._kept.pop(table.address, table))
+            self._kept[table.address] = table
+            for _ in range(min(_LOOKS, len(self._kept))):
+                address, oldest = next(iter(self._kept.items()))
+                is_idle = self._now - oldest.used_at > _IDLE_SECONDS
+                if is_idle or len(self._kept) > self._count_max:
+                    doomed.append(self._kept.pop(address))
+                else:
+                    self._kept.move_to_end(address)
+        if not os.fstat(table.descriptor).st_nlink:  # removed before `forget` could find it here
+            self.forget(table.address)
+        del doomed  # closed without the lock
+
+    def forget(self, address: str) -> None:
+        """Close the table, so that it takes no room once its name is removed.  Called after
+        that."""
+        with self._lock:
+            doomed = self._kept.pop(address, None)
+        del doomed
+
+
+def kept_max(most: int) -> int:
+    """How many files may stay open in this process: `most`, or fewer if its limit is low."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _KEPT_MAX if soft == resource.RLIM_INFINITY else min(_KEPT_MAX, soft // _SHARE)
+    return most if soft == resource.RLIM_INFINITY else min(most, soft // _SHARE)

@@ -1,4 +1,4 @@
-"""Raises the limit of open files of this process to what its connections need.
+"""Raises the limit of open files of this process to what its store and its connections need.
 
 The soft limit of many systems is 1,024 or 256.  The service would reach it before its own limit of
 connections: then it could answer no client, and the database could not open its files.  For
@@ -13,6 +13,7 @@ from graveler.api.connections import ConnectionLimits
 
 # Files of the database (128), of objects being read or written, and of refused connections.
 _OTHERS: Final = 512
+_MANY: Final = 16_384
 _SHARE: Final = 4  # with a low limit, connections still get at least 1/4 of it
 
 
@@ -20,6 +21,12 @@ def fitted(bounds: ConnectionLimits) -> ConnectionLimits:
     """Raise the limit of open files to the number that `bounds` need, and return `bounds`.  If the
     system does not allow that many, return them with fewer connections.  Never fails."""
     return lowered(bounds, _raised(bounds.connections_max + _OTHERS))
+
+
+def allow_many() -> None:
+    """Raise the limit of open files as far as the system allows, to 16,384 at most: the store
+    keeps tables open in a share of what is allowed when it is opened.  Never fails."""
+    _raised(_MANY)
 
 
 def lowered(bounds: ConnectionLimits, files: int) -> ConnectionLimits:

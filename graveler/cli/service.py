@@ -20,6 +20,7 @@ from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
 from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
 from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.cli.descriptors import allow_many
 from graveler.cli.host import OnReady, Place, Running, place, serve_until_stopped
 from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
@@ -40,6 +41,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     a server.  Main thread only.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    allow_many()
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
     settings = _settings(options)
     with place(options.listen, settings.front) as at:

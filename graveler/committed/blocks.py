@@ -55,7 +55,7 @@ def unseal(stored: bytes, prefixed: bool) -> bytes:
         return body[:-1]
     try:
         if kind == _SNAPPY:
-            return _unsnap(body[:-1])
+            return _unsnap(memoryview(body)[:-1])
         if kind == _ZSTD and prefixed:
             return _unzstd(body[:-1])
     except (cramjam.DecompressionError, ValueError) as error:
@@ -69,7 +69,7 @@ def masked_crc(body: bytes) -> int:
     return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + _MASK) & 0xFFFFFFFF
 
 
-def _unsnap(packed: bytes) -> bytes:
+def _unsnap(packed: memoryview) -> bytes:
     length = cramjam.snappy.decompress_raw_len(packed)
     _check_length(length)
     raw = bytes(cramjam.snappy.decompress_raw(packed, output_len=length))
@@ -159,7 +159,7 @@ class Block:
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
-        self._end, self._restarts = _layout(raw)
+        self._end, self._restarts = _restarts_of(raw)
         self._kept: tuple[Record, ...] | Absent = ABSENT
 
     @property
@@ -181,8 +181,23 @@ class Block:
         block._kept = tuple(self.records())
         return block
 
+    def edges(self) -> tuple[bytes, bytes] | Absent:
+        """The least and the greatest key; ABSENT if the block is empty.  Raises `Corrupt`.  Parses
+        only these two entries, unless keys are shared."""
+        last = len(self._restarts) - 1
+        if last < 0:
+            return ABSENT
+        raw, at = self._raw, self._restarts[last]
+        begin, end, _, after = _heads[raw[:_HEAD]]
+        last_begin, last_end, _, last_after = _heads[raw[at : at + _HEAD]]
+        if after < 0 or at + last_after != self._end:
+            keys, _ = self.columns()
+            return keys[0], keys[-1]
+        return raw[begin:end], raw[at + last_begin : at + last_end]
+
     def get(self, key: bytes) -> bytes | Absent:
-        """The value under `key`; ABSENT if there is none.  Raises `Corrupt`."""
+        """The value under `key`; ABSENT if there is none.  Raises `Corrupt`.  Parses only the
+        entries that a binary search meets; so the order of the others is not checked."""
         raw, restarts, heads = self._raw, self._restarts, _heads
         low, high = 0, len(restarts)
         while low < high:
@@ -249,8 +264,15 @@ class Block:
 
 
 def _layout(raw: bytes) -> tuple[int, "array[int]"]:
-    """The end of the entries, and the restart offsets, which must start at 0 and increase.  Raises
-    `Corrupt`."""
+    """As `_restarts_of`; the offsets must increase."""
+    end, restarts = _restarts_of(raw)
+    if not all(map(lt, restarts, restarts[1:])):
+        raise Corrupt("block has restarts out of order")
+    return end, restarts
+
+
+def _restarts_of(raw: bytes) -> tuple[int, "array[int]"]:
+    """The end of the entries, and the restart offsets, which must start at 0.  Raises `Corrupt`."""
     if len(raw) < 4:
         raise Corrupt("block is too short")
     (count,) = struct.unpack_from("<I", raw, len(raw) - 4)
@@ -263,7 +285,7 @@ def _layout(raw: bytes) -> tuple[int, "array[int]"]:
         restarts.byteswap()
     if end == 0:
         return 0, array("I")
-    if restarts[0] != 0 or restarts[-1] >= end or not all(map(lt, restarts, restarts[1:])):
+    if restarts[0] != 0 or restarts[-1] >= end:
         raise Corrupt("block has restarts out of order")
     return end, restarts
 

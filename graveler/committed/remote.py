@@ -32,6 +32,7 @@ class RemoteFile:
         self._size = -1
         self._whole = b""
         self._tails = tails
+        self._is_tail_passed = False  # bytes before the fetched end were read
 
     def size(self) -> int:
         """The length in bytes.  Raises `NotFound`, `Corrupt`.  Cost: one request, the first
@@ -56,10 +57,13 @@ class RemoteFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """These bytes.  Only bytes that are not in memory are requested."""
+        if self._is_tail_passed:
+            return self._asked(offset, length)
         tail = self._tail()
         begin = self.size() - len(tail)  # where the bytes in memory begin
         if not tail or offset + length <= begin:
             self._tails.forget(self)
+            self._is_tail_passed = True
             return self._asked(offset, length)
         missing = max(0, begin - offset)
         at = max(0, offset - begin)

@@ -31,7 +31,7 @@ from graveler.committed.ranges import (
     check_run,
     ref_of,
 )
-from graveler.committed.table import TAIL_LENGTH, BlockCache, SortedTable, StoredChunk
+from graveler.committed.table import TAIL_LENGTH, BlockCache, RecordCache, SortedTable, StoredChunk
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
@@ -43,14 +43,16 @@ _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
 class SstRangeStore:
-    """See `ranges.RangeStore`.  Three caches, each within its budget in bytes: blocks, open tables
-    (their indexes), and decoded metaranges.  Safe for any number of threads."""
+    """See `ranges.RangeStore`.  Four caches, each within its budget in bytes: blocks, records that
+    were looked up, open tables (their indexes), and decoded metaranges.  Safe for any number of
+    threads."""
 
     def __init__(
         self,
         files: TableFiles,
         block_cache_bytes: int = 320 << 20,
         table_cache_bytes: int = 64 << 20,
+        record_cache_bytes: int = 0,
         *,
         is_near: bool = False,
     ) -> None:
@@ -58,6 +60,7 @@ class SstRangeStore:
         self._files = files
         self._is_near = is_near
         self._blocks: BlockCache = BudgetedCache(block_cache_bytes)
+        self._records: RecordCache = BudgetedCache(record_cache_bytes)
         self._tables: BudgetedCache[tuple[str, str], SortedTable] = BudgetedCache(table_cache_bytes)
         self._metaranges: BudgetedCache[tuple[str, str], Metarange] = BudgetedCache(
             table_cache_bytes
@@ -65,9 +68,10 @@ class SstRangeStore:
 
     @property
     def caches(self) -> Mapping[str, CacheFigures]:
-        """What the caches have done so far: `blocks`, `tables` and `metaranges`."""
+        """What the caches have done so far: `blocks`, `records`, `tables` and `metaranges`."""
         return {
             "blocks": self._blocks.figures,
+            "records": self._records.figures,
             "tables": self._tables.figures,
             "metaranges": self._metaranges.figures,
         }
@@ -77,7 +81,8 @@ class SstRangeStore:
         return self._kept(namespace, range_id) if table is None else table
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
-        table = SortedTable(self._files.open(namespace, name), self._blocks, is_near=self._is_near)
+        source = self._files.open(namespace, name)
+        table = SortedTable(source, self._blocks, self._records, is_near=self._is_near)
         self._tables.put((namespace, name), table, table.cost)
         return table
 
@@ -85,7 +90,10 @@ class SstRangeStore:
         self, namespace: str, metarange_id: MetarangeId, key: bytes
     ) -> RangeRef | Absent:
         place = (namespace, metarange_id)
-        if metarange_id != EMPTY_METARANGE and self._metaranges.get(place) is None:
+        metarange = self._metaranges.get(place)
+        if metarange is not None:
+            return metarange.first_from(key)
+        if metarange_id != EMPTY_METARANGE:
             table = self._tables.get(place)
             is_wanted_again = table is not None
             if table is None:

@@ -13,7 +13,8 @@ A table is either correct or raises `Corrupt`, because these are checked:
 
 - the checksum of every block, before its bytes are used (`blocks.py`)
 - the handles of blocks: in order, without overlap, inside the file
-- the keys of a cached block: between the bounds that the index gives
+- the least and the greatest key of a block: between the bounds that the index gives
+- the order of all keys of a block, when all are read; a look-up parses only a few of them
 - the properties: no index, deletions or sequence numbers of a kind that cannot be read here
 
 `reader.py` compares the records of a full scan with the metarange.  For `sstable.py` only; safe for
@@ -24,7 +25,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from graveler import limits
 from graveler.committed.blocks import (
@@ -50,7 +51,11 @@ SPAN_LENGTH = 1024 * 1024
 _TABLE_COST = 2_000  # bytes of memory: an open table, its source and its entry in a cache
 _BLOCK_COST = 60  # bytes of memory: a block in an index, without the bytes of its bound
 
+_KEPT_RECORD_COST = 370  # bytes of memory: a record in a cache, without its key and value
+
 BlockCache = BudgetedCache[tuple[str, int], Block]
+RecordCache = BudgetedCache[tuple[str, bytes], bytes]
+_NO_RECORDS: Final[RecordCache] = BudgetedCache(0)
 
 
 class ByteSource(Protocol):
@@ -117,11 +122,21 @@ class StoredChunk:
 class SortedTable:
     """An open table.  Its index is in memory; its blocks are read on demand through `cache`."""
 
-    def __init__(self, source: ByteSource, cache: BlockCache, *, is_near: bool = False) -> None:
-        """`is_near`: requests cost almost nothing, so walks read no further ahead than needed."""
+    def __init__(
+        self,
+        source: ByteSource,
+        cache: BlockCache,
+        records: RecordCache = _NO_RECORDS,
+        *,
+        is_near: bool = False,
+    ) -> None:
+        """`cache` and `records` are shared by many tables.  `records` keeps values for which
+        look-ups had to read a block.  `is_near`: requests cost almost nothing, so walks read no
+        further ahead than needed."""
         self._source = source
         self._is_near = is_near
         self._cache = cache
+        self._records = records
         size = source.size()
         if not _FOOTER_LENGTH_OLDEST <= size <= limits.table_length_bytes_max:
             raise Corrupt(f"table has an impossible length: table={source.name} length={size}")
@@ -198,7 +213,17 @@ class SortedTable:
         index = bisect_left(self._bounds, key)
         if index == len(self._bounds):
             return ABSENT
-        return self._block(index).get(key)
+        name = self._source.name
+        block = self._cache.get((name, index))
+        if block is not None:
+            return block.get(key)
+        value: bytes | Absent | None = self._records.get((name, key))
+        if value is None:
+            value = self.opened(index, self.stored(index)).get(key)
+            if value is not ABSENT:
+                cost = len(key) + len(value) + _KEPT_RECORD_COST
+                self._records.put((name, key), value, cost)
+        return value
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator["Chunk"]:
         first = bisect_left(self._bounds, start)
@@ -237,7 +262,8 @@ class SortedTable:
 
     def stored(self, index: int) -> bytes:
         """The stored bytes of a data block.  One request."""
-        return self.span(index, 0)[0]
+        begin = self._starts[index]
+        return self._source.read(begin, self._ends[index] - begin)
 
     def span(self, index: int, reach: int) -> list[bytes]:
         """The stored bytes of data blocks, from block `index` on: as many as fit in `reach` bytes,
@@ -262,7 +288,7 @@ class SortedTable:
         """A data block from its stored bytes, checked; cached if `is_cached`.  Raises `Corrupt`."""
         try:
             block = Block(unseal(stored, self._prefixed))
-            self._check_bounds(index, block.columns()[0])
+            self._check_bounds(index, block.edges())
         except Corrupt as error:
             raise Corrupt(f"{error}: table={self._source.name}") from error
         if is_cached:
@@ -273,9 +299,14 @@ class SortedTable:
         block = self._cache.get((self._source.name, index))
         return self.opened(index, self.stored(index)) if block is None else block
 
-    def _check_bounds(self, index: int, keys: Sequence[bytes]) -> None:
-        if keys and (
-            keys[-1] > self._bounds[index] or (index and keys[0] <= self._bounds[index - 1])
+    def _check_bounds(self, index: int, edges: tuple[bytes, bytes] | Absent) -> None:
+        if edges is ABSENT:
+            return
+        least, greatest = edges
+        if (
+            least > greatest
+            or greatest > self._bounds[index]
+            or (index and least <= self._bounds[index - 1])
         ):
             raise Corrupt(f"block has keys outside its bounds: block={index}")
 

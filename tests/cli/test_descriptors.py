@@ -1,5 +1,6 @@
 """The limit of open files: raised to what connections need, or fewer connections."""
 
+import resource
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from graveler.api.connections import ConnectionLimits
-from graveler.cli.descriptors import lowered
+from graveler.cli.descriptors import allow_many, lowered
 from tests.cli.service import Service, serving
 
 LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}));"
@@ -57,3 +58,23 @@ def test_a_low_hard_limit_means_fewer_connections(tmp_path: Path) -> None:
 def test_connections_fit_into_the_files(files: int, expected: tuple[int, int, int]) -> None:
     found = lowered(ConnectionLimits(), files)
     assert (found.connections_max, found.per_address_max, found.refused_max) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "raised"),
+    [
+        ((1_024, 1_048_576), [(16_384, 1_048_576)]),
+        ((1_024, 4_096), [(4_096, 4_096)]),
+        ((1_024, resource.RLIM_INFINITY), [(16_384, resource.RLIM_INFINITY)]),
+        ((65_536, 65_536), []),
+        ((resource.RLIM_INFINITY,) * 2, []),
+    ],
+)
+def test_the_store_gets_many_files_where_the_system_allows_them(
+    monkeypatch: pytest.MonkeyPatch, limit: tuple[int, int], raised: list[tuple[int, int]]
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: asked.append(pair))
+    allow_many()
+    assert asked == raised
