@@ -15,6 +15,7 @@ equal to those of lakeFS.  Pure functions; every module may import this.
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import repeat
+from operator import mod
 from struct import Struct
 
 import xxhash
@@ -136,4 +137,5 @@ def shard(key: bytes, count: int) -> int:
 def hash_breaks(keys: Sequence[bytes], seed: int, raggedness: int) -> list[int]:
     """The positions in `keys` at which `break_hash` is a multiple of `raggedness`."""
     hashes = map(xxhash.xxh64_intdigest, keys, repeat(seed))
-    return [at for at, number in enumerate(hashes) if not number % raggedness]
+    rests = list(map(mod, hashes, repeat(raggedness)))
+    return [at for at, rest in enumerate(rests) if not rest] if 0 in rests else []

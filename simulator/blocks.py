@@ -36,8 +36,9 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import range_file
 from graveler.block.deletion import OneByOne
+from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
-from graveler.committed.ranges import EMPTY_METARANGE, Columns, Metarange
+from graveler.committed.ranges import EMPTY_METARANGE, Metarange
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import EngineSettings, Ports
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable, Unsupported

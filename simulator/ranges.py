@@ -5,8 +5,8 @@ Simulated runs write the same files again and again.  For tests only.
 
 from collections.abc import Iterator, Sequence
 
+from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
-from graveler.committed.ranges import Columns
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef, Record
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
+from graveler.committed.columns import Columns
+from graveler.committed.ranges import Metarange, RangeStore, Table
 from graveler.engine.ports import Deadline, P, operation_deadline
 from graveler.errors import OutcomeUnknown
 from graveler.ids import MetarangeId, RangeId

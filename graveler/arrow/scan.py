@@ -100,7 +100,8 @@ def _groups(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
     length = 0
     for chunk in space.open(ref).chunks():
         if not isinstance(chunk, StoredChunk):  # a table in memory has no blocks
-            yield records_of(*chunk.columns())
+            columns = chunk.columns()
+            yield records_of(columns.keys, columns.values)
             continue
         held.append(chunk)
         payloads.append(chunk.payload())
@@ -118,9 +119,8 @@ def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterato
     records = whole_records(payloads)
     if records is ABSENT:
         columns = [chunk.columns() for chunk in chunks]
-        records = records_of(
-            *(list(chain.from_iterable(side)) for side in zip(*columns, strict=True))
-        )
+        keys = list(chain.from_iterable(each.keys for each in columns))
+        records = records_of(keys, list(chain.from_iterable(each.values for each in columns)))
     if len(records):
         yield records
 

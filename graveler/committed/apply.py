@@ -10,17 +10,20 @@ from the stored one.  Writing a value of equal identity keeps the stored record.
 key does nothing.  For the engine, and for `merge.py`.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from operator import itemgetter, lt
 from typing import NamedTuple
 
-from graveler.committed.ranges import EMPTY_METARANGE, Columns, Keyspace
+from graveler.committed.columns import Columns, Edit
+from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.errors import Invalid
 from graveler.framing import identity_of
 from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, Change, RangeRef, Record, StagedValue
+from graveler.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, StagedValue
 
 _BATCH = 4096
 _PROBE_COUNT_MAX = 64  # up to so many changes are looked up first: perhaps none is effective
@@ -71,47 +74,52 @@ def apply(
 
 
 class Changes:
-    """A stream of changes in key order, taken batch by batch."""
+    """A stream of changes in key order, taken batch by batch.  Reads at most one batch ahead."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
-        self._changes = iter(changes)
-        self._next: Change | None = next(self._changes, None)
+        self._source = iter(changes)
+        self._ready: list[Change] = []  # read from the source; taken up to `_at`
+        self._at = 0
+        self._last: bytes | Absent = ABSENT
+        self._read_on()
 
     def has(self, bound: bytes) -> bool:
         """Whether the next change is at or below `bound`."""
-        return self._next is not None and self._next[0] <= bound
+        return self._at < len(self._ready) and self._ready[self._at][0] <= bound
 
     def take(self, bound: bytes | None) -> list[Change]:
         """The next changes at or below `bound`; None means no bound.  A full batch (4,096) means
         that there may be more."""
-        taken: list[Change] = []
-        following = self._next
-        while following is not None and (bound is None or following[0] <= bound):
-            if len(taken) == _BATCH:
-                break
-            taken.append(following)
-            following = next(self._changes, None)
-            if following is not None and following[0] <= taken[-1][0]:
-                raise Invalid(
-                    f"apply changes: keys must be strictly increasing: key={following[0]!r}"
-                )
-        self._next = following
-        return taken
+        if len(self._ready) - self._at <= _BATCH and (bound is None or self._ends_below(bound)):
+            self._read_on()
+        ready, begin = self._ready, self._at
+        end = min(len(ready), begin + _BATCH)
+        if bound is not None:
+            end = bisect_right(ready, bound, begin, end, key=_key)
+        self._at = end
+        return ready[begin:end]
 
-    def give_back(self, changes: Sequence[Change]) -> None:
-        """Put changes back, so that `take` returns them first."""
-        if changes:
-            self._changes = _chained(changes[1:], self._next, self._changes)
-            self._next = changes[0]
+    def give_back(self, count: int) -> None:
+        """Let the next `take` begin with the last `count` changes of the `take` before it."""
+        self._at -= count
+
+    def _ends_below(self, bound: bytes) -> bool:
+        return bool(self._ready) and self._ready[-1][0] <= bound
+
+    def _read_on(self) -> None:
+        """Read a batch.  Raises `Invalid` if it is out of order."""
+        batch = list(islice(self._source, _BATCH))
+        keys = [] if self._last is ABSENT else [self._last]
+        keys += map(_key, batch)
+        if not all(map(lt, keys, keys[1:])):
+            wrong = next(right for left, right in pairwise(keys) if left >= right)
+            raise Invalid(f"apply changes: keys must be strictly increasing: key={wrong!r}")
+        self._ready = self._ready[self._at :] + batch
+        self._at = 0
+        self._last = keys[-1] if keys else ABSENT
 
 
-def _chained(
-    first: Sequence[Change], middle: Change | None, rest: Iterator[Change]
-) -> Iterator[Change]:
-    yield from first
-    if middle is not None:
-        yield middle
-        yield from rest
+_key: Callable[[Change], bytes] = itemgetter(0)
 
 
 class Applier:
@@ -139,12 +147,12 @@ class Applier:
         metarange."""
         for at, ref in enumerate(refs):
             is_last = is_tail and at == len(refs) - 1
-            if self._changes.has(ref.max_key) and not self._all_idle(ref):
-                self._rewrite(ref, is_last=is_last)
-            else:
+            if not self._changes.has(ref.max_key) or self._all_idle(ref):
                 self._assembler.add_range(ref, is_last=is_last)
+            else:
+                self._rewrite(ref, is_last=is_last)
         while batch := self._changes.take(None):
-            self._assembler.add(self._merged([], batch))
+            self._assembler.add_columns(self._merged(Columns((), ()), batch))
 
     def _all_idle(self, ref: RangeRef) -> bool:
         """Whether the changes up to the end of `ref` are few and none is effective.  If so, they
@@ -154,11 +162,11 @@ class Applier:
             table = self._space.open(ref)
             if not any(self._differs(table.get(key), value) for key, value in taken):
                 return True
-        self._changes.give_back(taken)
+        self._changes.give_back(len(taken))
         return False
 
-    def _differs(self, old: object, new: StagedValue) -> bool:
-        if not isinstance(old, bytes):
+    def _differs(self, old: bytes | Absent, new: StagedValue) -> bool:
+        if old is ABSENT:
             return new is not TOMBSTONE
         if new is TOMBSTONE:
             return True
@@ -169,11 +177,13 @@ class Applier:
     def _rewrite(self, ref: RangeRef, *, is_last: bool) -> None:
         before = self.total
         idle: list[Columns] = []  # unchanged so far: the range may still be added by reference
+        is_idle = True
         for columns in range_columns(self._space, ref):
             for merged in self._merged_with_all(columns):
-                if self.total == before:
+                if is_idle and self.total == before:
                     idle.append(merged)
                     continue
+                is_idle = False
                 for held in idle:
                     self._assembler.add_columns(held)
                 idle.clear()
@@ -185,33 +195,33 @@ class Applier:
 
     def _merged_with_all(self, columns: Columns) -> Iterator[Columns]:
         """`columns` with the changes up to their last key applied."""
-        bound = columns.keys[-1]
+        bound = columns.last
         while self._changes.has(bound):
             batch = self._changes.take(bound)
             if len(batch) < _BATCH:
-                before = self.total
-                merged = self._merged(columns.records, batch)
-                yield columns if self.total == before else Columns.of(merged)
+                yield self._merged(columns, batch)
                 return
             head, columns = columns.split(bisect_right(columns.keys, batch[-1][0]))
-            yield Columns.of(self._merged(head.records, batch))
+            yield self._merged(head, batch)
         yield columns
 
-    def _merged(self, records: list[Record], changes: Sequence[Change]) -> list[Record]:
-        merged = dict(records)
-        added = 0
-        for key, value in changes:
-            old = merged.get(key)
-            if not self._differs(old, value):
-                continue
-            if value is TOMBSTONE:
-                del merged[key]
-                self.removed += 1
-                continue
-            if old is None:
-                added += 1
-            else:
-                self.changed += 1
-            merged[key] = value
+    def _merged(self, columns: Columns, changes: Sequence[Change]) -> Columns:
+        """`columns` with the changes applied; the same object if none is effective."""
+        keys, values = columns.keys, columns.values
+        edits: list[Edit] = []
+        at, count = 0, len(keys)
+        for key, new in changes:
+            at = bisect_left(keys, key, at)
+            if at < count and keys[at] == key:
+                if self._differs(values[at], new):
+                    edits.append((at, at + 1, key, new))
+            elif new is not TOMBSTONE:
+                edits.append((at, at, key, new))
+        if not edits:
+            return columns
+        removed = sum(value is TOMBSTONE for _, _, _, value in edits)
+        added = sum(at == after for at, after, _, _ in edits)
+        self.removed += removed
         self.added += added
-        return sorted(merged.items()) if added else list(merged.items())
+        self.changed += len(edits) - removed - added
+        return columns.changed(edits)

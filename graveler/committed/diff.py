@@ -12,7 +12,8 @@ For the engine, and for `merge.py`.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from graveler.committed.ranges import Chunk, Keyspace
+from graveler.committed.columns import Chunk
+from graveler.committed.ranges import Keyspace
 from graveler.framing import identity_of
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, Difference, RangeRef, Record

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from graveler import limits, wire
 from graveler.block.adapter import BlockStore
 from graveler.committed import hash, reader, splice, writer
+from graveler.committed.columns import Columns, Run
 from graveler.committed.ranges import (
     METARANGE_PROPERTIES,
     RANGE_PROPERTIES,
-    Columns,
     Keyspace,
     check_ranges,
     check_run,
@@ -65,8 +65,8 @@ class DumpTables(SstRangeStore):
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         check_run(run)
-        turned = ((columns.keys, columns.values) for columns in run)
-        range_id = hash.columns_id(turned, {**RANGE_PROPERTIES, **self._marks})
+        run = run if isinstance(run, Run) else Run(run)
+        range_id = run.id({**RANGE_PROPERTIES, **self._marks})
         ref = ref_of(RangeId(range_id), run)
         self._stored.put(namespace, ref.id, splice.spliced(run, self._marks))
         self.files.append(ref.id)
@@ -143,7 +143,7 @@ def read(
         budget.spend(0, _opened(space, ref.id, marks).length)
         records: list[Record] = []
         for columns in reader.range_columns(space, ref):
-            budget.spend(len(columns.keys), columns.size)
+            budget.spend(columns.count, columns.size)
             records += columns.records
         if hash.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
             raise Corrupt(f"range does not hash to its id: range={ref.id}")

@@ -20,9 +20,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from graveler.committed.apply import Applier, Changes, apply
+from graveler.committed.columns import Columns
 from graveler.committed.diff import compare
 from graveler.committed.merge import Sides, is_tail, regions, sides_of
-from graveler.committed.ranges import Columns, Keyspace
+from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.errors import Invalid

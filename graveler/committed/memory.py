@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graveler import wire
 from graveler.committed import hash
+from graveler.committed.columns import Columns
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
     NO_RANGES,
     RANGE_PROPERTIES,
-    Columns,
     Metarange,
     check_ranges,
     check_run,
@@ -37,8 +37,9 @@ class MemoryChunk:
     def records(self) -> list[Record]:
         return list(self._records)
 
-    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        return [key for key, _ in self._records], [value for _, value in self._records]
+    def columns(self) -> Columns:
+        keys, values = zip(*self._records, strict=True)
+        return Columns(keys, values, self)
 
 
 class MemoryTable:

@@ -17,85 +17,24 @@ module of this package may import this module.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from operator import itemgetter, lt
+from operator import lt
 from typing import NamedTuple, Protocol
 
-from graveler import identity
+from graveler.committed.columns import Chunk, Columns
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import MetarangeId, RangeId
-from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
+from graveler.records import (
+    ABSENT,
+    Absent,
+    BreakParameters,
+    RangeRef,
+    Record,
+)
 
 RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
 METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
-
-
-class Columns:
-    """Some adjacent records, as a sequence of keys and a sequence of values.  Immutable.
-
-    `chunk`: the stored chunk that holds exactly these records, if they were read from one."""
-
-    def __init__(
-        self, keys: Sequence[bytes], values: Sequence[bytes], chunk: "Chunk | Absent" = ABSENT
-    ) -> None:
-        self.keys = keys
-        self.values = values
-        self.chunk = chunk
-
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> "Columns":
-        """The same records, as columns."""
-        return cls(list(map(itemgetter(0), records)), list(map(itemgetter(1), records)))
-
-    @property
-    def records(self) -> list[Record]:
-        """The same records, as (key, value) pairs."""
-        return list(zip(self.keys, self.values, strict=True))
-
-    @cached_property
-    def key_size(self) -> int:
-        """The total length of all keys in bytes."""
-        return sum(map(len, self.keys))
-
-    @cached_property
-    def size(self) -> int:
-        """The logical size of the records: the total length of keys and framed values in bytes."""
-        return self.key_size + sum(map(len, self.values))
-
-    def hash_breaks(self, seed: int, raggedness: int) -> Sequence[int]:
-        """The positions of the keys after which the hash rule lets a range end."""
-        return identity.hash_breaks(self.keys, seed, raggedness)
-
-    def split(self, at: int) -> tuple["Columns", "Columns"]:
-        """The first `at` records, and the others."""
-        return (
-            Columns(self.keys[:at], self.values[:at]),
-            Columns(self.keys[at:], self.values[at:]),
-        )
-
-
-class Chunk(Protocol):
-    """Some adjacent records of a table."""
-
-    @property
-    def bound(self) -> bytes:
-        """An upper bound: no key in this chunk is greater, and every key in the next chunk is."""
-        ...
-
-    @property
-    def stored(self) -> bytes:
-        """The stored bytes of the chunk.  Chunks with equal bytes hold equal records."""
-        ...
-
-    def records(self) -> list[Record]:
-        """All records, in order.  Raises `Corrupt`."""
-        ...
-
-    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """All keys and all values.  Raises `Corrupt`."""
-        ...
 
 
 class Table(Protocol):
@@ -253,27 +192,27 @@ class Keyspace(NamedTuple):
 
 def check_run(run: Sequence[Columns]) -> None:
     """Raises `Invalid` if the records of a range are empty or not strictly increasing by key."""
-    if not any(columns.keys for columns in run):
+    if not any(columns.count for columns in run):
         raise Invalid("write a range: there must be at least one record")
     last: bytes | Absent = ABSENT
     for columns in run:
-        keys = columns.keys
-        if not keys:
+        if not columns.count:
             continue
-        if last is not ABSENT and keys[0] <= last:
-            raise Invalid(f"write a range: keys must be strictly increasing: key={keys[0]!r}")
-        if columns.chunk is ABSENT and not all(map(lt, keys, keys[1:])):
+        if last is not ABSENT and columns.first <= last:
+            raise Invalid(f"write a range: keys must be strictly increasing: key={columns.first!r}")
+        keys = columns.keys if columns.chunk is ABSENT else ()
+        if not all(map(lt, keys, keys[1:])):
             at = next(i for i in range(1, len(keys)) if keys[i - 1] >= keys[i])
             raise Invalid(f"write a range: keys must be strictly increasing: key={keys[at]!r}")
-        last = keys[-1]
+        last = columns.last
 
 
 def ref_of(range_id: RangeId, run: Sequence[Columns]) -> RangeRef:
     """The reference of a range of these records."""
-    held = [columns for columns in run if columns.keys]
+    held = [columns for columns in run if columns.count]
     size = sum(columns.size for columns in held)
-    count = sum(len(columns.keys) for columns in held)
-    return RangeRef(range_id, held[0].keys[0], held[-1].keys[-1], size, count)
+    count = sum(columns.count for columns in held)
+    return RangeRef(range_id, held[0].first, held[-1].last, size, count)
 
 
 def totals(refs: Sequence[RangeRef]) -> tuple[int, int]:

@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from graveler.committed.ranges import Columns, Keyspace, Metarange, Walk
+from graveler.committed.columns import Columns
+from graveler.committed.ranges import Keyspace, Metarange, Walk
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef, Record
@@ -112,10 +113,10 @@ def range_columns(space: Keyspace, ref: RangeRef) -> Iterator[Columns]:
     differ from the metarange."""
     census = Census(ref)
     for chunk in space.open(ref).chunks():
-        keys, values = chunk.columns()
-        if keys:
-            census.count(keys[0], keys[-1], len(keys))
-            yield Columns(keys, values, chunk)
+        columns = chunk.columns()
+        if columns.count:
+            census.count(columns.first, columns.last, columns.count)
+            yield columns
     census.close()
 
 

@@ -7,20 +7,28 @@ same properties.  Pure; for `sstable.py`, and for other modules that make blocks
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import add
 
-import cramjam
-
-from graveler.committed.blocks import TRAILER_LENGTH, masked_crc
-from graveler.committed.ranges import Columns
+from graveler.committed.blocks import TRAILER_LENGTH
+from graveler.committed.columns import Columns
+from graveler.committed.seal import (
+    BEHIND_KEYS,
+    BLOCK_LENGTH,
+    NONE,
+    compressed,
+    data_payload,
+    payload,
+    sealed,
+    varint,
+)
 from graveler.committed.table import MAGIC, Handle, StoredChunk
 from graveler.records import Record
 
-BLOCK_LENGTH = 16 * 1024
 _SMALL = 2 * 1024  # smaller stored blocks are rebuilt, so that small blocks do not pile up
-BEHIND_KEYS = b"\1" + bytes(7)  # type "set", sequence number 0
-_SNAPPY, _NONE = b"\1", b"\0"
+_RECORD_LENGTH = len(BEHIND_KEYS) + 4  # in a block, beside key and value; roughly
 _NO_MARKS: Mapping[str, str] = {}
 
 
@@ -34,7 +42,7 @@ def spliced(run: Sequence[Columns], marks: Mapping[str, str] = _NO_MARKS) -> lis
     """As `table`, for the records of `run`, at least one.  Stored chunks are reused."""
     keys = sum(columns.key_size for columns in run)
     size = sum(columns.size for columns in run)
-    return of_blocks(_blocks(run), sum(len(columns.keys) for columns in run), keys, size, marks)
+    return of_blocks(_blocks(run), sum(columns.count for columns in run), keys, size, marks)
 
 
 def of_blocks(
@@ -74,47 +82,47 @@ def _empty(marks: Mapping[str, str]) -> list[bytes]:
 def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
     """Every block with its last key: stored blocks unchanged, new blocks for the records
     between."""
-    fresh: list[Record] = []
+    keys: list[bytes] = []
+    values: list[bytes] = []
     for columns in run:
         chunk = columns.chunk
         if isinstance(chunk, StoredChunk) and chunk.is_current and not _is_small(columns, chunk):
-            yield from _new_blocks(fresh)
-            fresh = []
-            yield columns.keys[-1], chunk.stored
+            yield from _new_blocks(keys, values)
+            keys, values = [], []
+            yield columns.last, chunk.stored
         else:
-            fresh.extend(columns.records)
-    yield from _new_blocks(fresh)
+            keys += columns.keys
+            values += columns.values
+    yield from _new_blocks(keys, values)
 
 
 def _is_small(columns: Columns, chunk: StoredChunk) -> bool:
     return len(chunk.stored) < _SMALL and columns.size < 2 * _SMALL
 
 
-def _new_blocks(records: Sequence[Record]) -> Iterator[tuple[bytes, bytes]]:
-    batch: list[Record] = []
-    length = 0
-    for record in records:
-        batch.append((record[0] + BEHIND_KEYS, record[1]))
-        length += len(record[0]) + len(record[1]) + len(BEHIND_KEYS) + 4
-        if length >= BLOCK_LENGTH:
-            yield record[0], compressed(_payload(batch))
-            batch, length = [], 0
-    if batch:
-        yield records[-1][0], compressed(_payload(batch))
+def _new_blocks(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """A block ends at the first record with which it has reached its length."""
+    lengths = map(add, map(len, keys), map(len, values))
+    ends = list(accumulate(map(add, lengths, repeat(_RECORD_LENGTH)), initial=0))
+    begin = 0
+    while begin < len(keys):
+        end = min(len(keys), bisect_left(ends, ends[begin] + BLOCK_LENGTH))
+        yield keys[end - 1], compressed(data_payload(keys[begin:end], values[begin:end]))
+        begin = end
 
 
 def _ending(
     entries: Sequence[Record], counts: dict[bytes, int], offset: int, marks: Mapping[str, str]
 ) -> list[bytes]:
     """Index, properties, metaindex and footer of a table whose blocks end at `offset`."""
-    index = compressed(_payload(entries))
+    index = compressed(payload(entries))
     counts = {**counts, b"rocksdb.index.size": len(index) - TRAILER_LENGTH}
     own = {name.encode(): text.encode() for name, text in marks.items()}
     known = {**_PROPERTIES, **_encoded(counts), **own}
-    properties = _sealed(_payload(sorted(known.items())), _NONE)
+    properties = sealed(payload(sorted(known.items())), NONE)
     at_properties = offset + len(index)
-    metaindex = _sealed(
-        _payload([(b"rocksdb.properties", _handle_of(at_properties, properties))]), _NONE
+    metaindex = sealed(
+        payload([(b"rocksdb.properties", _handle_of(at_properties, properties))]), NONE
     )
     handles = _handle_of(at_properties + len(properties), metaindex) + _handle_of(offset, index)
     footer = b"\1" + handles.ljust(40, b"\0") + struct.pack("<IQ", 2, MAGIC)
@@ -154,41 +162,6 @@ _PROPERTIES = {
 }
 
 
-def _payload(entries: Sequence[Record]) -> bytes:
-    """An uncompressed block, in which each entry is a restart point."""
-    encoded = [
-        b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries
-    ]
-    starts = [0, *accumulate(map(len, encoded[:-1]))]
-    return b"".join(encoded) + struct.pack(f"<{len(starts)}II", *starts, len(starts))
-
-
-def compressed(payload: bytes) -> bytes:
-    """The stored form of a block: compressed with Snappy if that saves more than 1/8, and followed
-    by type and checksum."""
-    packed = bytes(cramjam.snappy.compress_raw(payload))
-    if len(packed) < len(payload) - len(payload) // 8:
-        return _sealed(packed, _SNAPPY)
-    return _sealed(payload, _NONE)
-
-
-def _sealed(payload: bytes, kind: bytes) -> bytes:
-    body = payload + kind
-    return body + struct.pack("<I", masked_crc(body))
-
-
 def encoded_handle(handle: Handle) -> bytes:
     """The encoded handle: where a block's payload is in the file."""
     return varint(handle.offset) + varint(handle.length)
-
-
-def varint(number: int) -> bytes:
-    """A varint: seven bits per byte, the lowest first."""
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

@@ -14,7 +14,7 @@ package, and for parallel writers.
 from itertools import accumulate
 from operator import add
 
-from graveler.committed.ranges import Columns
+from graveler.committed.columns import Columns
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters, RangeRef
 
@@ -46,11 +46,13 @@ class Splitter:
         Returns the position after the first record that ends the range, and the size of the range
         up to there; or NOWHERE, and the size of the range with all of `columns`."""
         breaks = self._breaks
-        keys, values = columns.keys, columns.values
         total = before + columns.size
+        if total < breaks.min_size:
+            return NOWHERE, total
         hits = columns.hash_breaks(self._seed, breaks.raggedness)
         if not hits and total < max(breaks.max_size, breaks.min_size):
             return NOWHERE, total
+        keys, values = columns.keys, columns.values
         sizes = list(accumulate(map(add, map(len, keys), map(len, values)), initial=before))
         least = max(breaks.min_size, breaks.max_size)
         allowed = set(hits)

@@ -18,14 +18,14 @@ from pathlib import Path
 import rocksdict
 
 from graveler import wire
-from graveler.committed import hash, splice
+from graveler.committed import hash, seal, splice
 from graveler.committed.cache import BudgetedCache, CacheFigures
+from graveler.committed.columns import Columns, Run
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
     NO_RANGES,
     RANGE_PROPERTIES,
-    Columns,
     Metarange,
     check_ranges,
     check_run,
@@ -135,9 +135,9 @@ class SstRangeStore:
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         check_run(run)
-        turned = ((columns.keys, columns.values) for columns in run)
-        ref = ref_of(RangeId(hash.columns_id(turned, RANGE_PROPERTIES)), run)
-        stored_count = sum(len(c.keys) for c in run if isinstance(c.chunk, StoredChunk))
+        run = run if isinstance(run, Run) else Run(run)
+        ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
+        stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
             self._files.put(namespace, ref.id, splice.spliced(run))
         else:
@@ -207,7 +207,7 @@ def _table_options() -> rocksdict.Options:
     table = rocksdict.BlockBasedOptions()
     table.set_format_version(2)
     table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    table.set_block_size(splice.BLOCK_LENGTH)
+    table.set_block_size(seal.BLOCK_LENGTH)
     table.set_block_restart_interval(1)
     options = rocksdict.Options(raw_mode=True)
     options.set_compression_type(rocksdict.DBCompressionType.snappy())

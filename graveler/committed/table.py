@@ -37,7 +37,9 @@ from graveler.committed.blocks import (
     unseal,
 )
 from graveler.committed.cache import BudgetedCache
+from graveler.committed.columns import Columns
 from graveler.committed.walk import NEAR, TableWalk, far
+from graveler.committed.whole import columns_of
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent, Record
 
@@ -115,8 +117,13 @@ class StoredChunk:
     def records(self) -> list[Record]:
         return list(Block(self.payload()).records())
 
-    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        return Block(self.payload()).columns()
+    def columns(self) -> Columns:
+        return columns_of(self.payload(), self, StoredChunk.replacing)
+
+    @classmethod
+    def replacing(cls, last: bytes, stored: bytes) -> "StoredChunk":
+        """A block of the current version that is not part of a file yet."""
+        return cls(last, stored, True)
 
 
 class SortedTable:
@@ -330,10 +337,10 @@ class CachedChunk:
         return self._table.stored(self._index)
 
     def records(self) -> list[Record]:
-        return list(zip(*self.columns(), strict=True))
+        return list(zip(*self._table.block_columns(self._index), strict=True))
 
-    def columns(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        return self._table.block_columns(self._index)
+    def columns(self) -> Columns:
+        return Columns(*self._table.block_columns(self._index), self)
 
 
 Chunk = StoredChunk | CachedChunk

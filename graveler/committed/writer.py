@@ -13,7 +13,8 @@ were written with the same break parameters.  For this package and the engine.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from graveler.committed.ranges import Columns, Keyspace
+from graveler.committed.columns import Columns, Run
+from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.split import NOWHERE, Splitter
 from graveler.errors import Invalid
@@ -31,7 +32,7 @@ class Assembler:
         self._space = space
         self._splitter = Splitter(space.breaks)
         self._refs: list[RangeRef] = []
-        self._run: list[Columns] = []
+        self._run = Run()
         self._size = 0
         self._reopen = False  # the last reference has no break at its end: its records ran out
 
@@ -42,19 +43,19 @@ class Assembler:
 
     def add_columns(self, columns: Columns) -> None:
         """As `add`.  If the records are one stored chunk, the store can reuse it."""
-        if not columns.keys:
+        if not columns.count:
             return
         if self._reopen:
             self._reopen_last()
-        self._check_order(columns.keys[0])
+        self._check_order(columns.first)
         rest = columns
-        while rest.keys:
+        while rest.count:
             cut, size = self._splitter.cut(rest, self._size)
             if cut == NOWHERE:
                 self._run.append(rest)
                 self._size = size
                 return
-            if cut == len(rest.keys):
+            if cut == rest.count:
                 self._run.append(rest)
                 self.close_run()
                 return
@@ -90,7 +91,7 @@ class Assembler:
         """Store the open run, if there is one, as a range.  One `splice_range`."""
         if self._run:
             self._refs.append(self._space.store.splice_range(self._space.namespace, self._run))
-            self._run = []
+            self._run = Run()
             self._size = 0
 
     @property
@@ -111,7 +112,7 @@ class Assembler:
 
     def _check_order(self, key: bytes) -> None:
         if self._run:
-            in_order = key > self._run[-1].keys[-1]
+            in_order = key > self._run[-1].last
         else:
             in_order = not self._refs or key > self._refs[-1].max_key
         if not in_order:

@@ -18,7 +18,8 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
-from graveler.committed.ranges import Columns, Metarange, RangeStore, Table
+from graveler.committed.columns import Columns
+from graveler.committed.ranges import Metarange, RangeStore, Table
 from graveler.engine.ports import P
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Place, Row, ScanPage, Store, Write

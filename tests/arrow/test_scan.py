@@ -10,7 +10,7 @@ from graveler.arrow.decode import COLUMNS, decoded
 from graveler.arrow.entry_columns import entry_columns
 from graveler.arrow.scan import Records, records_of, whole_records
 from graveler.arrow.vectors import octets
-from graveler.committed import splice
+from graveler.committed import seal
 from graveler.committed.blocks import Block
 from graveler.errors import Corrupt
 from graveler.framing import frame
@@ -154,7 +154,7 @@ def test_addresses_are_told_in_full() -> None:
 
 
 def payload(records: list[Record]) -> bytes:
-    return splice._payload([(key + b"\1" + bytes(7), value) for key, value in records])
+    return seal.payload([(key + b"\1" + bytes(7), value) for key, value in records])
 
 
 def pieces(found: Records) -> list[Record]:

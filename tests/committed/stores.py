@@ -7,8 +7,8 @@ from pathlib import Path
 from graveler import framing
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
+from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
-from graveler.committed.ranges import Columns
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.ids import RangeId

@@ -13,7 +13,7 @@ from pathlib import Path
 import cramjam
 
 from graveler import limits
-from graveler.committed.splice import varint
+from graveler.committed.seal import varint
 from graveler.errors import Corrupt
 from simulator.damage import footer, payload_of, read_table, sealed
 

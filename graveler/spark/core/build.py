@@ -27,8 +27,9 @@ from graveler.arrow.vectors import (
     pieces,
     varints_of,
 )
-from graveler.committed import splice
-from graveler.committed.ranges import RANGE_PROPERTIES, Columns
+from graveler.committed import seal, splice
+from graveler.committed.columns import Columns
+from graveler.committed.ranges import RANGE_PROPERTIES
 from graveler.committed.sstable import SstRangeStore
 from graveler.identity import pairs
 from graveler.ids import RangeId
@@ -130,7 +131,7 @@ def _longest(array: Any) -> int:
 
 
 def _id(keys: Any, values: Any) -> str:
-    """The id of the range, as `committed.hash.columns_id` computes it."""
+    """The id of the range, as `committed.columns.Run.id` computes it."""
     key_length, value_length = (_DECIMALS.take(pc.binary_length(x)) for x in (keys, values))
     stream = joined(key_length, keys, b"|", value_length, values, b"|")
     digest = sha256(bytes_of(stream))
@@ -140,7 +141,7 @@ def _id(keys: Any, values: Any) -> str:
 
 def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
     """Each block with its last key, in the form that `splice.of_blocks` takes."""
-    behind = splice.BEHIND_KEYS
+    behind = seal.BEHIND_KEYS
     key_length, value_length = (
         varints_of(pc.binary_length(x).to_numpy(zero_copy_only=False).astype(np.uint64) + more)
         for x, more in ((keys, np.uint64(len(behind))), (values, np.uint64(0)))
@@ -151,7 +152,7 @@ def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
         begin, end = int(offsets[first]), int(offsets[last])
         starts = (offsets[first:last] - begin).astype("<u4").tobytes()
         payload = b"".join([raw[begin:end], starts, struct.pack("<I", last - first)])
-        yield keys[last - 1].as_py(), splice.compressed(payload)
+        yield keys[last - 1].as_py(), seal.compressed(payload)
 
 
 def _cuts(offsets: Any) -> list[int]:
@@ -159,5 +160,5 @@ def _cuts(offsets: Any) -> list[int]:
     which it has reached its length."""
     bounds, cuts, last = offsets.tolist(), [0], len(offsets) - 1
     while cuts[-1] < last:
-        cuts.append(min(last, bisect_left(bounds, bounds[cuts[-1]] + splice.BLOCK_LENGTH)))
+        cuts.append(min(last, bisect_left(bounds, bounds[cuts[-1]] + seal.BLOCK_LENGTH)))
     return cuts

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from graveler import limits
 from graveler.arrow.vectors import EMPTY, fixed, joined, offsets_of, pieces, varints_of
-from graveler.committed.splice import varint
+from graveler.committed.seal import varint
 from graveler.identity import int64, pairs
 from graveler.records import AddressType, Entry
 from graveler.spark.core.check import Addresses

@@ -17,7 +17,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from graveler.committed.apply import Applier, Changes
-from graveler.committed.ranges import Columns, Keyspace
+from graveler.committed.columns import Columns
+from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.framing import identity_of

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graveler.committed.ranges import Columns
+from graveler.committed.columns import Columns
 from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef

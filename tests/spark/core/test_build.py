@@ -9,7 +9,8 @@ import pytest
 from graveler.block.address import range_file
 from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
-from graveler.committed.ranges import Columns, Keyspace
+from graveler.committed.columns import Columns
+from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_batches
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles

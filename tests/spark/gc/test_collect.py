@@ -115,7 +115,7 @@ def live(lake: Lake) -> set[str]:
         for ref in space.metarange(made.commit.metarange).ranges:
             names.add(f"_lakefs/{ref.id}")
             for chunk in space.open(ref).chunks():
-                names |= {decode_entry(value).address for value in chunk.columns()[1]}
+                names |= {decode_entry(value).address for value in chunk.columns().values}
     tokens = {pending.token for pending in cleanups.list_cleanups(repo.kv, repo.record)}
     for branch in ("main", "side"):
         try:

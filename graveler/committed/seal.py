@@ -1,0 +1,95 @@
+"""Writes blocks of a RocksDB block-based table: entries, compression, checksum.
+
+`blocks.py` draws a block.  Each entry is a restart point, so every key is stored whole.  Pure; for
+`splice.py`, `whole.py`, and other modules that make blocks.
+"""
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import add
+
+import cramjam
+
+from graveler.committed.blocks import masked_crc
+from graveler.records import Record
+
+BLOCK_LENGTH = 16 * 1024
+BEHIND_KEYS = b"\1" + bytes(7)  # type "set", sequence number 0
+SNAPPY, NONE = b"\1", b"\0"
+_HEADS_MAX = 1 << 14
+_AROUND = range(len(BEHIND_KEYS), 64)  # by the length of an entry's head: all but key and value
+
+
+def payload(entries: Sequence[Record]) -> bytes:
+    """An uncompressed block.  Keys are given with all bytes that are stored behind them."""
+    encoded = [
+        b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries
+    ]
+    starts = [0, *accumulate(map(len, encoded[:-1]))]
+    return b"".join([*encoded, restarts(starts)])
+
+
+def data_payload(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
+    """An uncompressed data block of at least one record.  Keys are given without the bytes behind
+    them."""
+    key_lengths, value_lengths = list(map(len, keys)), list(map(len, values))
+    heads = list(map(_heads.__getitem__, zip(key_lengths, value_lengths, strict=True)))
+    pieces = [BEHIND_KEYS] * (4 * len(heads))
+    pieces[0::4], pieces[1::4], pieces[3::4] = heads, keys, values
+    records = map(add, key_lengths, value_lengths)
+    starts = [0, *accumulate(map(add, records, map(_AROUND.__getitem__, map(len, heads))))]
+    starts.pop()
+    return b"".join([*pieces, restarts(starts)])
+
+
+def head(key_length: int, value_length: int) -> bytes:
+    """What is stored in front of a record whose key and value have these lengths."""
+    return _heads[key_length, value_length]
+
+
+def restarts(starts: Sequence[int]) -> bytes:
+    """What is stored behind the entries of a block: where they begin, and their number."""
+    return struct.pack(f"<{len(starts)}II", *starts, len(starts))
+
+
+def compressed(raw: bytes) -> bytes:
+    """The stored form of a block: compressed with Snappy if that saves more than 1/8, and followed
+    by type and checksum."""
+    packed = bytes(cramjam.snappy.compress_raw(raw))
+    if len(packed) < len(raw) - len(raw) // 8:
+        return sealed(packed, SNAPPY)
+    return sealed(raw, NONE)
+
+
+def sealed(raw: bytes, kind: bytes) -> bytes:
+    """`raw`, followed by type and checksum."""
+    body = raw + kind
+    return body + struct.pack("<I", masked_crc(body))
+
+
+def varint(number: int) -> bytes:
+    """A varint: seven bits per byte, the lowest first."""
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class _Heads(dict[tuple[int, int], bytes]):
+    """A cache from the lengths of a key and a value to what is stored in front of them."""
+
+    def __missing__(self, lengths: tuple[int, int]) -> bytes:
+        key_length, value_length = lengths
+        encoded = b"\0" + varint(key_length + len(BEHIND_KEYS)) + varint(value_length)
+        if len(self) >= _HEADS_MAX:
+            self.clear()
+        self[lengths] = encoded
+        return encoded
+
+
+_heads = _Heads()
