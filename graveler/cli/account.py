@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from graveler.cli import profiles
+from graveler.cli import keyring_store, profiles
 from graveler.cli.address import UsageMistake
 from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
@@ -34,6 +34,7 @@ _SETTINGS: Final = ("server", "repository")
         "graveler login http://127.0.0.1:8000 --profile local",
         "graveler login --store .graveler              # the store of `graveler demo`",
         "graveler login https://lake.example.com --access-key-id AKIA… --secret-stdin <secret.txt",
+        "graveler login https://lake.example.com --token-stdin <token.txt",
     ),
 )
 @click.argument("url", required=False)
@@ -49,7 +50,15 @@ _SETTINGS: Final = ("server", "repository")
     help="create the administrator of a new server; asks for the token that `graveler serve` "
     "printed, or reads it from the standard input",
 )
-def login(invocation: Invocation, url: str | None, store: Path | None, setup: bool) -> int:
+@click.option(
+    "--token-stdin",
+    "by_token",
+    is_flag=True,
+    help="sign in by the token of a session, or of an identity provider, from the standard input",
+)
+def login(
+    invocation: Invocation, url: str | None, store: Path | None, setup: bool, by_token: bool
+) -> int:
     """Try credentials on a server, and keep them in a profile.
 
     Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
@@ -63,7 +72,10 @@ def login(invocation: Invocation, url: str | None, store: Path | None, setup: bo
         profiles.read(environment())  # a file that cannot be read must not cost the only key
         profile = _set_up(invocation, url)
     else:
-        profile = _from_store(store) if store is not None else _asked(invocation, url)
+        if by_token:
+            profile = _by_token(invocation, url)
+        else:
+            profile = _from_store(store) if store is not None else _asked(invocation, url)
     try:
         user, place = _kept(name, profile)
     except BaseException:  # also Ctrl-C: nobody could sign in if the new key were not shown
@@ -81,13 +93,13 @@ def login(invocation: Invocation, url: str | None, store: Path | None, setup: bo
 def _kept(name: str, profile: Profile) -> tuple["User", Path]:
     """Try the credentials of a profile and write it; the user, and the folder of the files."""
     from graveler.client import identity
-    from graveler.client.session import connect
+    from graveler.client.connections import Connections
 
-    session = connect(profile.server, profile.access_key_id, profile.secret_access_key)
-    user = identity.current_user(session)
+    user = identity.current_user(profiles.session(profile, Connections()))
     known = profiles.read(environment())
     before = known.by_name.get(name, Profile())
     profile = replace(profile, name=name, repository=before.repository)
+    profile = profiles.in_keyring(profile)
     return user, profiles.write(Profiles(name, {**known.by_name, name: profile}), environment())
 
 
@@ -117,6 +129,14 @@ def _asked(invocation: Invocation, url: str | None) -> Profile:
     key = key or click.prompt("Access key id", err=True)
     secret = secret or click.prompt("Secret access key", hide_input=True, err=True)
     return Profile("", url, key, secret)
+
+
+def _by_token(invocation: Invocation, url: str | None) -> Profile:
+    url = url or str(invocation.flags.get("server", ""))
+    token = sys.stdin.readline().strip()
+    if not url or not token:
+        raise UsageMistake("--token-stdin needs a URL, and a token on the standard input")
+    return Profile("", url, session_token=token)
 
 
 def _set_up(invocation: Invocation, url: str | None) -> Profile:
@@ -172,6 +192,8 @@ def logout(invocation: Invocation) -> int:
     rest = {each: profile for each, profile in known.by_name.items() if each != name}
     default = known.default if known.default != name else ""
     profiles.write(Profiles(default, rest), environment())
+    if known.by_name[name].in_keyring:
+        keyring_store.forget(name)
     invocation.output.note(f"profile {name} is forgotten")
     return 0
 
@@ -236,7 +258,7 @@ def show_profile(invocation: Invocation) -> int:
     record = {
         "server": profile.server,
         "access_key_id": profile.access_key_id,
-        "has_secret": bool(profile.secret_access_key),
+        "has_secret": bool(profile.secret_access_key or profile.session_token),
         "repository": profile.repository,
         "source": profile.source,
         "folder": str(profiles.folder(environment())),
@@ -293,8 +315,9 @@ def set_setting(invocation: Invocation, setting: str, value: str) -> int:
     before = known.by_name.get(name, Profile(name))
     if setting == "server":
         same = profiles.same_origin(value, before.server)
-        stripped = replace(before, access_key_id="", secret_access_key="")
-        after = replace(before if same else stripped, server=value)
+        after = replace(before if same else before.without_secrets(), server=value)
+        if before.in_keyring and not same:
+            keyring_store.forget(name)
     else:
         after = replace(before, repository=value)
     changed = Profiles(known.default or name, {**known.by_name, name: after})

@@ -1,6 +1,7 @@
 """Addresses on the command line: which repository, ref and path a word names.
 
     [lakefs://]REPOSITORY[/REF[/PATH]]     graveler:// is read too
+    lakefs://PROFILE@REPOSITORY/…          on the server of a profile; `cp` alone takes it
     :REF[/PATH]                            in the current repository: that of an earlier address of
                                            the command, else that of the profile
 
@@ -9,7 +10,7 @@ is the path, as it is.  Without a scheme, the base URI (`--base-uri`, `LAKECTL_B
 before the text.  Pure.  For this folder.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from graveler.errors import Invalid
@@ -29,9 +30,11 @@ class Address:
     repository: str
     ref: str = ""
     path: str = ""
+    profile: str = ""  # empty: that of the command
 
     def __str__(self) -> str:
-        return "/".join(part for part in (self.repository, self.ref, self.path) if part)
+        before = f"{self.profile}@" if self.profile else ""
+        return before + "/".join(part for part in (self.repository, self.ref, self.path) if part)
 
     @property
     def folder(self) -> str:
@@ -40,7 +43,7 @@ class Address:
 
     def at(self, path: str) -> "Address":
         """Another path at the same ref."""
-        return Address(self.repository, self.ref, path)
+        return replace(self, path=path)
 
 
 def is_remote(text: str) -> bool:
@@ -62,10 +65,12 @@ def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
     for scheme in _SCHEMES:
         text = text.removeprefix(scheme)
     repository, _, rest = text.partition("/")
+    profile, at, name = repository.partition("@")
+    repository = name if at else repository
     ref, _, path = rest.partition("/")
-    if not repository or "://" in text or (path and not ref):
+    if not repository or "://" in text or (path and not ref) or (at and not profile):
         raise UsageMistake(
             f"address invalid: {text!r}: it must look like REPOSITORY, REPOSITORY/REF or "
             "REPOSITORY/REF/PATH"
         )
-    return Address(repository, ref, path)
+    return Address(repository, ref, path, profile if at else "")

@@ -312,7 +312,7 @@ def _wanted(
     invocation: Invocation, place: Address, options: TransferOptions
 ) -> Iterator[tuple[Stats, str]]:
     """The chosen objects at an address, each with its path below it."""
-    session, choice = invocation.session, options.choice
+    session, choice = invocation.session_of(place), options.choice
     if not options.recursive:
         stats = objects.stat(session, place.repository, place.ref, place.path)
         yield stats, place.path.rpartition("/")[2]
@@ -338,6 +338,7 @@ class _Copy(NamedTuple):
     examples=(
         "graveler cp lakefs://lake/main/a.csv lakefs://lake/dev/b.csv",
         "graveler cp -r lakefs://lake/v1/data/ lakefs://lake/dev/data/",
+        "graveler cp -r lakefs://prod@lake/main/ lakefs://test@lake/main/   # between two profiles",
         "graveler cp a.csv lakefs://lake/main/              # as upload",
         "graveler cp lakefs://lake/main/a.csv .             # as download",
     ),
@@ -349,7 +350,8 @@ class _Copy(NamedTuple):
 def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """Copy objects, or files to and from the server.
 
-    The remote side needs lakefs:// before it.  Within a repository the server copies.
+    The remote side needs lakefs:// before it.  Within a repository the server copies.  PROFILE@
+    before a repository names the profile of its server.
     """
     if past.is_past(invocation) and not is_remote(source):
         raise UsageMistake("--at reads a ref, and SRC is not on the server")
@@ -370,8 +372,8 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 
 def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
     recursive = options.recursive
-    come = past.then(invocation, invocation.path(source, optional=recursive))
-    into = invocation.path(target, optional=True)
+    come = past.then(invocation, invocation.path(source, optional=recursive, profiles=True))
+    into = invocation.path(target, optional=True, profiles=True)
     _check_apart(come, into, options)
     task, tally = _Copies(invocation, come, into, options), Tally()
     orders: Iterable[_Copy] = task.orders()
@@ -404,7 +406,7 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     )
     transfer.run(expected, tally)
     surplus = deletable(invocation, surplus, tally, "copied")
-    delete_objects(invocation.session, into, surplus, tally)
+    delete_objects(invocation.session_of(into), into, surplus, tally)
     return ended(invocation, tally, "copied", options)
 
 
@@ -419,7 +421,8 @@ def _check_apart(come: Address, into: Address, options: TransferOptions) -> None
 
 def _is_one_branch(come: Address, into: Address) -> bool:
     """Whether what is written is also what is read.  `BRANCH$` is the branch."""
-    return (come.repository, come.ref.removesuffix("$")) == (into.repository, into.ref)
+    branch = (come.profile, come.repository, come.ref.removesuffix("$"))
+    return branch == (into.profile, into.repository, into.ref)
 
 
 class _Copies:
@@ -428,14 +431,15 @@ class _Copies:
     def __init__(
         self, invocation: Invocation, come: Address, into: Address, options: TransferOptions
     ) -> None:
-        self._invocation, self._session = invocation, invocation.session
-        self._come, self._into, self._options = come, into, options
+        self._invocation, self._options = invocation, options
+        self._come, self._into = come, into
+        self._read, self._write = invocation.session_of(come), invocation.session_of(into)
         self.known: dict[str, Stats] = {}
 
     def know(self) -> None:
         """List what is at DEST."""
         into = self._into
-        place = (self._session, into.repository, into.ref, into.folder)
+        place = (self._write, into.repository, into.ref, into.folder)
         self.known = {stats["path"]: stats for stats in objects.list_objects(*place)}
 
     def orders(self) -> Iterator[_Copy]:
@@ -457,8 +461,8 @@ class _Copies:
         if self._is_same(order):
             tally.ended(skipped=True, length=length)
             return
-        place = (self._session, into.repository, into.ref, order.path)
-        if come.repository == into.repository:
+        place = (self._write, into.repository, into.ref, order.path)
+        if (come.profile, come.repository) == (into.profile, into.repository):
             if self._options.no_clobber and self._at(order.path) is not None:
                 raise AlreadyExists(f"path already exists: {order.path}")
             objects.copy(*place, come.ref, stats["path"])
@@ -468,7 +472,7 @@ class _Copies:
             how = Upload(stats.get("content_type", ""), metadata, self._options.no_clobber)
             # What a redirect leads to must not be uploaded.
             with objects.open_object(
-                *(self._session, come.repository, come.ref, stats["path"]), redirects=False
+                *(self._read, come.repository, come.ref, stats["path"]), redirects=False
             ) as answer:
                 pieces = tally.pieces(iter(answer.read, b""))
                 objects.upload(*place, pieces, how, length=length)
@@ -483,7 +487,7 @@ class _Copies:
 
     def _at(self, path: str) -> Stats | None:
         with suppress(NotFound):
-            return objects.stat(self._session, self._into.repository, self._into.ref, path)
+            return objects.stat(self._write, self._into.repository, self._into.ref, path)
         return None
 
 

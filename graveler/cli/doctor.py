@@ -20,7 +20,7 @@ from graveler.cli.output import field
 from graveler.cli.profiles import Profile
 from graveler.client import identity
 from graveler.client.connections import Connections, Request, proxy_of
-from graveler.client.session import Session, api_url, connect
+from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock
 from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.variables import environment
@@ -84,7 +84,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         yield finding
         yield _apart(date, clock or SystemClock())
         session, finding = _tried("credentials", lambda: _session(profile, connections), "")
-        yield finding._replace(found=profile.access_key_id)
+        yield finding._replace(found=profile.access_key_id or "a session token")
         user, finding = _tried(
             "key",
             lambda: identity.current_user(session),
@@ -161,11 +161,7 @@ def _apart(date: str, clock: Clock) -> Finding:
 
 
 def _session(profile: Profile, connections: Connections) -> Session:
-    profile.check_whole()
-    return connect(
-        *(profile.server, profile.access_key_id, profile.secret_access_key),
-        connections=connections,
-    )
+    return profiles.session(profile, connections)
 
 
 def _version(settings: Any) -> str:

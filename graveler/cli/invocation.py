@@ -30,6 +30,7 @@ class Invocation:
     subject: Address | None = None  # the first address of the command
     item: str = ""  # what the command is about beside it: a user, a pull request
     listed_by: str = ""  # the command that lists such items
+    _sessions: dict[str, "Session"] = field(default_factory=dict)
 
     @cached_property
     def output(self) -> Output:
@@ -47,10 +48,19 @@ class Invocation:
 
     @cached_property
     def profile(self) -> "Profile":
-        """The server and the credentials.  Raises `Invalid`."""
+        """The server and the credentials: as options and variables say, else the profile of the
+        server that the current folder is linked on, else the default.  Raises `Invalid`."""
         from graveler.cli import profiles
+        from graveler.local.state import linked_above
 
-        return profiles.resolve(self.flags, environment(), sys.stdin)
+        variables = environment()
+        profile = profiles.resolve(self.flags, variables, sys.stdin)
+        root = linked_above(Path.cwd()) if not profiles.is_chosen(self.flags, variables) else None
+        if root is None:
+            return profile
+        from graveler.cli.local_folder import known_server
+
+        return profiles.of_server(known_server(root), profile, variables)
 
     @cached_property
     def here(self) -> Address | None:
@@ -64,16 +74,26 @@ class Invocation:
     @cached_property
     def session(self) -> "Session":
         """A session with the server of the profile.  Raises `Invalid`, `Unauthenticated`."""
-        from graveler.client.connections import Connections
-        from graveler.client.session import connect
+        return self._connected(self.profile)
 
-        profile = self.profile
-        profile.check_whole()
+    def session_of(self, address: Address) -> "Session":
+        """The session with the server that an address is on; those of one profile are the same."""
+        if not address.profile:
+            return self.session
+        if address.profile not in self._sessions:
+            from graveler.cli import profiles
+
+            named = {"profile": address.profile}
+            profile = profiles.resolve(named, environment(), sys.stdin)
+            self._sessions[address.profile] = self._connected(profile)
+        return self._sessions[address.profile]
+
+    def _connected(self, profile: "Profile") -> "Session":
+        from graveler.cli import profiles
+        from graveler.client.connections import Connections
+
         observer = self._show_exchange if self.flags.get("verbose") else None
-        return connect(
-            *(profile.server, profile.access_key_id, profile.secret_access_key),
-            connections=Connections(observer=observer),
-        )
+        return profiles.session(profile, Connections(observer=observer))
 
     # ---- addresses -------------------------------------------------------------------------------
 
@@ -101,9 +121,10 @@ class Invocation:
             address = Address(address.repository, default)
         return address
 
-    def path(self, text: str, *, optional: bool = False) -> Address:
-        """The address of an object, or with `optional` also of a ref.  Raises `UsageMistake`."""
-        address = self.address(text)
+    def path(self, text: str, *, optional: bool = False, profiles: bool = False) -> Address:
+        """The address of an object, or with `optional` also of a ref.  `profiles`: it may be on the
+        server of another profile.  Raises `UsageMistake`."""
+        address = self.address(text, profiles=profiles)
         if not address.ref:
             path = "" if optional else "/PATH"
             raise UsageMistake(f"ref missing: write {address.repository}/REF{path}")
@@ -116,7 +137,7 @@ class Invocation:
         self.item, self.listed_by = item, listed_by
         return item
 
-    def address(self, text: str) -> Address:
+    def address(self, text: str, *, profiles: bool = False) -> Address:
         """Any address.  Raises `UsageMistake`."""
         if self.subject is not None:
             current = self.subject.repository
@@ -124,6 +145,10 @@ class Invocation:
             current = self._current_repository() if text.startswith(":") else ""
         base_uri = self.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", "")
         address = parse(text, base_uri=base_uri, current=current)
+        if address.profile and not profiles:
+            raise UsageMistake(
+                f"only cp takes a profile in an address: give --profile {address.profile}"
+            )
         self.subject = self.subject or address
         return address
 
@@ -164,7 +189,8 @@ class Invocation:
 
     def _show_exchange(self, exchange: "Exchange") -> None:
         url = exchange.url
-        if not url.startswith(self.session.url + "/"):
+        sessions = [self.session] if not self._sessions else [*self._sessions.values()]
+        if not any(url.startswith(session.url + "/") for session in sessions):
             url = url.partition("?")[0]  # the query of a signed URL is a secret
         id = f" {exchange.request_id}" if exchange.request_id else ""
         milliseconds = f"{exchange.seconds * 1000:.0f} ms"

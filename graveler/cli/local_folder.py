@@ -93,7 +93,7 @@ def opened(
     collects = gc.isenabled()
     gc.disable()  # a listing is many small records without cycles
     folder = DiskFolder(root, settings)
-    file = state.folder(environment()) / "local" / f"{identity(root)}.db"
+    file = _state_file(root)
     with _locked(file.with_suffix(".lock"), root, lock=lock):
         records = Records(file, SystemClock())
         try:
@@ -116,6 +116,25 @@ def opened(
                 gc.enable()
 
 
+def known_server(root: Path) -> str:
+    """The URL of the server that a folder was linked on; empty if it is not known here."""
+    file = _state_file(root)
+    if not file.exists():
+        return ""
+    try:
+        records = Records(file, SystemClock())
+    except (Contended, Unavailable):  # another command works in it, or it cannot be read
+        return ""
+    try:
+        return records.note("server")
+    finally:
+        records.close()
+
+
+def _state_file(root: Path) -> Path:
+    return state.folder(environment()) / "local" / f"{identity(real_path(root))}.db"
+
+
 @contextmanager
 def _server_of(invocation: Invocation, records: Records, *, is_linked: bool) -> Iterator[None]:
     """Talk to the server that the folder was linked on, unless an option names another one.  The
@@ -126,13 +145,12 @@ def _server_of(invocation: Invocation, records: Records, *, is_linked: bool) -> 
     if not linked or is_chosen:
         records.note("server", server)
     elif not profiles.same_origin(linked, server):
-        known = profiles.read(environment()).by_name.values()
-        matching = [profile for profile in known if profiles.same_origin(profile.server, linked)]
-        if len(matching) != 1 or flags.get("access_key_id"):
+        if flags.get("access_key_id"):
             raise UsageMistake(
                 f"the folder is linked on {linked}, not on {server}: give --profile or --server"
             )
-        with choose_profile(invocation, matching[0]):
+        chosen = profiles.of_server(linked, invocation.profile, environment())
+        with choose_profile(invocation, chosen):
             yield
         return
     yield

@@ -6,6 +6,7 @@ since then had other commits at that time: they are not seen.  For this folder.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -38,14 +39,14 @@ def then(invocation: Invocation, address: Address) -> Address:
     if not text:
         return address
     moment = moments.parse(text, SystemClock().now_ns())
-    where = Address(address.repository, name)
-    commit = _commit(invocation.session, where, moment)
+    where = replace(address, ref=name, path="")
+    commit = _commit(invocation.session_of(address), where, moment)
     subject = first_line(commit["message"])
     date = invocation.output.time(commit["creation_date"])
     invocation.output.note(
         f"{where} at {moments.rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}"
     )
-    return Address(address.repository, commit["id"], address.path)
+    return replace(address, ref=commit["id"])
 
 
 def is_past(invocation: Invocation) -> bool:

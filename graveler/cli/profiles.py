@@ -5,6 +5,7 @@ The first source that applies decides, and URL, key and secret come from it toge
     1. `--profile`, else GRAVELER_PROFILE     a profile by name
     2. variables of lakectl, if one is set    LAKECTL_SERVER_ENDPOINT_URL, LAKECTL_CREDENTIALS_…
                                               over lakectl's file, field by field
+       the server of the linked folder        invocation.py: a profile of this server
     3. the default profile                    config.toml
     4. lakectl's file                         `--config`, LAKECTL_CONFIG_FILE, ~/.lakectl.yaml
 
@@ -13,7 +14,8 @@ than the source's gets none of its secrets.
 
     $XDG_CONFIG_HOME/graveler/
         config.toml         default = "NAME", [profile.NAME] server, repository
-        credentials.toml    [profile.NAME] access_key_id, secret_access_key
+        credentials.toml    [profile.NAME] access_key_id, secret_access_key, session_token;
+                            or keyring = true (keyring_store.py)
 
 The second file has mode 0600 in a folder of mode 0700.  lakectl's file is read, never written.
 For this folder.
@@ -24,19 +26,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import urlsplit
 
 from graveler import private_files
+from graveler.cli import keyring_store
 from graveler.cli.address import UsageMistake
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+
+if TYPE_CHECKING:
+    from graveler.client import Session
+    from graveler.client.connections import Connections
 
 PROFILE_VARIABLE: Final = "GRAVELER_PROFILE"
 FILE_VARIABLE: Final = "LAKECTL_CONFIG_FILE"
 DEFAULT: Final = "default"
+_OF_LAKECTL: Final = (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE)
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FILE_BYTES_MAX: Final = 1 << 20
+_SECRETS: Final = ("secret_access_key", "session_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,8 @@ class Profile:
     secret_access_key: str = field(default="", repr=False)
     repository: str = ""  # the current one
     source: str = "nothing is configured"
+    session_token: str = field(default="", repr=False)  # sent instead of the key
+    in_keyring: bool = False  # its secrets are there, and not in the fields, until it is used
 
     def check_whole(self) -> None:
         """Raises `UsageMistake` without a server, `Unauthenticated` without credentials."""
@@ -56,11 +67,25 @@ class Profile:
             raise UsageMistake(
                 f"no server: run `graveler login URL`, or give --server, or set {URL_VARIABLE}"
             )
-        if not self.access_key_id or not self.secret_access_key:
+        if not self.session_token and not (self.access_key_id and self.secret_access_key):
             raise Unauthenticated(
                 f"no credentials for {self.server}: run `graveler login {self.server}`, or set "
                 f"{KEY_VARIABLE} and {SECRET_VARIABLE}"
             )
+
+    def without_secrets(self) -> "Profile":
+        """The same server and settings."""
+        return replace(
+            self, access_key_id="", secret_access_key="", session_token="", in_keyring=False
+        )
+
+    def whole(self) -> "Profile":
+        """With the secrets that the keyring has.  Raises `Unavailable`."""
+        if not self.in_keyring:
+            return self
+        kept = keyring_store.load(self.name)
+        secret, token = (kept.get(name, "") for name in _SECRETS)
+        return replace(self, secret_access_key=secret, session_token=token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +118,35 @@ def resolve(flags: Mapping[str, Any], variables: Mapping[str, str], stdin: TextI
         if not key:
             raise UsageMistake("--secret-stdin needs --access-key-id")
         secret = stdin.readline().rstrip("\r\n")
-        return replace(profile, access_key_id=key, secret_access_key=secret)
+        return replace(
+            profile, access_key_id=key, secret_access_key=secret, session_token="", in_keyring=False
+        )
     if key and key != profile.access_key_id:
         raise UsageMistake("--access-key-id needs the secret of this key: give --secret-stdin")
     return profile
+
+
+def is_chosen(flags: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
+    """Whether options or variables say which server is meant."""
+    names = (PROFILE_VARIABLE, *_OF_LAKECTL)
+    return any(flags.get(name) for name in ("profile", "server", "config", "access_key_id")) or any(
+        variables.get(name) for name in names
+    )
+
+
+def of_server(server: str, profile: Profile, variables: Mapping[str, str]) -> Profile:
+    """`profile`, if it is of this server; else the only known one that is.  Raises
+    `UsageMistake`."""
+    if not server or same_origin(server, profile.server):
+        return profile
+    known = read(variables).by_name.values()
+    matching = [each for each in known if same_origin(each.server, server)]
+    if len(matching) != 1:
+        raise UsageMistake(
+            f"the folder is linked on {server}, not on {profile.server or 'a server'}: give "
+            "--profile or --server"
+        )
+    return matching[0].whole()
 
 
 def _source(flags: Mapping[str, Any], variables: Mapping[str, str]) -> Profile:
@@ -105,29 +155,29 @@ def _source(flags: Mapping[str, Any], variables: Mapping[str, str]) -> Profile:
         known = read(variables)
         if name not in known.by_name:
             raise NotFound(f"profile not found: {name}: `graveler config list` shows all")
-        return known.by_name[name]
-    is_set = any(variables.get(each) for each in (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE))
-    if not is_set and not flags.get("config"):
+        return known.by_name[name].whole()
+    if not flags.get("config") and not any(variables.get(each) for each in _OF_LAKECTL):
         known = read(variables)
         if known.default in known.by_name:
-            return known.by_name[known.default]
+            return known.by_name[known.default].whole()
     return _lakectl(str(flags.get("config", "")), variables)
 
 
 def _lakectl(file: str, variables: Mapping[str, str]) -> Profile:
     """What lakectl would use: its variables over its file."""
-    keys = (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE)
-    url, key, secret = (variables.get(name, "") for name in keys)
+    url, key, secret, token = values = [variables.get(name, "") for name in _OF_LAKECTL]
     source = "variables of lakectl"
-    if not (url and key and secret) or file:
+    if not (url and (token or (key and secret))) or file:
         path = lakectl_file(file, variables)
         if path is not None:
             known = _lakectl_values(path)
+            # A key of the variables counts more than a token of the file.
+            token = token or ("" if key else known[3])
             url, key, secret = url or known[0], key or known[1], secret or known[2]
             source = str(path)
-        elif not (url or key or secret):
+        elif not any(values):
             return Profile()
-    return Profile("", url, key, secret, source=source)
+    return Profile("", url, key, secret, source=source, session_token=token)
 
 
 def lakectl_file(file: str, variables: Mapping[str, str]) -> Path | None:
@@ -151,11 +201,12 @@ def lakectl_document(path: Path) -> Any:
         raise Invalid(f"{path}: {error}") from error
 
 
-def _lakectl_values(path: Path) -> tuple[str, str, str]:
+def _lakectl_values(path: Path) -> list[str]:
     document = lakectl_document(path)
     server, keys = _section(document, "server"), _section(document, "credentials")
-    values = server.get("endpoint_url"), keys.get("access_key_id"), keys.get("secret_access_key")
-    return tuple("" if each is None else str(each) for each in values)  # type: ignore[return-value]
+    names = ("access_key_id", "secret_access_key", "session_token")
+    values = (server.get("endpoint_url"), *(keys.get(name) for name in names))
+    return ["" if each is None else str(each) for each in values]
 
 
 def _section(document: Any, name: str) -> Mapping[str, Any]:
@@ -201,6 +252,8 @@ def read(variables: Mapping[str, str]) -> Profiles:
             str(pair.get("secret_access_key", "")),
             str(fields.get("repository", "")),
             f"profile {name}",
+            str(pair.get("session_token", "")),
+            pair.get("keyring") is True,
         )
     return Profiles(str(config.get("default", "")), profiles)
 
@@ -213,13 +266,9 @@ def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
     secrets = []
     for name, profile in sorted(profiles.by_name.items()):
         fields = {"server": profile.server, "repository": profile.repository}
-        pair = {
-            "access_key_id": profile.access_key_id,
-            "secret_access_key": profile.secret_access_key,
-        }
         config.append(_table(name, fields))
-        if profile.access_key_id:
-            secrets.append(_table(name, pair))
+        if profile.access_key_id or profile.session_token or profile.in_keyring:
+            secrets.append(_credentials(name, profile))
     texts = _checked("\n".join(config)), _checked("\n".join(secrets))
     try:
         private_files.make_folder(place)
@@ -238,6 +287,30 @@ def check_name(name: str) -> str:
             f"name of a profile invalid: 1 to 64 letters, digits, '-' and '_': {name!r}"
         )
     return name
+
+
+def _credentials(name: str, profile: Profile) -> str:
+    """The table of a profile, with its secrets, or the mark that the keyring has them."""
+    pair = {each: getattr(profile, each) for each in ("access_key_id", *_SECRETS)}
+    if profile.in_keyring:
+        pair |= dict.fromkeys(_SECRETS, "")
+        return _table(name, pair) + "keyring = true\n"
+    return _table(name, pair)
+
+
+def in_keyring(profile: Profile) -> Profile:
+    """The profile as it is to be written: its secrets are in the keyring, if there is one."""
+    kept = keyring_store.save(profile.name, {each: getattr(profile, each) for each in _SECRETS})
+    return replace(profile, in_keyring=kept)
+
+
+def session(profile: Profile, connections: "Connections") -> "Session":
+    """A session with the server of a profile.  Raises `Invalid`, `Unauthenticated`."""
+    from graveler.client.session import connect
+
+    profile.check_whole()
+    keys = (profile.server, profile.access_key_id, profile.secret_access_key)
+    return connect(*keys, token=profile.session_token, connections=connections)
 
 
 def _table(name: str, fields: Mapping[str, str]) -> str:

@@ -65,11 +65,13 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The URL of the API and the credentials; made by `connect`."""
+    """The URL of the API and the credentials; made by `connect`.  `token`: of a session, sent
+    instead of the key and its secret."""
 
     url: str
     access_key_id: str
     secret_access_key: str = field(repr=False)
+    token: str = field(default="", repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
     connections: Connections = field(default_factory=Connections, repr=False, compare=False)
 
@@ -126,8 +128,9 @@ class Session:
         """Send a call once, and return its answer as it is, whatever its status; close it.
         `length`: the size of a body that is sent in pieces.  Raises the errors of
         `Connections.send`."""
-        token = b64encode(f"{self.access_key_id}:{self.secret_access_key}".encode()).decode()
-        headers = {"Authorization": f"Basic {token}", **headers}
+        pair = f"{self.access_key_id}:{self.secret_access_key}".encode()
+        sign_in = f"Bearer {self.token}" if self.token else f"Basic {b64encode(pair).decode()}"
+        headers = {"Authorization": sign_in, **headers}
         return self.connections.send(Request(method, self.url + path, headers, body, length))
 
     def _decoded(self, answer: "_Answer") -> Any:
@@ -146,14 +149,16 @@ def connect(
     access_key_id: str,
     secret_access_key: str,
     *,
+    token: str = "",
     connections: Connections | None = None,
 ) -> Session:
-    """A session with the server at `url`, with or without `/api/v1`.  `connections`: a pool to
-    use.  Raises `Invalid`.  Sends nothing."""
-    if not access_key_id or not secret_access_key:
+    """A session with the server at `url`, with or without `/api/v1`.  `token`: of a session, or of
+    an identity provider that the server trusts; key and secret may be empty then.  `connections`: a
+    pool to use.  Raises `Invalid`.  Sends nothing."""
+    if not token and not (access_key_id and secret_access_key):
         raise Invalid("no credentials: give an access key id and its secret")
     return Session(
-        *(api_url(url), access_key_id, secret_access_key),
+        *(api_url(url), access_key_id, secret_access_key, token),
         connections=connections or Connections(),
     )
 

@@ -1,11 +1,14 @@
 """What a shell is offered: commands, options, and addresses that the server knows."""
 
+import json
+import stat
 import subprocess
 
 import pytest
 
 from tests.cli.commands import PROGRAM, Client
 from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
 
 
 def offered(user: Client, line: str) -> list[str]:
@@ -57,3 +60,20 @@ def test_without_a_server_nothing_is_offered(user: Client) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_scripts(user: Client, shell: str) -> None:
     assert "_GRAVELER_COMPLETE" in user.run("completion", shell).out
+
+
+def test_an_answer_is_kept_for_ten_seconds(user: Client) -> None:
+    page = {"has_more": False, "next_offset": "", "max_per_page": 1, "results": 1}
+    rows = [{"id": "lake", "creation_date": 1, "default_branch": "main", "storage_namespace": "x"}]
+    answer = Said(200, json.dumps({"pagination": page, "results": rows}).encode())
+    with scripted([answer, answer]) as server:
+        user.know(server.url)
+        file = user.home / "state/graveler/completion.json"
+        assert offered(user, "graveler ls la") == ["lake/"] == offered(user, "graveler ls la")
+        assert len(server.asked) == 1 and stat.S_IMODE(file.stat().st_mode) == 0o600
+        known = json.loads(file.read_text())
+        aged = {name: (at - 10, texts) for name, (at, texts) in known.items()}
+        file.write_text(json.dumps(aged))
+        assert offered(user, "graveler ls la") == ["lake/"] and len(server.asked) == 2
+        file.write_text("[1")
+        assert offered(user, "graveler ls la") == []  # it asks again, and nobody answers

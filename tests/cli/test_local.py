@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from graveler.cli import profiles
-from graveler.cli.profiles import Profiles
-from tests.api.serving import Served, served
+from graveler.cli.profiles import Profile, Profiles
+from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
@@ -426,3 +426,26 @@ def test_the_document_can_be_followed(
             assert result.code == 0, result
     assert sorted(files(tmp_path / "sales")) == ["april.csv", "february.csv", "march.csv"]
     assert status(lake) == []
+
+
+def test_a_linked_folder_names_the_server_of_every_command(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default profile is of another server; options and variables still decide."""
+    user, keys = lake.user, ADMINISTRATOR
+    urls = {"here": lake.live.client.url, "there": "http://127.0.0.1:1"}
+    known = {
+        name: Profile(name, url, keys.access_key_id, keys.secret_access_key)
+        for name, url in urls.items()
+    }
+    profiles.write(Profiles("there", known), user.variables)
+    monkeypatch.chdir(folder)
+    assert user.line("log").code == 0
+    assert user.line("config show").out.count(urls["here"]) == 1
+    assert user.line("log --profile there").code == 6
+    monkeypatch.chdir(folder.parent)
+    assert user.line(f"log {lake.name}/main").code == 6
+    profiles.write(Profiles("there", {"there": known["there"]}), user.variables)
+    monkeypatch.chdir(folder)
+    refused = user.line("log")
+    assert refused.code == 2 and f"linked on {urls['here']}" in refused.err

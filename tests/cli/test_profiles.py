@@ -2,7 +2,9 @@
 
 import io
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -11,7 +13,7 @@ from graveler.cli.address import UsageMistake
 from graveler.cli.profiles import Profile, Profiles, resolve
 from graveler.client import identity
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 
@@ -325,3 +327,113 @@ def test_a_setting_is_printed(user: Client, live: Served) -> None:
     assert user.line("config get repository --json").out.split() == [
         *("{", '"graveler":', "{", '"repository":', '"lake"', "}", "}"),
     ]
+
+
+# ---- sessions, and the keyring of the system -----------------------------------------------------
+
+
+def _token(live: Served) -> str:
+    keys = ADMINISTRATOR
+    body = {"access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key}
+    return str(live.client.send("POST", "/auth/login", body=body).json["token"])
+
+
+def test_a_session_token_signs_in(user: Client, live: Served) -> None:
+    token, url = _token(live), live.client.url
+    variables = {URL_VARIABLE: url, TOKEN_VARIABLE: token}
+    assert user.run("whoami", "--json", **variables).out.count('"administrator"') == 1
+    wrong = user.run("whoami", **(variables | {TOKEN_VARIABLE: "x.y.z"}))
+    assert wrong.code == 4 and token not in wrong.err
+    assert user.run("login", url, "--token-stdin", input=f"{token}\n".encode()).code == 0
+    assert user.run("whoami").code == 0
+    assert user.run("config", "show", "--json").out.count(token) == 0
+    assert (user.home / "config/graveler/credentials.toml").read_text().count(token) == 1
+    assert user.run("login", url, "--token-stdin").code == 2
+
+
+def test_a_token_of_lakectls_file_counts_if_no_key_is_nearer(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("server: {endpoint_url: 'http://a'}\ncredentials: {session_token: t}\n")
+    flags = {"config": str(file)}
+    assert profiles.resolve(flags, variables, io.StringIO()).session_token == "t"
+    keys = {KEY_VARIABLE: "k", SECRET_VARIABLE: "s"}
+    chosen = profiles.resolve(flags, variables | keys, io.StringIO())
+    assert (chosen.access_key_id, chosen.session_token) == ("k", "")
+
+
+class Keyring(ModuleType):
+    """The package `keyring`, with a keyring in memory."""
+
+    def __init__(self, priority: float = 1) -> None:
+        super().__init__("keyring")
+        self.priority = priority
+        self.kept: dict[tuple[str, str], str] = {}
+        self.is_locked = False
+
+    def get_keyring(self) -> "Keyring":
+        return self
+
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        self._check()
+        self.kept[service, name] = secret
+
+    def get_password(self, service: str, name: str) -> str | None:
+        self._check()
+        return self.kept.get((service, name))
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
+    def _check(self) -> None:
+        if self.is_locked:
+            raise RuntimeError("locked")
+
+
+def _login(user: Client, live: Served) -> None:
+    keys = ADMINISTRATOR
+    words = ("login", live.client.url, "--access-key-id", keys.access_key_id, "--secret-stdin")
+    result = user.run(*words, input=f"{keys.secret_access_key}\n".encode())
+    assert result.code == 0, result
+
+
+def test_secrets_are_in_the_keyring_if_there_is_one(
+    user: Client, live: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    _login(user, live)
+    text = (user.home / "config/graveler/credentials.toml").read_text()
+    secret = ADMINISTRATOR.secret_access_key
+    assert "keyring = true" in text and secret not in text
+    assert secret in keyring.kept["graveler", "default"]
+    assert user.run("whoami").code == 0
+    assert user.run("config", "set", "repository", "lake").code == 0  # writes the file again
+    assert user.run("whoami").code == 0
+    keyring.is_locked = True
+    locked = user.run("whoami")
+    assert locked.code == 6 and "keyring cannot be read" in locked.err
+    keyring.is_locked = False
+    assert user.run("logout").code == 0 and not keyring.kept
+
+
+def test_secrets_stay_in_the_file_without_a_keyring(
+    user: Client, live: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for keyring, variables in ((Keyring(0), {}), (Keyring(), {"GRAVELER_KEYRING": "off"})):
+        monkeypatch.setitem(sys.modules, "keyring", keyring)
+        user.variables |= variables
+        _login(user, live)
+        text = (user.home / "config/graveler/credentials.toml").read_text()
+        assert ADMINISTRATOR.secret_access_key in text and not keyring.kept
+
+
+def test_a_profile_that_moves_loses_its_secret_in_the_keyring(
+    user: Client, live: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    _login(user, live)
+    assert user.run("config", "set", "server", "http://127.0.0.1:1").code == 0
+    assert not keyring.kept and user.run("whoami").code == 4

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli import files
+from graveler.cli import files, profiles
+from graveler.cli.profiles import Profile, Profiles
 from graveler.cli.transfer import Tally, Transfer
 from graveler.client import connect
 from graveler.client.objects import Stats
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
-from tests.api.serving import Served, served
+from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -525,3 +526,64 @@ def test_contents_go_through_the_server_if_asked(
         assert (up.code, down.code) == (0, 0)
         assert up.err.count("/staging/backing") == 2 * count
         assert down.err.count(" 302 ") == count
+
+
+# ---- between servers -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(lake: Lake, public: Served) -> tuple[Lake, Served, str]:
+    """A user with the profiles `here` and `there`, and a repository on each server."""
+    keys = ADMINISTRATOR
+    urls = {"here": lake.live.client.url, "there": public.client.url}
+    known = {
+        name: Profile(name, url, keys.access_key_id, keys.secret_access_key)
+        for name, url in urls.items()
+    }
+    profiles.write(Profiles("here", known), lake.user.variables)
+    return lake, public, public.fresh_repository()
+
+
+def test_objects_are_copied_between_servers(two: tuple[Lake, Served, str]) -> None:
+    lake, _, other = two
+    user = lake.user
+    for path in ("data/a", "data/b/c", "else"):
+        lake.put(path, path.encode())
+    into = f"lakefs://there@{other}/main/"
+    copied = user.run("cp", "-r", f"lakefs://{lake.name}/main/data/", f"{into}copy/")
+    assert copied.code == 0, copied
+    shown = user.run("cat", f"{other}/main/copy/b/c", "--profile", "there")
+    assert shown.out == "data/b/c"
+    back = f"lakefs://there@{other}/main/copy/a"
+    assert user.run("cp", back, f"lakefs://here@{lake.name}/main/back").code == 0
+    assert user.run("cat", f"{lake.name}/main/back").out == "data/a"
+    again = user.run("cp", "-r", "--checksum", f"lakefs://{lake.name}/main/data/", f"{into}copy/")
+    assert "2 were the same" in again.out
+    gone = user.run(
+        *("cp", "-r", "--delete", "--yes", f"lakefs://{lake.name}/main/data/b/", f"{into}copy/")
+    )
+    assert gone.code == 0, gone
+    listed = user.run("ls", "-r", f"{other}/main/", "--profile", "there").out
+    assert [line.rpartition("\t")[2] for line in listed.splitlines()] == ["copy/c"]
+
+
+def test_a_past_commit_of_another_server_is_copied(two: tuple[Lake, Served, str]) -> None:
+    lake, public, other = two
+    public.client.upload(other, "a", b"first", "main")
+    where = f"/repositories/{other}/branches/main/commits"
+    public.client.send("POST", where, body={"message": "first", "date": 1_600_000_000})
+    public.client.upload(other, "a", b"second", "main")
+    public.client.send("POST", where, body={"message": "second"})
+    source = f"lakefs://there@{other}/main/a"
+    result = lake.user.run("cp", source, f"lakefs://{lake.name}/main/a", "--at", "2021-01-01")
+    assert result.code == 0, result
+    assert lake.user.run("cat", f"{lake.name}/main/a").out == "first"
+
+
+def test_a_profile_in_an_address_is_for_copies_alone(two: tuple[Lake, Served, str]) -> None:
+    lake, _, other = two
+    result = lake.user.run("ls", f"lakefs://there@{other}/main/")
+    assert result.code == 2 and "give --profile there" in result.err
+    unknown = lake.user.run("cp", f"lakefs://nobody@{other}/main/a", f"lakefs://{lake.name}/main/")
+    assert unknown.code == 3 and "profile not found: nobody" in unknown.err
+    assert lake.user.run("cp", f"lakefs://@{other}/main/a", f"lakefs://{other}/main/b").code == 2
