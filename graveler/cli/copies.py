@@ -12,7 +12,7 @@ import click
 from graveler.cli import files, mirror, past, state
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.command import address_argument, at, client
-from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.invocation import Invocation, metadata_pairs, session_of
 from graveler.cli.mirror import (
     deletable,
     delete_files,
@@ -312,7 +312,7 @@ def _wanted(
     invocation: Invocation, place: Address, options: TransferOptions
 ) -> Iterator[tuple[Stats, str]]:
     """The chosen objects at an address, each with its path below it."""
-    session, choice = invocation.session_of(place), options.choice
+    session, choice = session_of(invocation, place), options.choice
     if not options.recursive:
         stats = objects.stat(session, place.repository, place.ref, place.path)
         yield stats, place.path.rpartition("/")[2]
@@ -406,7 +406,7 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     )
     transfer.run(expected, tally)
     surplus = deletable(invocation, surplus, tally, "copied")
-    delete_objects(invocation.session_of(into), into, surplus, tally)
+    delete_objects(session_of(invocation, into), into, surplus, tally)
     return ended(invocation, tally, "copied", options)
 
 
@@ -433,7 +433,7 @@ class _Copies:
     ) -> None:
         self._invocation, self._options = invocation, options
         self._come, self._into = come, into
-        self._read, self._write = invocation.session_of(come), invocation.session_of(into)
+        self._read, self._write = session_of(invocation, come), session_of(invocation, into)
         self.known: dict[str, Stats] = {}
 
     def know(self) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from hashlib import md5
 from io import FileIO
 from pathlib import Path
+from stat import S_ISLNK, S_ISREG
 from typing import BinaryIO, Final, NamedTuple
 
 from graveler.cli.filters import EVERYTHING, Filter
@@ -55,13 +56,14 @@ def sources(
             continue
         shown = os.fsencode(path).decode("utf-8", "backslashreplace")
         try:
-            if file.is_symlink():
+            status = file.lstat()
+            if S_ISLNK(status.st_mode):
                 raise Invalid("symbolic links cannot be uploaded")
-            if not file.is_file():
+            if not S_ISREG(status.st_mode):
                 continue
             if shown != path:
                 raise Invalid("the name is no UTF-8")
-            source = Source(file, prefix + path, file.stat().st_size)
+            source = Source(file, prefix + path, status.st_size)
         except (Invalid, OSError) as error:
             tally.expect(0)
             tally.failed(f"{folder}/{shown}", error)
@@ -78,12 +80,14 @@ def is_own(path: str) -> bool:
 def walk(folder: Path) -> Iterator[str]:
     """The paths below a folder, from there, that are not our own.  Links to folders are files.
     Raises `Invalid` if a folder cannot be read."""
-    for place, folders, names in os.walk(folder, onerror=_raise):
+    top = str(folder)
+    for place, folders, names in os.walk(top, onerror=_raise):
         folders[:] = sorted(name for name in folders if not is_own(name))
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        above = "" if place == top else os.path.relpath(place, top) + "/"
         for name in sorted([*names, *links]):
             if not is_own(name):
-                yield (Path(place) / name).relative_to(folder).as_posix()
+                yield above + name
 
 
 def _raise(error: OSError) -> None:

@@ -4,10 +4,10 @@ The profile is read, and the server contacted, only when a command asks for them
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ class Invocation:
     subject: Address | None = None  # the first address of the command
     item: str = ""  # what the command is about beside it: a user, a pull request
     listed_by: str = ""  # the command that lists such items
-    _sessions: dict[str, "Session"] = field(default_factory=dict)
+    sessions: dict[str, "Session"] = field(default_factory=dict)
 
     @cached_property
     def output(self) -> Output:
@@ -74,26 +74,7 @@ class Invocation:
     @cached_property
     def session(self) -> "Session":
         """A session with the server of the profile.  Raises `Invalid`, `Unauthenticated`."""
-        return self._connected(self.profile)
-
-    def session_of(self, address: Address) -> "Session":
-        """The session with the server that an address is on; those of one profile are the same."""
-        if not address.profile:
-            return self.session
-        if address.profile not in self._sessions:
-            from graveler.cli import profiles
-
-            named = {"profile": address.profile}
-            profile = profiles.resolve(named, environment(), sys.stdin)
-            self._sessions[address.profile] = self._connected(profile)
-        return self._sessions[address.profile]
-
-    def _connected(self, profile: "Profile") -> "Session":
-        from graveler.cli import profiles
-        from graveler.client.connections import Connections
-
-        observer = self._show_exchange if self.flags.get("verbose") else None
-        return profiles.session(profile, Connections(observer=observer))
+        return connected(self, self.profile)
 
     # ---- addresses -------------------------------------------------------------------------------
 
@@ -185,17 +166,41 @@ class Invocation:
         if not self.may_ask():
             raise UsageMistake(f"this needs a confirmation, and nobody can be asked: give {flag}")
 
-    # ---- what -v shows ---------------------------------------------------------------------------
 
-    def _show_exchange(self, exchange: "Exchange") -> None:
-        url = exchange.url
-        sessions = [self.session] if not self._sessions else [*self._sessions.values()]
-        if not any(url.startswith(session.url + "/") for session in sessions):
-            url = url.partition("?")[0]  # the query of a signed URL is a secret
-        id = f" {exchange.request_id}" if exchange.request_id else ""
-        milliseconds = f"{exchange.seconds * 1000:.0f} ms"
-        line = f"> {exchange.method} {url} {exchange.status} {milliseconds}{id}"
-        print(plain(line), file=sys.stderr)
+def session_of(invocation: Invocation, address: Address) -> "Session":
+    """The session with the server that an address is on; those of one profile are the same."""
+    name = address.profile
+    if not name:
+        return invocation.session
+    if name not in invocation.sessions:
+        from graveler.cli import profiles
+
+        profile = profiles.resolve({"profile": name}, environment(), sys.stdin)
+        invocation.sessions[name] = connected(invocation, profile)
+    return invocation.sessions[name]
+
+
+def connected(invocation: Invocation, profile: "Profile") -> "Session":
+    """A session with the server of a profile; with `-v` it shows its requests."""
+    from graveler.cli import profiles
+    from graveler.client.connections import Connections
+
+    observer: Callable[[Exchange], None] | None = None
+    if invocation.flags.get("verbose"):
+        from graveler.client.session import api_url
+
+        profile.check_whole()
+        observer = partial(_show_exchange, f"{api_url(profile.server)}/")
+    return profiles.session(profile, Connections(observer=observer))
+
+
+def _show_exchange(api: str, exchange: "Exchange") -> None:
+    """Print a request.  The query of a signed URL is a secret; one to the API is none."""
+    url = exchange.url if exchange.url.startswith(api) else exchange.url.partition("?")[0]
+    id = f" {exchange.request_id}" if exchange.request_id else ""
+    milliseconds = f"{exchange.seconds * 1000:.0f} ms"
+    line = f"> {exchange.method} {url} {exchange.status} {milliseconds}{id}"
+    print(plain(line), file=sys.stderr)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Final
 
 from graveler.cli import moments
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.invocation import Invocation
+from graveler.cli.invocation import Invocation, session_of
 from graveler.cli.output import first_line, plain
 from graveler.client import commits
 from graveler.client.commits import Commit, LogFilter
@@ -40,7 +40,7 @@ def then(invocation: Invocation, address: Address) -> Address:
         return address
     moment = moments.parse(text, SystemClock().now_ns())
     where = replace(address, ref=name, path="")
-    commit = _commit(invocation.session_of(address), where, moment)
+    commit = _commit(session_of(invocation, address), where, moment)
     subject = first_line(commit["message"])
     date = invocation.output.time(commit["creation_date"])
     invocation.output.note(

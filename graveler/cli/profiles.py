@@ -83,8 +83,8 @@ class Profile:
         """With the secrets that the keyring has.  Raises `Unavailable`."""
         if not self.in_keyring:
             return self
-        kept = keyring_store.load(self.name)
-        secret, token = (kept.get(name, "") for name in _SECRETS)
+        secrets = keyring_store.load(self.name)
+        secret, token = (secrets.get(name, "") for name in _SECRETS)
         return replace(self, secret_access_key=secret, session_token=token)
 
 
@@ -300,8 +300,8 @@ def _credentials(name: str, profile: Profile) -> str:
 
 def in_keyring(profile: Profile) -> Profile:
     """The profile as it is to be written: its secrets are in the keyring, if there is one."""
-    kept = keyring_store.save(profile.name, {each: getattr(profile, each) for each in _SECRETS})
-    return replace(profile, in_keyring=kept)
+    is_saved = keyring_store.save(profile.name, {each: getattr(profile, each) for each in _SECRETS})
+    return replace(profile, in_keyring=is_saved)
 
 
 def session(profile: Profile, connections: "Connections") -> "Session":

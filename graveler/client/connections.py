@@ -174,8 +174,45 @@ class _Headers(Mapping[str, str]):
         return len(self._values)
 
 
+class Joining(HTTPConnection):
+    """Sends the head of a request together with the first piece of its body: one call of the
+    system, and one arrival at the server, for a small body."""
+
+    _holds = False
+    _head = b""
+
+    def request_joined(
+        self, method: str, target: str, body: Body | None, headers: dict[str, str]
+    ) -> None:
+        """As `request`."""
+        self._holds, self._head = True, b""
+        try:
+            self.request(method, target, body, headers)
+            self._flush(b"")
+        finally:
+            self._holds, self._head = False, b""
+
+    def send(self, data: Any) -> None:
+        if not self._holds or not isinstance(data, bytes):
+            super().send(data)
+        elif self._head or len(data) >= _PIECE_BYTES:
+            self._flush(data)
+            self._holds = False  # what follows goes as it comes
+        else:
+            self._head = data
+
+    def _flush(self, data: bytes) -> None:
+        head, self._head = self._head, b""
+        if head or data:
+            super().send(head + data)
+
+
+class JoiningTLS(Joining, HTTPSConnection):
+    """The same, encrypted."""
+
+
 class _Idle(NamedTuple):
-    connection: HTTPConnection
+    connection: Joining
     since: float
 
 
@@ -195,6 +232,7 @@ class Connections:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._idle: dict[Origin, list[_Idle]] = {}
+        self._proxies: dict[Origin, str | None] = {}
         self._process = os.getpid()
         self._context: SSLContext | None = None
 
@@ -232,14 +270,20 @@ class Connections:
         for idle in (each for several in taken.values() for each in several):
             idle.connection.close()
 
-    def _exchange(self, connection: HTTPConnection, origin: Origin, request: Request) -> Response:
+    def _proxy(self, origin: Origin) -> str | None:
+        """The proxy for an origin, by the environment as it was at the first request."""
+        if origin not in self._proxies:
+            self._proxies[origin] = _proxy(origin)
+        return self._proxies[origin]
+
+    def _exchange(self, connection: Joining, origin: Origin, request: Request) -> Response:
         start = self._clock.steady_seconds()
         lost = _Lost(request.method, origin)
         headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
         if not isinstance(request.body, bytes) and request.length >= 0:
             headers["Content-Length"] = str(request.length)
         try:
-            _write(connection, origin, request, headers)
+            _write(connection, origin, request, headers, self._proxy(origin))
             answer = connection.getresponse()
         except GravelerError:
             connection.close()
@@ -266,7 +310,7 @@ class Connections:
             self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
         return Response(answer, release, lost)
 
-    def _connect(self, origin: Origin) -> HTTPConnection:
+    def _connect(self, origin: Origin) -> Joining:
         try:
             connection = self._new(origin)
         except InvalidURL as error:
@@ -287,12 +331,12 @@ class Connections:
             raise
         return connection
 
-    def _new(self, origin: Origin) -> HTTPConnection:
-        proxy = _proxy(origin)
+    def _new(self, origin: Origin) -> Joining:
+        proxy = self._proxy(origin)
         at = origin if proxy is None else _origin(proxy)
         if origin.scheme == "http":
-            return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
-        connection = HTTPSConnection(
+            return Joining(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
+        connection = JoiningTLS(
             *(at.host, at.port),
             timeout=self._seconds,
             blocksize=_PIECE_BYTES,
@@ -310,7 +354,7 @@ class Connections:
                 self._context = ssl.create_default_context()
             return self._context
 
-    def _take(self, origin: Origin) -> HTTPConnection | None:
+    def _take(self, origin: Origin) -> Joining | None:
         dropped: list[_Idle] = []
         try:
             with self._lock:
@@ -328,7 +372,7 @@ class Connections:
             for idle in dropped:
                 idle.connection.close()
 
-    def _give_back(self, origin: Origin, connection: HTTPConnection, reusable: bool) -> None:
+    def _give_back(self, origin: Origin, connection: Joining, reusable: bool) -> None:
         if reusable:
             with self._lock:
                 several = self._idle.setdefault(origin, [])
@@ -339,14 +383,17 @@ class Connections:
 
 
 def _write(
-    connection: HTTPConnection, origin: Origin, request: Request, headers: dict[str, str]
+    connection: Joining,
+    origin: Origin,
+    request: Request,
+    headers: dict[str, str],
+    proxy: str | None,
 ) -> None:
     """Send the request.  A server may answer before it has read a body; then its answer counts, so
     a broken pipe is no failure here."""
     parts = urlsplit(request.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    proxy = _proxy(origin) if origin.scheme == "http" else None
-    if proxy is not None:
+    if proxy is not None and origin.scheme == "http":
         target = str(origin) + target
         headers |= _proxy_headers(proxy)
     # "Host" names the origin, also if the connection leads to a proxy.
@@ -355,7 +402,7 @@ def _write(
     if not body and request.method in READ:
         body = None
     try:
-        connection.request(request.method, target, body, headers)
+        connection.request_joined(request.method, target, body, headers)
     except BrokenPipeError:
         if not body:
             raise
@@ -373,7 +420,7 @@ def _origin(url: str) -> Origin:
     return Origin(parts.scheme, parts.hostname or "", port)
 
 
-def _is_quiet(connection: HTTPConnection) -> bool:
+def _is_quiet(connection: Joining) -> bool:
     """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
     nobody asked for, is of no use."""
     sock: socket.socket | None = connection.sock
