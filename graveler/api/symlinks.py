@@ -11,7 +11,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import StorageURI
 from graveler.auth.permissions import Permission
 from graveler.engine.objects import symlinks
-from graveler.errors import Unsupported
+from graveler.errors import Refused, Unsupported
 
 
 class SymlinkQuery(Query, frozen=True):
@@ -30,7 +30,7 @@ class SymlinkQuery(Query, frozen=True):
         Permission("fs:WriteObject", REPO_ARN + "/object/{branch}"),
     ),
     answers={201: StorageURI},
-    errors=(Unsupported,),
+    errors=(Refused, Unsupported),
     runs=Runs.POOL,
 )
 def create_symlink_file(call: Call, query: SymlinkQuery) -> Answer:

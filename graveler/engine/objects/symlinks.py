@@ -3,22 +3,26 @@
     <namespace>/symlinks/<repository>/<branch>/<folder>/symlink.txt     one address a line
 
 Readers of `SymlinkTextInputFormat` read the objects of a branch by these files, without the
-service.  A file shows the folder as it was at the export; a later export overwrites it.  Used by
-the API.
+service, with their own rights.  So no file names an address that the repository itself may not read
+(reachable.py), and no address ends its line and begins another one.  A file shows the folder as it
+was at the export; a later export overwrites it.  Used by the API.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine.objects.read import ListQuery, list_objects, physical_address
+from graveler.engine.objects import reachable
+from graveler.engine.objects.read import ListQuery, list_objects
 from graveler.engine.ports import OpenRepository, operation_deadline
 from graveler.errors import Unsupported
 from graveler.ids import parse_branch_id, parse_prefix
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Entry
 
 _FOLDER: Final = "symlinks"
+_LINE_BREAK: Final = re.compile(r"[\r\n]")
 _PUTS_COUNT: Final = 100  # files that are stored together
 
 
@@ -41,9 +45,10 @@ def export(
 
     Uncommitted changes are included.  The call may be repeated.
 
-    Errors: `NotFound` (branch), `Invalid`, `Unsupported` beyond `objects_max` objects,
-    `Unavailable` after the deadline: some files may be new then.
-    Cost: that of the listing, and a put for each folder.
+    Errors: `NotFound` (branch), `Invalid`, `Unsupported` beyond `objects_max` objects; `Refused`
+    for an address that the repository may not read, and `Unsupported` for one with a line break;
+    `Unavailable` after the deadline.  Some files may be new then.
+    Cost: that of the listing, a put for each folder, and that of `reachable.address_of`.
     """
     name = parse_branch_id(branch)
     parse_prefix(location, "location")
@@ -80,8 +85,15 @@ def _objects(
             raise Unsupported(f"too many objects to export: at most {objects_max}: {location=}")
         for path, entry in lines:
             assert entry is not ABSENT, "without a delimiter each line is an object"
-            yield path, physical_address(repo.record, entry)
+            yield path, _line(repo, path, entry)
             after = path
+
+
+def _line(repo: OpenRepository, path: str, entry: Entry) -> str:
+    place = reachable.address_of(repo, entry)
+    if _LINE_BREAK.search(place):
+        raise Unsupported(f"the address of an object has a line break: {path=}")
+    return place
 
 
 def _folders(objects: Iterator[tuple[str, str]]) -> Iterator[_Folder]:

@@ -5,9 +5,21 @@ from dataclasses import replace
 import pytest
 
 from graveler.block.counter import ObservedBlocks
-from graveler.engine.objects import symlinks
-from graveler.engine.objects.read import stat
-from graveler.errors import GravelerError, Invalid, NotFound, Unavailable, Unsupported
+from graveler.engine.objects import symlinks, write
+from graveler.engine.objects.read import physical_address, stat
+from graveler.engine.objects.write import Upload
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
+from graveler.errors import (
+    GravelerError,
+    Invalid,
+    NotFound,
+    Refused,
+    Unavailable,
+    Unsupported,
+)
+from graveler.records import AddressType, Entry
 from graveler.requests import Counts
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.faults import Fault, nth
@@ -75,6 +87,28 @@ def test_many_folders_take_several_steps(storage: Storage) -> None:
     storage.put(**{f"d{number:03}/x": "1" for number in range(203)})
     symlinks.export(storage.opened, "main", "")
     assert len(exported(storage)) == 203
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_an_address_cannot_bring_a_second_one(storage: Storage, end: str) -> None:
+    """Names of imported objects are chosen by others, and a reader takes each line for an object
+    that it may read with its own rights."""
+    grown(storage)
+    smuggled = Entry(f"mem://far/x{end}/secret", 1, "c", 1, address_type=AddressType.FULL)
+    write.stage(storage.opened, "main", "a/b/e", smuggled)
+    with pytest.raises(Unsupported, match="line break"):
+        symlinks.export(storage.opened, "main", "a/")
+    assert not any("secret" in line for lines in exported(storage).values() for line in lines)
+    symlinks.export(storage.opened, "main", "z/")
+
+
+def test_an_object_of_another_repository_is_not_named(storage: Storage) -> None:
+    other = repository.create(storage.ports, NewRepository("other", "mem://bucket/other"))
+    made = write.upload(open_repository(storage.ports, other), "main", "secret", Upload([b"x"]))
+    theirs = made._replace(address=physical_address(other, made), address_type=AddressType.FULL)
+    write.stage(storage.opened, "main", "mine", theirs)
+    with pytest.raises(Refused, match="another repository"):
+        symlinks.export(storage.opened, "main", "")
 
 
 def test_what_cannot_be_exported(storage: Storage) -> None:
