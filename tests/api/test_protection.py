@@ -218,6 +218,26 @@ def _metarange(place: Place) -> Reply:
     )
 
 
+def _landed(place: Place) -> Reply:
+    """A bulk job that was begun before the rules, or by force."""
+    rules = place.call("GET", "/settings/branch_protection").json
+    place.call("PUT", "/settings/branch_protection", [])
+    begun = place.on_main("POST", "/bulk", {"mode": "replace", "force": True})
+    assert begun.status == 201
+    place.call("PUT", "/settings/branch_protection", rules)
+    ahead = place.call("GET", "/commits/ahead").json
+    order = {"metarange": ahead["meta_range_id"], "request_id": "r", "message": "m"}
+    return place.on_main("PUT", f"/bulk/{begun.json['id']}/finish", order)
+
+
+def _pull_merged(place: Place) -> Reply:
+    order = {"title": "t", "source_branch": "ahead", "destination_branch": "main"}
+    opened = place.call("POST", "/pulls", order)
+    if opened.status != 201:
+        return opened
+    return place.call("PUT", f"/pulls/{opened.json['id']}/merge")
+
+
 def _watched(place: Place) -> Reply:
     return place.call("POST", "/events/rules", {"branch": "main", "bucket": "landing"})
 
@@ -258,6 +278,7 @@ PATHS: dict[str, Callable[[Place], Reply]] = {
     "commit in the background": _commit_async,
     "import": _imported,
     "bulk job": lambda place: place.on_main("POST", "/bulk", {"mode": "replace"}),
+    "bulk job, landing": _landed,
     "event rule": _watched,
     "event": _arrived,
     "reset": _reset("reset"),
@@ -266,6 +287,7 @@ PATHS: dict[str, Callable[[Place], Reply]] = {
     "hard reset": lambda place: place.on_main("PUT", "/hard_reset", ref="main~"),
     "merge": lambda place: place.call("POST", "/refs/ahead/merge/main", {}),
     "merge in the background": lambda place: place.call("POST", "/refs/ahead/merge/main/async", {}),
+    "merge of a pull request": _pull_merged,
     "revert": lambda place: place.on_main("POST", "/revert", {"ref": "main", "parent_number": 1}),
     "cherry-pick": lambda place: place.on_main("POST", "/cherry-pick", {"ref": "ahead"}),
     "create a branch": lambda place: place.call(
