@@ -2,8 +2,8 @@
 
 A service may refuse a request after its body was read, so a retry must send the body again.  A list
 or tuple of chunks can be sent again, and so can a `Rereadable`, which reads a file again.  A
-generator cannot: `held` keeps the chunks that were read of it, up to 8 MiB in memory, more in a
-temporary file.  For drivers, wrappers and callers that put a file.
+generator cannot: `held` keeps the chunks that were read of it, a few in memory, more in a temporary
+file.  For drivers, wrappers and callers that put a file.
 """
 
 import errno
@@ -50,38 +50,51 @@ def of_file(file: IO[bytes]) -> Rereadable:
 
 
 @contextmanager
-def held(body: Iterable[bytes]) -> Iterator[Sequence[bytes] | Rereadable]:
+def held(
+    body: Iterable[bytes], memory_bytes_max: int = _IN_MEMORY_BYTES
+) -> Iterator[Sequence[bytes] | Rereadable]:
     """A body with the bytes of `body` that can be sent again, until the end of the block.
 
     `body` is read only as far as the result is read.  Reading the result raises the errors of
-    `body`, and `StorageFull` or `Unavailable` if the temporary file fails.
+    `body`, and `StorageFull` or `Unavailable` if the temporary file fails.  `memory_bytes_max`: how
+    much of a stream is kept in memory.
     """
     if isinstance(body, Sequence | Rereadable):
         yield body
         return
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as file:
-        store = _StoredStream(body, file)
-        yield Rereadable(store.chunks)
+    with tempfile.SpooledTemporaryFile(max_size=memory_bytes_max) as file:
+        yield Kept(body, file)
 
 
-class _StoredStream:
+class Kept(Rereadable):
     """A stream whose bytes are kept in a file as they are read."""
 
     def __init__(self, body: Iterable[bytes], file: "tempfile.SpooledTemporaryFile[bytes]") -> None:
+        super().__init__(self._from_start)
         self._rest = iter(body)
         self._file = file
         self._size = 0
         self._broken: list[BaseException] = []
 
-    def chunks(self) -> Iterator[bytes]:
-        """The kept bytes, then the rest of the stream.  If the stream fails, every later reader
-        gets the same error."""
+    def whole(self) -> "tempfile.SpooledTemporaryFile[bytes]":
+        """The file with all bytes, at the first one.  The stream is read to its end before."""
+        for _ in self._further():
+            pass
+        self._file.seek(0)
+        return self._file
+
+    def _from_start(self) -> Iterator[bytes]:
+        """The kept bytes, then the rest of the stream."""
         offset = 0
         while offset < self._size:
             self._file.seek(offset)
             chunk = self._file.read(min(limits.chunk_length_bytes, self._size - offset))
             offset += len(chunk)
             yield chunk
+        yield from self._further()
+
+    def _further(self) -> Iterator[bytes]:
+        """The rest of the stream.  If the stream fails, every later reader gets the same error."""
         if self._broken:
             raise self._broken[0]
         while True:

@@ -13,8 +13,8 @@ Two writers that send the same bytes both succeed.  So an object that must have 
 writer in its content.
 
 Every body can be sent twice.  Lists and tuples of chunks and `Rereadable` bodies are used as they
-are.  Of any other body the chunks read are kept (bodies.py), up to 8 MiB in memory, more in a
-temporary file.
+are.  Of any other body the chunks read are kept (bodies.py): of a part up to 8 MiB in memory, of a
+put 1 MiB, and more in a temporary file.
 
 Also repeated, after `Unavailable` and after `OutcomeUnknown`: reads, lists, copies, unconditional
 puts and deletes, parts.  A duplicate of those may be applied late, so use them only for addresses
@@ -27,7 +27,7 @@ Assembly puts this wrapper around drivers whose service can lose answers.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from graveler.block import bodies
 from graveler.block.adapter import (
@@ -58,6 +58,8 @@ from graveler.requests import RetryPolicy
 
 T = TypeVar("T")
 Held = Sequence[bytes] | Rereadable
+# Of a stream that is put: the store below holds a part of it in memory as well.
+_PUT_IN_MEMORY_BYTES: Final = 1024 * 1024
 
 
 class _RetryingDeletes:
@@ -139,7 +141,7 @@ class RetryingBlocks(_RetryingParts):
         mode: Mode = OVERWRITE,
         storage_class: str = "",
     ) -> ObjectHead:
-        with bodies.held(body) as sent:
+        with bodies.held(body, _PUT_IN_MEMORY_BYTES) as sent:
             if mode is not OVERWRITE:
                 return self._put_if(address, sent, mode, storage_class)
             return self._repeat(lambda: self._store.put(address, sent, mode, storage_class))

@@ -50,6 +50,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import Parts
+from graveler.block.bodies import Kept
 from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
 from graveler.block.s3_calls import S3Calls
 from graveler.block.s3_deletes import S3Deletes
@@ -168,6 +169,8 @@ class S3Blocks(_S3Reads):
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         bounds.check_part_number(number)
         parts = self._upload(address, upload_id)
+        if isinstance(body, Kept):  # it is in a file already
+            return s3_uploads.put_part(self._calls, parts, upload_id, number, body.whole())
         with tempfile.SpooledTemporaryFile(max_size=s3_uploads.PART_LENGTH) as spool:
             for chunk in bounds.measured(body):
                 spool.write(chunk)

@@ -80,7 +80,7 @@ def put(
 ) -> ObjectHead:
     """See `BlockStore.put`.  Cost: one request; for more than 8 MiB, one per part and two more."""
     how = {**_condition(mode, parts), **_kept(storage_class)}
-    pieces = _pieces(bounds.gathered(bounds.measured(body)))
+    pieces = _pieces(bounds.measured(body))
     begun = [next(pieces)]
     if begun[0].is_last:
         first = begun[0].body

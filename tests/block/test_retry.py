@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,28 @@ def test_a_stream_that_was_read_in_part_goes_on(mode: Mode) -> None:
     inner = Impatient(SystemClock())
     RetryingBlocks(inner, StillClock(), POLICY).put(ADDRESS, stream(b"a", b"b", b"c"), mode)
     assert content(inner, ADDRESS) == b"abc"
+
+
+def test_a_kept_stream_is_a_file_however_much_of_it_was_read() -> None:
+    for read, memory_bytes_max in ((0, 1 << 20), (1, 1 << 20), (3, 1), (9, 1)):
+        with bodies.held(stream(b"a", b"bc", b"", b"d"), memory_bytes_max) as body:
+            assert isinstance(body, bodies.Kept)
+            assert len(list(islice(body, read))) == min(read, 4)
+            assert body.whole().read() == b"abcd"
+            assert body.whole().read(1) == b"a"
+            assert b"".join(body) == b"abcd"
+
+
+def test_a_kept_stream_that_breaks_off_is_no_file() -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"a"
+        raise Unavailable("whoever sends this went away")
+
+    with bodies.held(broken()) as body:
+        assert isinstance(body, bodies.Kept)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="went away"):
+                body.whole()
 
 
 def test_a_body_that_finds_no_room_is_not_sent() -> None:
