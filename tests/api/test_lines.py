@@ -65,6 +65,27 @@ def test_the_budget_is_never_exceeded(contexts: int) -> None:
     assert lines.spent > budget / 20
 
 
+def test_lines_that_are_used_outlive_those_that_are_not() -> None:
+    render = _Rendering()
+    lines = RenderedLines(render, 300_000)
+    hot, others = RECORDS[:100], RECORDS[100:]
+    for at in range(0, len(others), 50):
+        lines.of("", hot)
+        lines.of("", others[at : at + 50])
+    assert render.asked == [*hot, *others]  # each once, although all take five times the budget
+
+
+def test_what_fits_into_half_of_the_budget_is_never_made_again() -> None:
+    render = _Rendering()
+    lines = RenderedLines(render, 1 << 20)
+    kept = RECORDS[:800]
+    for _ in range(5):
+        for at in range(0, len(kept), 100):
+            lines.of("a", kept[at : at + 100])
+    assert render.asked == kept
+    assert (1 << 18) < lines.spent <= 1 << 19
+
+
 def test_a_line_that_is_larger_than_the_budget_is_not_kept() -> None:
     render = _Rendering()
     lines = RenderedLines(render, 20_000)
