@@ -1,7 +1,7 @@
 """Opens the embedded store: everything in one folder, for one process at a time.
 
     <store>/kv        RocksDB: repositories, branches, staging, commits
-    <store>/objects   local://name/…: objects, ranges, metaranges
+    <store>/objects   local://name/…: objects, ranges, metaranges, and the journal of small objects
     <store>/scratch   tables while they are being built
     <store>/key       32 secret bytes, mode 0600: all keys are derived from it; after a rotation
                       32 more: the secret before
@@ -74,7 +74,9 @@ def open_embedded(
         earlier = secrets.derive(before, PRESIGNED_PURPOSE) if before else b""
         signer = Signer(secrets.derive(secret, PRESIGNED_PURPOSE), base_url, clock, earlier)
         rules = ImportRules(roots=roots, closed=(folder,))
-        blocks = LocalBlocks(folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules)
+        blocks = LocalBlocks(
+            folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules, journaled=True
+        )
         scratch = folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
         scratch.mkdir(mode=0o700)
@@ -87,7 +89,10 @@ def open_embedded(
 
     def close() -> None:
         fanout.close()
-        kv.close()
+        try:
+            blocks.close()
+        finally:
+            kv.close()
 
     drivers = Drivers(kv, blocks, ranges, clock, ids, fanout, commit_rows_max=commit_rows_max)
     return Embedded(ports_of(drivers, secret, before), signer, secret, before, close)

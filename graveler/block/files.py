@@ -1,6 +1,7 @@
 """Writes, reads, removes and lists whole files below the local store's root.
 
-Files that were read stay open for later reads (open_files.py).
+Files that were read stay open for later reads (open_files.py).  A journal may make small new files
+durable (journal.py); then names change only once it has let their files go.
 This module sets modification times, and each one is unique.  So size and time distinguish one
 content of a name from the next; an inode number does not, because file systems reuse it
 immediately.  A change that first checks the present file holds a lock of its name.  For the local
@@ -13,7 +14,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -31,6 +32,7 @@ from graveler.block.folders import (
     open_folder,
     translated,
 )
+from graveler.block.journal import Journal, SmallFile
 from graveler.block.layout import Place
 from graveler.block.open_files import (
     OBJECTS_KEPT_MAX,
@@ -41,6 +43,7 @@ from graveler.block.open_files import (
     OpenTables,
     kept_max,
 )
+from graveler.block.small_files import SMALL_BYTES, SmallFiles
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, NotFound, PreconditionFailed
@@ -66,11 +69,17 @@ class DeletionTarget(NamedTuple):
 class Files:
     """The files below one root.  `address` is for messages only."""
 
-    def __init__(self, root: Path, clock: Clock, ids: Ids) -> None:
+    def __init__(self, root: Path, clock: Clock, ids: Ids, *, journaled: bool = False) -> None:
         self._clock = clock
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
         with translated(str(root)):
             self._folders = Folders(root, ids)
-        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
+        self._journal = Journal(self._folders)
+        self._small = SmallFiles(self._folders, self._journal, self._lock)
+        self._journaled = journaled
+        if journaled:
+            with translated(str(root)):
+                self._journal.recover(self._small.write_again)
         self._time_lock = threading.Lock()
         self._newest_ns = 0
         self._open_files = OpenFiles(kept_max(OBJECTS_KEPT_MAX))
@@ -125,6 +134,17 @@ class Files:
                         flushed = size
             return self._stored(temporary, place, mode, address)
 
+    def create(self, place: Place, body: Sequence[bytes], address: str) -> ObjectHead:
+        """As `write`, for a file that must be new and whose body is in memory.  If the journal is
+        kept, it makes a small file durable."""
+        if self._journaled and sum(map(len, body)) < SMALL_BYTES:
+            with translated(address):
+                file = SmallFile(place, self._fresh_ns(), b"".join(body))
+                status = self._small.create(file)
+            if status is not ABSENT:
+                return head_of(status)
+        return self.write(place, body, CREATE, address)
+
     def join(self, place: Place, pieces: Iterable["Chunks"], address: str) -> ObjectHead:
         """As `write`, with the bytes of open files one after the other.  Where the file system
         allows it, they do not pass through this process."""
@@ -143,7 +163,7 @@ class Files:
             os.utime(temporary.file, ns=(written_ns, written_ns))
             os.fsync(temporary.file)
             with closing(self._folders.make(place.folders)) as folder:
-                with self._lock(place):
+                with self._settled(place):
                     _publish(temporary, folder, place.name, mode, address)
                 self._forget(place, address)
                 self._folders.sync(place.folders, folder, address)
@@ -173,7 +193,7 @@ class Files:
     def _unlink(self, folder: int, doomed: DeletionTarget) -> bool:
         """Remove one file.  Returns whether a file was removed."""
         place, version, address = doomed
-        with translated(address), suppress(FileNotFoundError), self._lock(place):
+        with translated(address), suppress(FileNotFoundError), self._settled(place):
             status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
             if version in (ANY_VERSION, head_of(status).version):
                 os.unlink(place.name, dir_fd=folder)
@@ -222,6 +242,20 @@ class Files:
 
     def _opened(self, place: Place) -> int:
         return open_file(self._folders.root, place)
+
+    def close(self) -> None:
+        """Sync what the journal holds.  Raises `OSError`; the next start repeats it."""
+        self._journal.close()
+
+    @contextmanager
+    def _settled(self, place: Place) -> Iterator[None]:
+        """Holds the lock of a name whose file is in no segment of the journal."""
+        while True:
+            with self._lock(place):
+                if not self._journal.holds(place):
+                    yield
+                    return
+            self._journal.settle(place)
 
     def _lock(self, place: Place) -> threading.Lock:
         return self._locks[hash(place) % _LOCKS]

@@ -6,6 +6,8 @@ No link below the root is followed.  After a crash of the machine, a file is com
     publish   link (must be new) or rename (replaces) it into its folder: the one atomic step
     sync      the folder, so that the name survives too; concurrent publications share one sync
 
+Small files are published without these syncs if a journal makes them durable (journal.py).
+
 A folder counts as durable once this process has synced its parent.  Each process holds a lock on
 its own folder of temporary files.  A process that opens the store removes such folders of processes
 that have ended.  For the local driver only.
@@ -18,7 +20,7 @@ import itertools
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -139,9 +141,10 @@ class closing:
 
 
 class SharedSync:
-    """Syncs of one folder.  All callers that arrive during a sync share the next one."""
+    """Syncs of one folder or file.  All callers that arrive during a sync share the next one."""
 
-    def __init__(self) -> None:
+    def __init__(self, sync: Callable[[int], None] | Literal[Absent.ABSENT] = ABSENT) -> None:
+        self._sync = sync
         self.users = 0  # guarded by the owner's lock
         self._lock = threading.Lock()
         self._turns = Turns(self._lock)
@@ -170,7 +173,10 @@ class SharedSync:
         turn = self._begun
         self._lock.release()
         try:
-            os.fsync(descriptor)
+            if self._sync is ABSENT:
+                os.fsync(descriptor)
+            else:
+                self._sync(descriptor)
         except BaseException:
             turn = 0  # the sync does not count: the next waiter syncs itself
             raise

@@ -9,8 +9,8 @@
 
 Keys of the first two shapes have a plain file name and a marked folder name.  All other keys have a
 marked file name and a plain folder name.  So a file and a folder never need the same name.  The
-store's own names (`%tmp`, `%uploads`) contain a `%` in a position where no key has one.  Pure; for
-the local driver only.
+store's own names (`%tmp`, `%uploads`, `%journal`) contain a `%` in a position where no key has one.
+Pure; for the local driver only.
 """
 
 import re
@@ -26,6 +26,7 @@ from graveler.records import ABSENT, Absent
 SCHEME = "local"
 TEMPORARY = "%tmp"
 UPLOADS = "%uploads"
+JOURNAL = "%journal"
 _MARK = "%"
 _TABLES = "_lakefs"
 _GENERATED = re.compile(r"[0-9a-v]{20}", re.ASCII)

@@ -18,6 +18,7 @@ from graveler.block import bounds, layout, walk
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
+    CREATE,
     OVERWRITE,
     TO_END,
     WHOLE,
@@ -35,6 +36,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.files import Chunks, DeletionTarget, Files
+from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
 from graveler.block.signature import NoPresigner, Presigner
@@ -101,8 +103,9 @@ class _LocalReads(_LocalDeletes):
         ids: Ids,
         signer: Presigner = _UNSIGNED,
         imports: ImportRules = _NO_IMPORTS,
+        journaled: bool = False,
     ) -> None:
-        super().__init__(Files(root, clock, ids))
+        super().__init__(Files(root, clock, ids, journaled=journaled))
         self._uploads = LocalUploads(self._files, ids, clock)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
@@ -156,7 +159,11 @@ class _LocalReads(_LocalDeletes):
 
 
 class LocalBlocks(_LocalReads):
-    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`."""
+    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`.
+
+    `journaled`: a journal makes small new objects durable (journal.py).  Then this process owns the
+    folder alone, and calls `close` at its end.
+    """
 
     def put(
         self,
@@ -166,7 +173,10 @@ class LocalBlocks(_LocalReads):
         storage_class: str = "",
     ) -> ObjectHead:
         parts = layout.owned(address)
-        return self._files.write(layout.place(parts), body, mode, parts.address)
+        place = layout.place(parts)
+        if mode is CREATE and isinstance(body, Sequence):
+            return self._files.create(place, body, parts.address)
+        return self._files.write(place, body, mode, parts.address)
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         # A real copy: a hard link would keep the old time, and garbage collection uses the time to
@@ -197,6 +207,12 @@ class LocalBlocks(_LocalReads):
         else:
             self._imports.check(parts)
         return self._signer.presign(parts.address, method, seconds, content_type, terms.size)
+
+    def close(self) -> None:
+        """Sync what the journal holds, so that the next start replays nothing.  Raises
+        `Unavailable`, `StorageFull`; then the next start does it."""
+        with translated(self._files.root):
+            self._files.close()
 
     def create_upload(self, address: str, storage_class: str = "") -> str:
         parts = layout.owned(address)

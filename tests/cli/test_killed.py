@@ -8,6 +8,8 @@ from pathlib import Path as Folder
 
 import httpx
 
+from graveler.block.journal import decode
+from graveler.block.layout import JOURNAL
 from tests.cli.load import Committed, Load, Path, found_at, started
 from tests.cli.service import Service, repository, run, serving
 from tests.waiting import PATIENCE_SECONDS, until
@@ -37,6 +39,37 @@ def test_nothing_acknowledged_is_lost_by_kills_under_load(tmp_path: Folder) -> N
     assert verified.returncode == 0, verified.stdout
     assert len(commits) > KILLS
     assert min(path.acknowledged for path in paths) > 0
+
+
+def test_nothing_acknowledged_is_lost_with_all_files_that_were_not_synced(
+    tmp_path: Folder,
+) -> None:
+    """A kill, and then a loss of power: of the small files that the journal has, nothing is left,
+    as of any file that was not synced."""
+    store = tmp_path / "store"
+    with serving(store) as service, service.client() as client:
+        branch = repository(client)
+        for number in range(60):
+            answer = client.post(
+                f"{branch}/objects", params={"path": f"p/{number}"}, content=b"%d" % number
+            )
+            answer.raise_for_status()
+        service.end(signal.SIGKILL)
+    lost = 0
+    for segment in (store / "objects" / JOURNAL).iterdir():
+        for file in decode(segment.read_bytes()):
+            path = store.joinpath("objects", *file.place.folders, file.place.name)
+            lost += 1
+            path.unlink() if lost % 2 else path.write_bytes(b"")
+    assert lost >= 60
+    with serving(store) as service, service.client() as client:
+        where = "/repositories/lake/refs/main/objects"
+        for number in range(60):
+            found = client.get(where, params={"path": f"p/{number}"})
+            assert (found.status_code, found.content) == (200, b"%d" % number)
+        assert service.end()[0::2] == (0, "")
+    assert list((store / "objects" / JOURNAL).iterdir()) == []
+    assert run("verify", "--store", str(store), "--objects").returncode == 0
 
 
 def _killed_under_load(service: Service, paths: list[Path], seconds: float) -> list[Committed]:

@@ -1,0 +1,285 @@
+"""The journal: bodies of small files, durable before the files themselves are.
+
+    %journal/<number>    a segment: 5 bytes `GRVJ` and its format, then records
+    record               length of the payload (4) ‖ CRC32C of the payload (4) ‖ payload
+    payload              time in ns (8) ‖ length of the path (2) ‖ path ‖ bytes of the file
+
+A small file is placed under its name without a sync.  Its record goes to the end of the segment,
+and the sync of the segment makes many of them durable at once.
+
+- A file is in a segment from before its put is answered until a checkpoint: all files of the
+  segment are synced, and then the segment is removed.
+- A file that is in a segment is never removed or replaced: a checkpoint comes first.  So a segment
+  needs no order and no deletions, and its replay may be repeated.
+- A sync that fails is never repeated, and nothing more goes to that segment.
+- `recover` replays the segments that a process has left.
+
+Whoever opens a journal owns the folder alone.  For the local driver only.
+"""
+
+import contextlib
+import errno
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from graveler.block.disk import sync_files
+from graveler.block.folders import Folders, SharedSync
+from graveler.block.layout import JOURNAL, Place
+from graveler.errors import Corrupt
+
+_MAGIC: Final = b"GRVJ\x01"
+_FRAME: Final = struct.Struct(">II")
+_PREFIX: Final = struct.Struct(">QH")
+_SEGMENT_BYTES: Final = 16 * 1024 * 1024
+_SEGMENT_FILES: Final = 20_000  # a replay writes them all anew
+_SEGMENTS_MAX: Final = 3
+_APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+
+
+class SmallFile(NamedTuple):
+    """A whole file: its name, its time of modification, its bytes."""
+
+    place: Place
+    written_ns: int
+    content: bytes
+
+
+def encode(file: SmallFile) -> bytes:
+    """The record of a file.  Pure."""
+    path = "/".join((*file.place.folders, file.place.name)).encode("utf-8", "surrogateescape")
+    payload = _PREFIX.pack(file.written_ns, len(path)) + path + file.content
+    return _FRAME.pack(len(payload), google_crc32c.value(payload)) + payload
+
+
+def decode(stored: bytes) -> Iterator[SmallFile]:
+    """The files of a segment, up to the first record that is not whole: it was never answered for.
+
+    Raises `Corrupt` for a segment of a later release.  Pure.
+    """
+    if not stored.startswith(_MAGIC):
+        if stored[:4] == _MAGIC[:4] and len(stored) > 4:
+            raise Corrupt(f"journal has a format of a later release: format={stored[4]}")
+        return
+    at = len(_MAGIC)
+    while at + _FRAME.size <= len(stored):
+        length, checksum = _FRAME.unpack_from(stored, at)
+        at += _FRAME.size
+        payload = stored[at : at + length]
+        if len(payload) < max(length, _PREFIX.size) or google_crc32c.value(payload) != checksum:
+            return
+        at += length
+        written_ns, path_length = _PREFIX.unpack_from(payload)
+        end = _PREFIX.size + path_length
+        *folders, name = payload[_PREFIX.size : end].decode("utf-8", "surrogateescape").split("/")
+        yield SmallFile(Place(tuple(folders), name), written_ns, payload[end:])
+
+
+class Segment:
+    """One file of the journal, and the files that are in it."""
+
+    def __init__(self, folder: int, number: int) -> None:
+        self.name = f"{number:020}"
+        self.places: set[Place] = set()
+        self.size = 0
+        self.users = 0  # puts that are under way; guarded by the journal's lock
+        self.failed = False
+        self.is_retired = False  # a checkpoint is due: it takes no more files
+        self.is_lost = False  # its checkpoint has failed: it stays for the next start
+        self._lock = threading.Lock()
+        self._syncs = SharedSync(self._sync)
+        self._descriptor = os.open(self.name, _APPEND, 0o600, dir_fd=folder)
+        try:
+            self._write(_MAGIC)
+        except BaseException:
+            self.close()
+            os.unlink(self.name, dir_fd=folder)
+            raise
+
+    def append(self, file: SmallFile) -> None:
+        """Append the record of a file, durably: return after a sync that covers it.
+
+        Raises `OSError`; then it may be in the segment or not, and the segment takes no more.
+        """
+        record = encode(file)
+        with self._lock:
+            self._write(record)
+        self._syncs.sync(self._descriptor)
+
+    def is_full(self) -> bool:
+        """Whether the segment should take no more files."""
+        is_long = self.size >= _SEGMENT_BYTES or len(self.places) >= _SEGMENT_FILES
+        return self.failed or self.is_retired or is_long
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def _write(self, data: bytes) -> None:
+        if self.failed:
+            raise OSError(errno.EIO, "the segment has failed before")
+        try:
+            if os.write(self._descriptor, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self.failed = True
+            raise
+        self.size += len(data)
+
+    def _sync(self, descriptor: int) -> None:
+        if self.failed:
+            raise OSError(errno.EIO, "the segment has failed before")
+        try:
+            os.fdatasync(descriptor)
+        except OSError:
+            self.failed = True
+            raise
+
+
+class Journal:
+    """The segments of one folder.  Thread-safe."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._changed = threading.Condition()
+        self._segments: list[Segment] = []  # the last one is written, unless it is full
+        self._number = 0
+        self._root = self._folder = -1  # the first segment opens them
+        self._is_closed = False
+        self._checkpoints: list[threading.Thread] = []
+
+    def recover(self, write: Callable[[SmallFile], None]) -> None:
+        """Replay what an ended process has left: `write` writes each file anew, without a sync.
+
+        Raises `OSError`, `Corrupt`, and what `write` raises; then the segments stay.
+        """
+        path = Path(self._folders.root) / JOURNAL
+        names = sorted(name for name in _names(path) if name.isdecimal())
+        if not names:
+            return
+        self._open()
+        places: list[Place] = []
+        for name in names:
+            for file in decode((path / name).read_bytes()):
+                write(file)
+                places.append(file.place)
+        sync_files(self._folders.root, self._root, places)
+        for name in names:
+            os.unlink(name, dir_fd=self._folder)
+        os.fsync(self._folder)
+        self._number = int(names[-1])
+
+    def enter(self) -> Segment:
+        """The segment for one file, which the caller places and appends, and then leaves.  Raises
+        `OSError` if no segment takes it."""
+        with self._changed:
+            segment = self._current()
+            segment.users += 1
+            return segment
+
+    def leave(self, segment: Segment) -> None:
+        """The file of `enter` is placed and appended, or given up."""
+        with self._changed:
+            segment.users -= 1
+            if segment.is_retired:
+                self._changed.notify_all()
+
+    def holds(self, place: Place) -> bool:
+        """Whether a file is in a segment."""
+        return any(place in segment.places for segment in self._segments)
+
+    def settle(self, place: Place) -> None:
+        """Return once the file is in no segment.  Raises `OSError`."""
+        for segment in tuple(self._segments):
+            if place in segment.places:
+                self._checkpoint(segment)
+
+    def close(self) -> None:
+        """Sync all files and remove all segments.  Later puts find no segment.  Raises `OSError`;
+        then the next start replays the segments that are left."""
+        with self._changed:
+            self._is_closed = True
+        for thread in self._checkpoints:
+            thread.join()
+        for segment in tuple(self._segments):
+            self._checkpoint(segment)
+        for descriptor in (self._root, self._folder):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._root = self._folder = -1
+
+    def _current(self) -> Segment:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "the journal is closed")
+        if self._segments and not self._segments[-1].is_full():
+            return self._segments[-1]
+        if len(self._segments) >= _SEGMENTS_MAX:  # checkpoints take long, or have failed
+            raise OSError(errno.EBUSY, "checkpoints are behind")
+        self._open()
+        self._number += 1
+        segment = Segment(self._folder, self._number)
+        os.fsync(self._folder)
+        if self._segments:
+            self._begin_checkpoint(self._segments[-1])
+        self._segments.append(segment)
+        return segment
+
+    def _open(self) -> None:
+        if self._folder < 0:
+            self._folder = self._folders.make((JOURNAL,))
+            self._root = self._folders.make(())
+
+    def _begin_checkpoint(self, segment: Segment) -> None:
+        def run() -> None:
+            with contextlib.suppress(OSError):  # the segment stays
+                self._checkpoint(segment)
+
+        thread = threading.Thread(target=run, name="checkpoint", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the system starts none: `close` does it
+            thread.start()
+            self._checkpoints = [each for each in self._checkpoints if each.is_alive()]
+            self._checkpoints.append(thread)
+
+    def _checkpoint(self, segment: Segment) -> None:
+        """Sync the files of a segment and remove it, unless another thread has done so."""
+        with self._changed:
+            segment.is_retired = True
+            while segment.users:
+                self._changed.wait()
+            if segment not in self._segments:
+                return
+            segment.users += 1
+        is_done = False
+        try:
+            self._remove(segment)
+            is_done = True
+        finally:
+            with self._changed:
+                segment.users -= 1
+                if is_done:
+                    self._segments.remove(segment)
+                self._changed.notify_all()
+
+    def _remove(self, segment: Segment) -> None:
+        if segment.is_lost:
+            raise OSError(errno.EIO, "the files of the segment could not be synced before")
+        try:
+            sync_files(self._folders.root, self._root, segment.places)
+        except OSError:
+            segment.is_lost = True
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(segment.name, dir_fd=self._folder)
+        os.fsync(self._folder)
+        segment.close()
+
+
+def _names(path: Path) -> list[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return os.listdir(path)
+    return []

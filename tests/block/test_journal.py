@@ -1,0 +1,424 @@
+"""The journal of small files: what was answered outlives a loss of power, and nothing comes back
+that was removed or replaced."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from graveler.block import disk, journal
+from graveler.block.adapter import CREATE, Blocks, Update
+from graveler.block.journal import SmallFile, decode, encode
+from graveler.block.layout import JOURNAL, TEMPORARY, Place
+from graveler.block.local import LocalBlocks
+from graveler.block.signature import Signer
+from graveler.block.small_files import SMALL_BYTES
+from graveler.clock import SystemClock, SystemIds
+from graveler.errors import (
+    AlreadyExists,
+    Corrupt,
+    NotFound,
+    OutcomeUnknown,
+    StorageFull,
+    Unavailable,
+)
+from graveler.testing.block_suite import BlockSuite, content
+
+STEM = "local://lake/ns/data/0123456789abcdefghij/"
+
+
+def opened(root: Path) -> LocalBlocks:
+    clock = SystemClock()
+    signer = Signer(b"k" * 32, "http://127.0.0.1:8000", clock)
+    return LocalBlocks(root, clock=clock, ids=SystemIds(), signer=signer, journaled=True)
+
+
+def address(number: int) -> str:
+    return f"{STEM}{number:020}"
+
+
+def segments(root: Path) -> list[Path]:
+    folder = root / JOURNAL
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def placed(root: Path) -> list[Path]:
+    return sorted((root / "lake").rglob("0000*"))
+
+
+class Disk:
+    """A disk under a loss of power: it keeps of each segment what was synced last, and nothing of
+    files that were not synced themselves."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.kept: dict[str, bytes] = {}
+        sync, sync_data, sync_files = os.fsync, os.fdatasync, disk.sync_files
+
+        def kept_data(descriptor: int) -> None:
+            sync_data(descriptor)
+            path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+            self.kept[path.name] = path.read_bytes()
+
+        def kept_file(descriptor: int) -> None:
+            sync(descriptor)
+            self._inodes.add(os.fstat(descriptor).st_ino)
+
+        def kept_all(*arguments: object) -> None:
+            sync_files(*arguments)  # type: ignore[arg-type]
+            self._inodes |= {path.stat().st_ino for path in placed(root)}
+
+        self._inodes: set[int] = set()
+        monkeypatch.setattr(os, "fdatasync", kept_data)
+        monkeypatch.setattr(os, "fsync", kept_file)
+        monkeypatch.setattr(journal, "sync_files", kept_all)
+
+    def lose_power(self) -> None:
+        """Leave only what was synced."""
+        for thread in threading.enumerate():
+            if thread.name == "checkpoint":  # not in the middle of one
+                thread.join()
+        for path in placed(self.root):
+            if path.stat().st_ino not in self._inodes:
+                path.unlink()
+        for path in segments(self.root):
+            path.write_bytes(self.kept.get(path.name, b""))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "blocks"
+
+
+@pytest.fixture
+def blocks(root: Path) -> Iterator[LocalBlocks]:
+    blocks = opened(root)
+    yield blocks
+    blocks.close()
+
+
+class TestJournaledBlocks(BlockSuite):
+    bucket = "local://suite"
+    presigns = True
+    presigns_parts = False
+    keeps_classes = False
+
+    @pytest.fixture
+    def blocks(self, root: Path) -> Blocks:
+        return opened(root)
+
+
+class TestRecords:
+    FILES = tuple(
+        SmallFile(Place(("lake", "é" * number), f"n{number}"), 10**18 + number, b"\0x" * number)
+        for number in range(4)
+    )
+    STORED = b"GRVJ\x01" + b"".join(map(encode, FILES))
+
+    def test_every_prefix_gives_the_files_that_are_whole_in_it(self) -> None:
+        ends = [5 + len(b"".join(map(encode, self.FILES[:count]))) for count in range(5)]
+        for length in range(len(self.STORED) + 1):
+            whole = sum(end <= length for end in ends) - 1
+            assert list(decode(self.STORED[:length])) == list(self.FILES[: max(0, whole)]), length
+
+    def test_no_changed_byte_gives_another_file(self) -> None:
+        for at in range(5, len(self.STORED)):
+            damaged = bytearray(self.STORED)
+            damaged[at] ^= 0x41
+            found = list(decode(bytes(damaged)))
+            assert found == list(self.FILES[: len(found)]) and len(found) < 4, at
+
+    def test_zeros_behind_the_records_are_no_files(self) -> None:
+        assert list(decode(self.STORED + b"\0" * 4096)) == list(self.FILES)
+
+    def test_a_segment_of_a_later_release_is_not_read(self, root: Path) -> None:
+        (root / JOURNAL).mkdir(parents=True)
+        (root / JOURNAL / "1").write_bytes(b"GRVJ\x02")
+        with pytest.raises(Corrupt, match="later release"):
+            opened(root)
+
+
+class TestLossOfPower:
+    def test_what_was_answered_comes_back(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        heads = {
+            number: blocks.put(address(number), [b"%d" % number, b"x" * number], CREATE)
+            for number in range(30)
+        }
+        power.lose_power()
+        assert placed(root) == []
+        again = opened(root)
+        for number, head in heads.items():
+            assert content(again, address(number)) == b"%d" % number + b"x" * number
+            assert again.head(address(number))[:3] == head[:3]
+        assert segments(root) == []
+        power.lose_power()  # the replay has synced what it wrote
+        assert len(placed(root)) == 30
+
+    def test_each_answer_was_synced(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        for number in range(3):
+            blocks.put(address(number), [b"x"], CREATE)
+            (stored,) = power.kept.values()
+            assert len(list(decode(stored))) == number + 1
+
+    def test_a_small_file_has_no_sync_of_its_own(
+        self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        blocks.put(address(1), [b"x"], CREATE)
+        syncs: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda _: syncs.append("file"))
+        monkeypatch.setattr(os, "fdatasync", lambda _: syncs.append("segment"))
+        blocks.put(address(2), [b"x"], CREATE)
+        assert syncs == ["segment"]
+        syncs.clear()
+        blocks.put(address(3), [b"x" * SMALL_BYTES], CREATE)
+        blocks.put(address(4), iter([b"x"]), CREATE)
+        assert syncs == ["file", "file"] * 2
+
+    def test_a_replay_may_be_repeated(self, root: Path) -> None:
+        blocks = opened(root)
+        for number in range(3):
+            blocks.put(address(number), [b"%d" % number], CREATE)
+        (segment,) = segments(root)
+        stored = segment.read_bytes()
+        for _ in range(2):
+            segment.write_bytes(stored)
+            again = opened(root)
+            assert [content(again, address(number)) for number in range(3)] == [b"0", b"1", b"2"]
+            assert segments(root) == []
+        again.put(address(9), [b"9"], CREATE)
+        assert segments(root)[0].name > segment.name
+
+    def test_what_was_removed_stays_removed(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        for number in range(3):
+            blocks.put(address(number), [b"%d" % number], CREATE)
+        blocks.delete(address(1))
+        blocks.put(address(3), [b"3"], CREATE)
+        power.lose_power()
+        again = opened(root)
+        with pytest.raises(NotFound):
+            again.head(address(1))
+        assert [content(again, address(number)) for number in (0, 2, 3)] == [b"0", b"2", b"3"]
+
+    @pytest.mark.parametrize("is_update", [False, True])
+    def test_what_was_replaced_stays_replaced(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, is_update: bool
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        head = blocks.put(address(1), [b"first"], CREATE)
+        newer = (Update(head.etag),) if is_update else ()
+        blocks.put(address(1), [b"second"], *newer)
+        power.lose_power()
+        assert content(opened(root), address(1)) == b"second"
+
+    def test_a_name_that_was_removed_and_given_again_has_its_last_bytes(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        for body in (b"first", b"second", b"third"):
+            blocks.put(address(1), [body], CREATE)
+            if body != b"third":
+                blocks.delete(address(1))
+        power.lose_power()
+        assert content(opened(root), address(1)) == b"third"
+
+    def test_a_refused_creation_changes_nothing(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"first"], CREATE)
+        with pytest.raises(AlreadyExists):
+            blocks.put(address(1), [b"second"], CREATE)
+        power.lose_power()
+        assert content(opened(root), address(1)) == b"first"
+
+
+class TestCheckpoints:
+    def test_segments_go_once_their_files_are_synced(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(journal, "_SEGMENT_FILES", 10)
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        for number in range(100):
+            blocks.put(address(number), [b"%d" % number], CREATE)
+            assert len(segments(root)) <= 3
+        power.lose_power()
+        again = opened(root)
+        for number in range(100):
+            assert content(again, address(number)) == b"%d" % number
+
+    def test_a_close_leaves_no_segment(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"x"], CREATE)
+        assert len(segments(root)) == 1
+        blocks.close()
+        blocks.close()
+        assert segments(root) == []
+        blocks.put(address(2), [b"y"], CREATE)  # with syncs of its own
+        assert segments(root) == []
+        power.lose_power()
+        assert [content(opened(root), address(number)) for number in (1, 2)] == [b"x", b"y"]
+
+    def test_a_segment_whose_files_cannot_be_synced_stays(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        blocks = opened(root)
+        blocks.put(address(1), [b"x"], CREATE)
+        with monkeypatch.context() as patched:
+            patched.setattr(journal, "sync_files", _failing)
+            with pytest.raises(Unavailable):
+                blocks.delete(address(1))
+        with pytest.raises(Unavailable):  # a second sync would not report what the first has lost
+            blocks.delete(address(1))
+        assert content(blocks, address(1)) == b"x" and len(segments(root)) == 1
+        again = opened(root)
+        assert content(again, address(1)) == b"x" and segments(root) == []
+        again.delete(address(1))
+
+    def test_a_system_without_a_sync_of_file_systems(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(disk, "_sync_of_file_systems", lambda: None)
+        blocks = opened(root)
+        for number in range(2):
+            blocks.put(address(number), [b"x"], CREATE)
+        synced: set[str] = set()
+        sync = os.fsync
+
+        def noted(descriptor: int) -> None:
+            synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", noted)
+        blocks.close()
+        files = placed(root)
+        assert {str(path) for path in (*files, files[0].parent)} < synced
+
+    def test_a_failing_sync_of_the_file_system_is_reported(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            disk.sync_files("/", -1, ())
+
+
+class TestFailures:
+    @pytest.mark.parametrize("name", ["write", "fdatasync"])
+    def test_a_failed_segment_takes_no_more_and_the_file_is_synced_itself(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"1"], CREATE)
+        (before,) = segments(root)
+        calls: list[int] = []
+        inner: Callable[..., int] = getattr(os, name)
+
+        def failing(descriptor: int, *data: bytes) -> int:
+            if os.readlink(f"/proc/self/fd/{descriptor}") == str(before):
+                calls.append(descriptor)
+                raise OSError(errno.EIO, "injected")
+            return inner(descriptor, *data)
+
+        monkeypatch.setattr(os, name, failing)
+        for number in (2, 3):
+            blocks.put(address(number), [b"%d" % number], CREATE)
+        assert len(calls) == 1
+        power.lose_power()
+        again = opened(root)
+        assert [content(again, address(n)) for n in (1, 2, 3)] == [b"1", b"2", b"3"]
+
+    def test_a_file_that_can_neither_be_synced_nor_removed_has_an_unknown_outcome(
+        self, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        blocks.put(address(1), [b"1"], CREATE)
+        unlink = os.unlink
+
+        def refusing(path: str, *, dir_fd: int | None = None) -> None:
+            if path.startswith("0000"):
+                raise OSError(errno.EIO, "injected")
+            unlink(path, dir_fd=dir_fd)
+
+        with monkeypatch.context() as patched, pytest.raises(OutcomeUnknown):
+            patched.setattr(os, "fdatasync", _failing)
+            patched.setattr(os, "unlink", refusing)
+            blocks.put(address(2), [b"2"], CREATE)
+
+    def test_no_room_leaves_nothing_and_is_over_once_there_is_room(
+        self, blocks: LocalBlocks, root: Path
+    ) -> None:
+        blocks.put(address(1), [b"1"], CREATE)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        try:
+            for number in (2, 3):
+                with pytest.raises(StorageFull):
+                    blocks.put(address(number), [b"22"], CREATE)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert [path.name[-1] for path in placed(root)] == ["1"]
+        assert [path for path in (root / TEMPORARY).rglob("*") if path.is_file()] == []
+        blocks.put(address(2), [b"2"], CREATE)
+        again = opened(root)
+        assert [content(again, address(number)) for number in (1, 2)] == [b"1", b"2"]
+
+    def test_a_folder_that_was_removed_is_made_again(self, blocks: LocalBlocks, root: Path) -> None:
+        blocks.put(address(1), [b"1"], CREATE)
+        (path,) = placed(root)
+        path.unlink()
+        path.parent.rmdir()
+        blocks.put(address(2), [b"2"], CREATE)
+        assert content(blocks, address(2)) == b"2"
+
+
+_CHILD = """
+import sys
+from pathlib import Path
+from tests.block.test_journal import address, opened
+from graveler.block.adapter import CREATE
+blocks = opened(Path(sys.argv[1]))
+for number in range(100_000):
+    blocks.put(address(number), [b"%d" % number], CREATE)
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("survived", [1, 40])
+def test_a_kill_and_the_loss_of_all_unsynced_files(root: Path, survived: int) -> None:
+    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(root)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    answered = [child.stdout.readline() for _ in range(survived)]
+    child.send_signal(signal.SIGKILL)
+    answered += child.stdout.readlines()
+    child.stdout.close()
+    child.wait()
+    for path in placed(root):
+        path.write_bytes(b"")  # as some file systems leave a file that was not synced
+    blocks = opened(root)
+    for line in answered:
+        if line.endswith(b"\n"):
+            assert content(blocks, address(int(line))) == line.strip()
+
+
+def _failing(*_arguments: object) -> None:
+    raise OSError(errno.EIO, "injected")
