@@ -1,7 +1,7 @@
 """The simulator: production code under seeded schedules, faults and crashes.  Not in the wheel.
 
-schedule, stage, ports, blocks, ranges, uploads   one simulated world: who runs next, over which
-                                         stores
+schedule, stage, ports, blocks, ranges, uploads, lanes   one simulated world: who runs next, over
+                                         which stores, and which clients share a process
 verbs/                                   the calls that simulated clients make
 histories, legality, registers, arrivals, invariants   what must hold in every run
 families, exhaustive                     which programs run: drawn from a seed, or all of them

@@ -17,12 +17,13 @@ SCHEDULERS: tuple[Scheduler, ...] = ("uniform", "pct", "sticky")
 
 class Family(NamedTuple):
     """Verbs and their weights, the keys and branches that they use, and the range of the number of
-    clients."""
+    clients.  `processes`: how many processes the clients share; 0: each has its own."""
 
     weights: dict[str, float]
     keys: tuple[str, ...] = ("k1", "k2")
     branches: tuple[str, ...] = ("main",)
     clients: tuple[int, int] = (2, 4)
+    processes: int = 0
 
 
 FAMILIES: dict[str, Family] = {
@@ -153,6 +154,20 @@ FAMILIES: dict[str, Family] = {
     ),
     "twins": Family(
         {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
+    ),
+    "shared": Family(
+        {
+            "write": 5,
+            "delete": 1,
+            "commit": 7,
+            "commit_empty": 1,
+            "commit_vetoed": 1,
+            "merge": 0.5,
+            "reset": 0.2,
+            "list": 1,
+        },
+        clients=(3, 6),
+        processes=2,
     ),
 }
 PROFILES = {

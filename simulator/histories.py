@@ -1,8 +1,8 @@
 """One simulated run: production verbs perform a program, and every change of a row is watched.
 
-Checks during the run (I1, I4, I5): every head has its commit record; the first parent of a new head
-is the head before it; no client deletes rows of a token that a branch names.  What callers saw is
-judged afterwards (invariants.py).  For tests only.
+Checks during the run (I1, I4, I5, I11): every head has its commit record; the first parent of a new
+head is the head before it; no client deletes rows of a token that a branch names; no hook vetoed
+the head.  What callers saw is judged afterwards (invariants.py).  For tests only.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,10 @@ from graveler import wire
 from graveler.engine.ports import Ports
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
+from graveler.lanes import FREE
 from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.keys import branch_key, space
+from simulator.lanes import VETOED, VetoingHooks, stepped_lanes
 from simulator.ports import GROWING, SETTLED, Deployment, client_ports
 from simulator.schedule import Actor, Call, Choices, World, without_frames
 from simulator.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
@@ -55,11 +57,19 @@ class BranchHistory:
 class Run:
     """A world with clients; `wrong` lists the violations."""
 
-    def __init__(self, stage: Stage, choices: Choices, options: Random | None = None) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        choices: Choices,
+        options: Random | None = None,
+        processes: int = 0,
+    ) -> None:
         """`options` draws what differs between runs beside the choices; without it, nothing
-        differs."""
+        differs.  `processes`: how many the clients share; 0: each has its own."""
         self.stage = stage
         self.world = World(stage.rows, choices)
+        self.world.processes = processes
+        self._lanes = [stepped_lanes(self.world) for _ in range(processes)]
         self.wrong: list[str] = []
         self.leaked = 0
         draw = options.random if options is not None else lambda: 0.99
@@ -100,6 +110,8 @@ class Run:
         self._steps_back = "hard_back" in verbs
         if "protect" in verbs:  # no cache holds the record, so that a rule is in force at once
             self._deployment = self._deployment._replace(repository=ABSENT)
+        if "commit_vetoed" in verbs:
+            self._deployment = self._deployment._replace(hooks=VetoingHooks())
         if "upload_parts" in verbs:
             shared = SharedUploads(self.world, self.stage)
             self._deployment = self._deployment._replace(blocks=SimulatedUploads(shared))
@@ -119,7 +131,9 @@ class Run:
         found = self._clients.get(number)
         if found is None:
             skew = int(self._draw() * 80) - 40 if self._skews else 0
-            ports = client_ports(self.world, self._deployment, skew)
+            is_drawn = self._lanes and number < AFTERWARDS
+            lanes = self._lanes[number % len(self._lanes)] if is_drawn else FREE
+            ports = client_ports(self.world, self._deployment, skew, lanes)
             found = self._clients[number] = Client(ports, self.stage, self.repo)
         return found
 
@@ -199,6 +213,8 @@ class Run:
             record = self.commit_record(new.commit)
             if record is None:
                 self.wrong.append(f"I1 head without a commit record: {new.commit}")
+            elif record.message == VETOED:
+                self.wrong.append(f"I11 a vetoed commit became the head: {new.commit}")
             elif record.parents[:1] != (before,) and not self._was_chosen(watched, new.commit):
                 self.wrong.append(f"I5 first parent of {new.commit} is not the head {before}")
         watched.note(self.world.step, new)

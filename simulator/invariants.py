@@ -9,9 +9,10 @@
     I8  allow_empty makes a commit for each caller
     I9  without faults, no call fails
     I10 one object is made of an upload in parts, and of the parts that its completion names
+    I11 the veto of a hook is answered to no other call; its commit never becomes the head
     LEAK  no rows of tokens that no branch names remain after the janitor has had enough time
 
-histories.py checks I4 and parts of I1 and I5 during the run.  For tests only.
+histories.py checks I4 and parts of I1, I5 and I11 during the run.  For tests only.
 """
 
 from collections import Counter
@@ -24,6 +25,7 @@ from graveler.errors import (
     Conflict,
     Contended,
     GravelerError,
+    HookFailed,
     NoChanges,
     NotFound,
     PreconditionFailed,
@@ -42,7 +44,7 @@ from simulator.schedule import JUMP_NS, NEVER, Call, SeededChoices
 from simulator.stage import KEYS, NO_BRANCH, Stage
 from simulator.verbs.more import LATE
 
-COMMITS = ("commit", "commit_empty")
+COMMITS = ("commit", "commit_empty", "commit_vetoed")
 RESETS = ("hard", "hard_back", "adopt", "drop")
 QUIET = ("read", "list", *COMMITS)  # verbs that change no path
 MOVING = (*COMMITS, *LANDING)
@@ -63,7 +65,7 @@ def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
     clients = program(FAMILIES[family], random)
     every = [list(calls) for calls in clients]
     plan = profile_of(profile, seed)
-    run = Run(stage, SeededChoices(random, plan), random)
+    run = Run(stage, SeededChoices(random, plan), random, FAMILIES[family].processes)
     arrived = ArrivalWatch(run) if "arrive" in FAMILIES[family].weights else None
     run.play(clients, sweeps=sweeps_of(profile, seed))
     if arrived is not None:
@@ -105,12 +107,8 @@ def judge(
 
 def _observed(verdict: Judge, call: Call) -> None:
     if call.error is not None:
-        if isinstance(call.error, NoChanges) and call.verb == "commit":
-            _no_changes(verdict, call)
-        elif not isinstance(call.error, (*REFUSALS, Unavailable)):
-            verdict.run.wrong.append(f"unexpected {call.error!r} of {call.verb}")
-        return
-    if call.verb == "read":
+        _failed(verdict, call)
+    elif call.verb == "read":
         key = call.arguments[0]
         if not verdict.legal(key, call.answer, call.start, call.end, seen=True):
             verdict.run.wrong.append(f"I3 read {key}={call.answer} in [{call.start}, {call.end}]")
@@ -125,6 +123,15 @@ def _observed(verdict: Judge, call: Call) -> None:
             verdict.check(f"I2 {call.verb}", content, call)
             if call.answer not in verdict.run.watched(verdict.branch).installed(call.start):
                 verdict.run.wrong.append(f"I2 {call.verb} answered a commit of before its time")
+
+
+def _failed(verdict: Judge, call: Call) -> None:
+    if isinstance(call.error, NoChanges) and call.verb in ("commit", "commit_vetoed"):
+        _no_changes(verdict, call)
+    elif not isinstance(call.error, (*REFUSALS, Unavailable)) and not (
+        isinstance(call.error, HookFailed) and call.verb == "commit_vetoed"
+    ):
+        verdict.run.wrong.append(f"unexpected {call.error!r} of {call.verb}")
 
 
 def _replaced_once(run: Run, calls: Sequence[Call]) -> None:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
+from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.engine.ports import EngineSettings, Ports, Sequential
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, CommitId
@@ -32,6 +33,7 @@ from graveler.kv.store import (
     newer_one_by_one,
     other_places,
 )
+from graveler.lanes import FREE, Lanes
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
 from graveler.requests import RetryPolicy
 from simulator.schedule import Fault, World
@@ -271,10 +273,13 @@ class Deployment(NamedTuple):
     retrying: bool = False
     settings: EngineSettings = SETTLED
     repository: Repository | Literal[Absent.ABSENT] = ABSENT  # in every cache
+    hooks: Hooks = NO_HOOKS
 
 
-def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> Ports:
-    """The ports of one more client of the world."""
+def client_ports(
+    world: World, deployment: Deployment, skew_steps: int = 0, lanes: Lanes = FREE
+) -> Ports:
+    """The ports of one more client of the world.  `lanes`: those of its process."""
     clock = SimulatedClock(world, skew_steps * world.step_ns)
     store: Store = SimulatedStore(world)
     if deployment.retrying:
@@ -288,4 +293,6 @@ def client_ports(world: World, deployment: Deployment, skew_steps: int = 0) -> P
         fanout=_SEQUENTIAL,
         cache=StaleCache(world, deployment.commits, deployment.repository),  # type: ignore[arg-type]
         settings=deployment.settings,
+        hooks=deployment.hooks,
+        lanes=lanes,
     )

@@ -152,6 +152,7 @@ class World:
         self.late: list[Callable[[], object]] = []
         self.past: dict[BranchId, list[Versioned]] = {}
         self.watches: list[Callable[[bytes, bytes, Row | None], None]] = []
+        self.processes = 0  # client n runs in process n modulo this; 0: in one of its own
         self.faults = 0
         self.trace = 0
         self.alone = True  # no other client steps, and no fault occurs
@@ -262,16 +263,25 @@ class World:
             if event is Event.JUMP:
                 self.jumped_ns += JUMP_NS
             elif event is Event.KILL and chosen.run:
-                self.faults += 1
-                alive.remove(chosen)
-                self._killed.append(chosen)
+                self._kill(chosen)
                 if not alive:
                     return None
-                chosen = choices.actor(alive, current if current is not chosen else None)
+                chosen = choices.actor(alive, current if current in alive else None)
             elif event is Event.ZOMBIE and chosen.run and not chosen.zombie:
                 self._abandon(chosen)
         self._take(chosen)
         return chosen
+
+    def _kill(self, chosen: Actor) -> None:
+        """End the process of the actor: no client in it makes another step."""
+        self.faults += 1
+        doomed = [chosen]
+        if self.processes:
+            process = chosen.client % self.processes
+            doomed = [each for each in self._alive if each.client % self.processes == process]
+        for actor in doomed:
+            self._alive.remove(actor)
+            self._killed.append(actor)
 
     def _take(self, chosen: Actor) -> None:
         """Give the turn to the actor."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from graveler import limits
+from graveler.assembly.lanes import thread_lanes
 from graveler.auth import secrets
 from graveler.block.adapter import Blocks
 from graveler.clock import Clock, Ids
@@ -30,7 +31,7 @@ class Drivers:
 
 
 def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
-    """The ports over `drivers`, with a new cache.
+    """The ports over `drivers`, with a new cache and new lanes: those of one process.
 
     The key that signs upload addresses is derived from `secret`.  Addresses that were signed under
     the earlier secret `before` are accepted too.
@@ -49,4 +50,5 @@ def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
             staging_shards_max=drivers.staging_shards_max,
             commit_rows_max=drivers.commit_rows_max,
         ),
+        lanes=thread_lanes(),
     )

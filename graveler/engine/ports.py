@@ -21,6 +21,7 @@ from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
 from graveler.ids import RepositoryId
 from graveler.kv.store import Store
+from graveler.lanes import FREE, Lanes
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.cache import RefCache
 
@@ -42,6 +43,8 @@ class EngineSettings:
     - `walk_count_max`: how many commits a verb looks through for its own commit, and how many
       commits the log reads ahead.
     - `restore_batch_count`: how many records of a dump one step of a restore writes.
+    - `lane_turn_seconds_max`: how long other verbs of this process wait for one that moves the head
+      of a branch; then they go on beside it.
 
     The other fields are limits too; `limits.py` explains each.
     """
@@ -66,11 +69,12 @@ class EngineSettings:
     restore_records_max: int = limits.restore_records_max
     restore_bytes_max: int = limits.restore_bytes_max
     part_copy_bytes_max: int = limits.part_copy_bytes_max
+    lane_turn_seconds_max: float = limits.lane_turn_seconds_max
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything outside the process that a verb uses."""
+    """Everything outside a verb that it uses: stores, time, ids, and the turns of its process."""
 
     kv: Store
     blocks: Blocks
@@ -82,6 +86,7 @@ class Ports:
     settings: EngineSettings
     partitions: Partitions = field(default_factory=Partitions)
     hooks: Hooks = NO_HOOKS
+    lanes: Lanes = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ def open_repository(ports: Ports, record: Repository) -> OpenRepository:
         ports.settings,
         ports.partitions,
         ports.hooks,
+        ports.lanes,
         record=record,
     )
 

@@ -16,6 +16,7 @@ from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import NotFound
 from graveler.records import Entry, Repository
+from simulator.lanes import VETOED
 from simulator.schedule import Call
 from simulator.stage import GONE, NO_BRANCH, Stage, entry, value_of
 from simulator.verbs.more import MORE_VERBS
@@ -83,6 +84,11 @@ def commit_empty(client: Client, call: Call) -> str:
     return commit.commit(client.opened, call.branch, request).id
 
 
+def commit_vetoed(client: Client, call: Call) -> str:
+    """A commit that hooks veto, unless another one serves the call too."""
+    return commit.commit(client.opened, call.branch, commit.CommitRequest(VETOED, "sim")).id
+
+
 def merge_(client: Client, call: Call) -> str:
     sides: dict[str, merge.Side] = {"": "dest", "m": "source"}  # what changed is m1 and m2
     request = merge.MergeRequest("sim", resolutions=sides, allow_empty=True)
@@ -131,6 +137,7 @@ VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "list": list_all,
     "commit": commit_,
     "commit_empty": commit_empty,
+    "commit_vetoed": commit_vetoed,
     "merge": merge_,
     "squash": squash,
     "hard": hard,

@@ -31,6 +31,7 @@ LAYERS = {
             "globs",
             "streams",
             "turns",
+            "lanes",
             "web",
         ),
         0,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graveler import assembly
+from graveler.assembly.lanes import thread_lanes
 from graveler.block.adapter import CREATE, Update
 from graveler.engine.commits import commit, diff, merge
 from graveler.engine.names import branches
@@ -46,14 +47,13 @@ class Lake:
     # --- the same store, seen otherwise ---
 
     def with_kv(self, wrap: Callable[[Store], Store]) -> "Lake":
-        """Through another key-value port, with caches of its own."""
-        return Lake(
-            replace(self.ports, kv=wrap(self.ports.kv), cache=RefCache(self.ports.clock)),
-            self.repo,
-        )
+        """Through another key-value port, with caches and lanes of its own."""
+        cache, lanes = RefCache(self.ports.clock), thread_lanes()
+        ports = replace(self.ports, kv=wrap(self.ports.kv), cache=cache, lanes=lanes)
+        return Lake(ports, self.repo)
 
     def another_process(self) -> "Lake":
-        """With caches of its own."""
+        """With caches and lanes of its own."""
         return self.with_kv(lambda kv: kv)
 
     def interposed(self) -> tuple["Lake", Script]:

@@ -13,6 +13,7 @@ from simulator.stage import Stage, build_stage
 from tests.simulation.arrival_mutants import ARRIVAL_MUTANTS
 from tests.simulation.edits import patched
 from tests.simulation.gate_mutants import GATE_MUTANTS
+from tests.simulation.lane_mutants import LANE_MUTANTS
 from tests.simulation.later_mutants import LATER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.name_mutants import NAME_MUTANTS
@@ -26,6 +27,7 @@ ALL = (
     *ARRIVAL_MUTANTS,
     *GATE_MUTANTS,
     *UPLOAD_MUTANTS,
+    *LANE_MUTANTS,
 )
 SEEDS_MAX = 10_000
 NO_VARIANT = re.compile(r"\b(Name|Attribute|Type)Error\b")

@@ -25,6 +25,8 @@ built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 
 - Staged rows belong to the branch, not to a caller: a commit takes those of all writers.  The
   protocol, section 4, shows what each of two committers gets.
+- Calls of one process take turns on a branch.  Those that wait when a call begins step 1 are
+  answered with its commit (lane.py); it holds every row that was acknowledged before them.
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
   folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
   its own first parent as head.
@@ -44,6 +46,7 @@ from graveler import limits
 from graveler.engine import protection
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
+from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.commits.records import commit_of, fresh, given_up, lookup, swap
 from graveler.engine.commits.scan import Folding as Folding
@@ -126,6 +129,9 @@ def commit(
     commits the rest.  If the rest changes nothing, the call raises `NoChanges`.  With
     `allow_empty`, the call always makes its own commit.
 
+    In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
+    `once`, share one commit and its cost; each gets its own errors.
+
     Errors:
 
     - `Invalid`, `NotFound`, `Refused`.
@@ -145,7 +151,8 @@ def commit(
       (`_folded_first`).
     - With `source_metarange`: those of `adopt.land_metarange`.
 
-    Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged.
+    Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged; none if the call
+    shares the commit of another one.
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
@@ -155,18 +162,33 @@ def commit(
     if request.source_metarange:
         return _commit_metarange(repo, name, request)
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    first = fresh(repo, name)
+    return in_lane(
+        repo,
+        name,
+        deadline,
+        lambda: _commit_staged(repo, name, request, deadline),
+        shares=not request.allow_empty and request.once is ABSENT,
+    )
+
+
+def _commit_staged(
+    repo: OpenRepository, branch: BranchId, request: CommitRequest, deadline: Deadline
+) -> CommitEntry:
+    """Run steps 1 to 8.  All that it reads of the branch is read after this call began, so its
+    result serves all equal calls that began before."""
+    deadline.check("commit")
+    first = fresh(repo, branch)
     earlier = find_by_key(repo, request.once, first.branch.commit)
     if earlier is not ABSENT:
         return earlier
-    handover.check(repo, name, first.branch)
-    first = _prepared(repo, name, request, first, deadline)
+    handover.check(repo, branch, first.branch)
+    first = _prepared(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
-        again = fresh(repo, name)
+        again = fresh(repo, branch)
         if again.branch == first.branch:
             raise NoChanges(NO_CHANGES)
         first = again
-    call = Attempt(repo, name, request, deadline, first.branch.staging, first.branch.commit)
+    call = Attempt(repo, branch, request, deadline, first.branch.staging, first.branch.commit)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _folded_first(call, first)
     return _folded(call, first)

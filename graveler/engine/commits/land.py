@@ -9,7 +9,8 @@ Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset 
               compare again, store the fold and clean-up records, and trim them in the same swap
 
 A failed swap means *unknown*.  If the commit is found in the branch's history, it has landed; else
-the landing starts again on the new head.  Used by merge.py, replay.py, adopt.py, reset.py,
+the landing starts again on the new head.  Landings of one process on one branch take turns with
+each other and with its commits (lane.py).  Used by merge.py, replay.py, adopt.py, reset.py,
 imports/run.py and bulk/land.py.
 """
 
@@ -20,6 +21,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
+from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.records import attempt, commit_of, fresh, given_up, lookup
 from graveler.engine.commits.seal import (
     Once,
@@ -118,12 +120,17 @@ def land(
         drawn = graph.positioned(lookup(repo), build(head))
         return Landing(CommitEntry(commit_id(drawn), drawn), True)
 
-    tried: list[EarlierRound] = []
-    entry = _move(repo, branch, draw, terms, tried)
-    for earlier in tried:
-        if earlier.entry.id == entry.id:
-            repo.hooks.landed(repo, earlier.pending)
-    return entry
+    deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
+
+    def work() -> CommitEntry:
+        tried: list[EarlierRound] = []
+        entry = _move(repo, branch, draw, terms, deadline, tried)
+        for earlier in tried:
+            if earlier.entry.id == entry.id:
+                repo.hooks.landed(repo, earlier.pending)
+        return entry
+
+    return in_lane(repo, branch, deadline, work)
 
 
 def put_on(
@@ -153,7 +160,10 @@ def put_on(
             )
         return Landing(entry, False, at)
 
-    return _move(repo, branch, draw, ANY_TIMES, [])
+    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
+    return in_lane(
+        repo, branch, deadline, lambda: _move(repo, branch, draw, ANY_TIMES, deadline, [])
+    )
 
 
 def _move(
@@ -161,10 +171,10 @@ def _move(
     branch: BranchId,
     draw: Callable[[CommitEntry], Landing],
     terms: Terms,
+    deadline: Deadline,
     tried: list[EarlierRound],
 ) -> CommitEntry:
     """Run the rounds; append to `tried` each one whose swap is not known to have landed."""
-    deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
     with UnconfirmedWrite("landing a commit") as unconfirmed:
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")

@@ -1,0 +1,202 @@
+"""Lanes: callers that change the same thing in one process take turns, and may share a result.
+
+    a works ──────────► b works for itself, c and d ──────────► e works
+      b, c and d arrive   e arrives: it waits for a turn of its own
+
+Of two compare-and-swaps of one record at once, one is lost, and its work is done again.  So callers
+that would compete wait for each other.  These rules hold:
+
+- A caller shares a result only if the work for it began after the caller arrived.
+- Only results are shared.  If the work raises, whatever it raises, those that wait for its result
+  are the next in the queue: one of them works, also for the others.
+- A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
+  longer than those in the queue have patience, the next turn begins beside it.  So nobody waits
+  for a caller that hangs, and work may enter its own lane again.
+- A caller whose time ends while it waits does its work outside the lane: the work finds out that it
+  is too late.
+- A lane exists while somebody is in it.  It holds one entry for each thread that is in it.
+
+Assembly or a simulator passes in a lock and gates.  Every module may import this.
+"""
+
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Patience(NamedTuple):
+    """How long a caller waits.
+
+    `turn_seconds`: for one turn of another caller.  `remaining`: the seconds that the caller has
+    left in all.
+    """
+
+    turn_seconds: float
+    remaining: Callable[[], float]
+
+
+class Lanes(Protocol):
+    """Runs the work of callers of one process."""
+
+    def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
+        """The result of `work`, or that of another caller's work on the same key.
+
+        With `shares`, the work gives its result to others, and may itself be left out, because
+        another caller's result serves this one as well.  Work on one key that does not share runs
+        once for each call.  Errors: those of `work`.  Sends no request.
+        """
+        ...
+
+
+class FreeLanes:
+    """Every caller works at once: for a process with one thread."""
+
+    def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
+        return work()
+
+
+FREE: Final = FreeLanes()
+
+
+class Gate(Protocol):
+    """Where one caller waits, once or several times."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when the gate is open, or after `seconds`."""
+        ...
+
+    def open(self) -> None:
+        """Let the caller pass, now or when it comes.  Called once."""
+        ...
+
+
+class _State(Enum):
+    WAITING = "waits for a turn, or for the result of its leader"
+    WORKING = "has a turn"
+    ANSWERED = "has the result of its leader"
+    OUTSIDE = "has left the lane; perhaps it works outside"
+
+
+class _Caller:
+    """One call.  `followers`: the callers that wait for its result; it is their `leader`."""
+
+    def __init__(self, gate: Gate, *, shares: bool) -> None:
+        self.gate = gate
+        self.shares = shares
+        self.state = _State.WAITING
+        self.leader: _Caller | None = None
+        self.followers: list[_Caller] = []
+        self.is_done = False
+        self.result: Any = None
+
+
+class _Lane:
+    """The callers of one key.
+
+    `callers`: how many are in the lane.  `holder`: the one whose turn it is.  `queue`: those that
+    wait for a turn, the longest first; empty if nobody has the turn.  `turn`: how many have begun.
+    """
+
+    def __init__(self) -> None:
+        self.callers = 0
+        self.holder: _Caller | None = None
+        self.queue: list[_Caller] = []
+        self.turn = 0
+
+    def next_turn(self) -> None:
+        """Give the turn to the caller that has waited longest, if there is one."""
+        self.turn += 1
+        self.holder = self.queue.pop(0) if self.queue else None
+        if self.holder is not None:
+            self.holder.state = _State.WORKING
+            self.holder.gate.open()
+
+
+class TurnLanes:
+    """`Lanes` for the threads of one process.  `lock` guards the lanes, and is never held while
+    work runs or a caller waits."""
+
+    def __init__(self, lock: AbstractContextManager[object], make_gate: Callable[[], Gate]) -> None:
+        self._lock = lock
+        self._make_gate = make_gate
+        self._lanes: dict[Hashable, _Lane] = {}
+
+    def __len__(self) -> int:
+        """The number of lanes that somebody is in."""
+        return len(self._lanes)
+
+    def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
+        own = _Caller(self._make_gate(), shares=shares)
+        lane = self._enter(key, own)
+        try:
+            self._wait(lane, own, patience)
+            if own.state is _State.WORKING and shares:
+                self._gather(lane, own)
+            if own.state is not _State.ANSWERED:
+                own.result = work()
+                own.is_done = True
+            result: T = own.result
+            return result
+        finally:
+            self._leave(key, lane, own)
+
+    def _enter(self, key: Hashable, own: _Caller) -> _Lane:
+        with self._lock:
+            lane = self._lanes.setdefault(key, _Lane())
+            lane.callers += 1
+            lane.queue.append(own)
+            if lane.holder is None:
+                lane.next_turn()
+            return lane
+
+    def _wait(self, lane: _Lane, own: _Caller, patience: Patience) -> None:
+        """Return when the caller need not wait any longer; its state says why."""
+        while own.state is _State.WAITING:
+            turn = lane.turn
+            own.gate.wait(max(0.0, min(patience.turn_seconds, patience.remaining())))
+            with self._lock:
+                self._look_up(lane, own, turn, patience)
+
+    def _look_up(self, lane: _Lane, own: _Caller, turn: int, patience: Patience) -> None:
+        """What a caller does that has waited since `turn` began, or longer."""
+        if own.state is not _State.WAITING:
+            return
+        if patience.remaining() <= 0:
+            self._step_out(lane, own)
+        elif own.leader is None and lane.turn == turn:
+            lane.next_turn()
+
+    def _gather(self, lane: _Lane, own: _Caller) -> None:
+        """Take on the callers that wait now, and not those that come later: what they did before
+        they came may be missing in the result."""
+        with self._lock:
+            own.followers = [each for each in lane.queue if each.shares]
+            lane.queue = [each for each in lane.queue if not each.shares]
+            for each in own.followers:
+                each.leader = own
+
+    def _leave(self, key: Hashable, lane: _Lane, own: _Caller) -> None:
+        with self._lock:
+            self._step_out(lane, own)
+            followers = [each for each in own.followers if each.state is _State.WAITING]
+            own.followers = []
+            for each in followers:
+                each.leader = None
+                if own.is_done:
+                    each.state, each.result = _State.ANSWERED, own.result
+                    each.gate.open()
+            if not own.is_done:
+                lane.queue[:0] = followers
+            if lane.holder is own or lane.holder is None:
+                lane.next_turn()
+            lane.callers -= 1
+            if not lane.callers:
+                del self._lanes[key]
+
+    def _step_out(self, lane: _Lane, own: _Caller) -> None:
+        own.state = _State.OUTSIDE
+        if own in lane.queue:
+            lane.queue.remove(own)

@@ -1,0 +1,93 @@
+"""Breaches of the rules of shared commits (graveler/lanes.py); see `mutants.py`."""
+
+from tests.simulation.edits import Edit
+from tests.simulation.mutants import COMMIT, Mutant
+
+LANES = "lanes"
+
+LANE_MUTANTS = (
+    Mutant(
+        "L1",
+        "a commit also serves calls that arrived after its seal",
+        ("shared", "clean"),
+        (
+            Edit(LANES, "TurnLanes.run", "if ... and shares:\n    ...", ""),
+            Edit(
+                LANES,
+                "TurnLanes.run",
+                "own.is_done = True",
+                """
+                own.is_done = True
+                if shares:
+                    self._gather(lane, own)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        "L2",
+        "calls that wait for a commit inherit its error",
+        ("shared", "clean"),
+        (
+            Edit(
+                LANES,
+                "TurnLanes.run",
+                "own.result = work()",
+                """
+                try:
+                    own.result = work()
+                except Exception as error:
+                    own.result, own.is_done = error, True
+                    raise
+                """,
+            ),
+            Edit(
+                LANES,
+                "TurnLanes.run",
+                "return result",
+                """
+                if isinstance(own.result, Exception):
+                    raise own.result
+                return result
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        "L3",
+        "calls that wait for a commit that fails are answered with the head",
+        ("shared", "clean"),
+        (
+            Edit(LANES, "TurnLanes._leave", "if own.is_done:\n    __answer__", "__answer__"),
+            Edit(LANES, "TurnLanes._leave", "not own.is_done", "False"),
+            Edit(
+                "engine.commits.lane",
+                "in_lane",
+                "return __result__",
+                """
+                from graveler.engine.commits.records import commit_of, fresh
+                from graveler.records import CommitEntry
+
+                result = __result__
+                if result is None:
+                    head = fresh(repo, branch).branch.commit
+                    return CommitEntry(head, commit_of(repo, head))
+                return result
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        "L4",
+        "a commit with allow_empty is shared",
+        ("shared", "clean"),
+        (
+            Edit(
+                COMMIT,
+                "commit",
+                "not request.allow_empty and request.once is ABSENT",
+                "request.once is ABSENT",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,258 @@
+"""Turns and shared results: who works when, and who is answered with whose result."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from graveler.assembly.lanes import ThreadGate, thread_lanes
+from graveler.lanes import FREE, Patience
+from tests.waiting import PATIENCE_SECONDS, until
+from tests.watched_lanes import WatchedLanes
+
+LONG = Patience(PATIENCE_SECONDS, lambda: PATIENCE_SECONDS)
+
+
+class Crew:
+    """Threads that call lanes, and what became of each call."""
+
+    def __init__(self, make_gate: Callable[[], ThreadGate] = ThreadGate) -> None:
+        watched = WatchedLanes(make_gate)
+        self.lanes, self._waited = watched.lanes, watched.waited
+        self.begun: list[str] = []
+        self.results: dict[str, str] = {}
+        self.errors: dict[str, BaseException] = {}
+        self._ends = dict[str, threading.Event]()
+        self._threads: list[threading.Thread] = []
+
+    def call(
+        self,
+        name: str,
+        *,
+        key: str = "k",
+        shares: bool = True,
+        patience: Patience = LONG,
+        error: BaseException | None = None,
+    ) -> None:
+        """Begin a call, whose work ends at `end`.  Returns when it works or waits."""
+        self._ends[name] = threading.Event()
+
+        def work() -> str:
+            self.begun.append(name)
+            assert self._ends[name].wait(PATIENCE_SECONDS)
+            if error is not None:
+                raise error
+            return f"of {name}"
+
+        def run() -> None:
+            try:
+                self.results[name] = self.lanes.run(key, work, patience, shares=shares)
+            except BaseException as raised:
+                self.errors[name] = raised
+
+        self._threads.append(threading.Thread(target=run, name=name))
+        self._threads[-1].start()
+        until(lambda: name in self.begun or name in self._waited, f"{name} is in the lane")
+
+    def end(self, *names: str) -> None:
+        """Let the work of these calls end, and wait for that."""
+        for name in names:
+            self.works(name)
+            self._ends[name].set()
+            until(lambda name=name: name in self.results or name in self.errors, f"{name} ends")  # type: ignore[misc]
+
+    def works(self, *names: str) -> None:
+        """Wait until these calls work."""
+        for name in names:
+            until(lambda name=name: name in self.begun, f"{name} works")  # type: ignore[misc]
+
+    def close(self) -> None:
+        """All calls have ended, and nothing is left of the lanes."""
+        for thread in self._threads:
+            thread.join(PATIENCE_SECONDS)
+            assert not thread.is_alive()
+        assert len(self.lanes) == 0
+
+
+@pytest.fixture
+def crew() -> Crew:
+    return Crew()
+
+
+def test_those_that_wait_when_a_turn_begins_share_its_result(crew: Crew) -> None:
+    for name in "abcd":
+        crew.call(name)
+    crew.end("a")
+    crew.works("b")
+    crew.call("e")  # b has begun: its result is not for e
+    crew.end("b", "e")
+    crew.close()
+    assert crew.begun == ["a", "b", "e"]
+    shared = dict.fromkeys("bcd", "of b")
+    assert crew.results == {"a": "of a", "e": "of e", **shared}
+
+
+def test_work_that_does_not_share_has_a_turn_for_each_call(crew: Crew) -> None:
+    for name in "abc":
+        crew.call(name, shares=False)
+    crew.call("d")
+    crew.call("e", shares=False)
+    crew.call("f")
+    assert crew.begun == ["a"]
+    crew.end("a", "b", "c", "d", "e")
+    crew.close()
+    assert crew.begun == ["a", "b", "c", "d", "e"]
+    assert crew.results["f"] == "of d"
+
+
+def test_other_keys_have_other_lanes(crew: Crew) -> None:
+    crew.call("a")
+    crew.call("b", key="other")
+    assert crew.begun == ["a", "b"] and len(crew.lanes) == 2
+    crew.end("b", "a")
+    crew.close()
+
+
+@pytest.mark.parametrize("error", [ValueError("own"), KeyboardInterrupt(), SystemExit()])
+def test_an_error_is_that_of_its_call_and_one_of_the_others_works(
+    crew: Crew, error: BaseException
+) -> None:
+    crew.call("a")
+    crew.call("b", error=error)
+    crew.call("c")
+    crew.call("d")
+    crew.end("a")
+    crew.works("b")
+    crew.call("e")
+    crew.end("b", "c")
+    crew.close()
+    assert crew.begun == ["a", "b", "c"]
+    assert crew.errors == {"b": error}
+    assert crew.results == {"a": "of a", "c": "of c", "d": "of c", "e": "of c"}
+
+
+def test_a_call_that_lost_its_turn_and_fails_leaves_its_followers_to_the_lane(crew: Crew) -> None:
+    crew.call("a")
+    crew.call("b", error=ValueError())
+    crew.call("c")
+    crew.end("a")
+    crew.works("b")
+    crew.call("d", shares=False, patience=Patience(0.01, LONG.remaining))
+    crew.works("d")
+    crew.end("d")  # the lane is idle, but for b, which c waits for
+    crew.end("b", "c")
+    crew.close()
+    assert crew.begun == ["a", "b", "d", "c"]
+
+
+def test_a_turn_that_lasts_too_long_holds_nobody_up(crew: Crew) -> None:
+    crew.call("a")
+    hasty = Patience(0.01, LONG.remaining)
+    for name in "bcd":
+        crew.call(name, patience=hasty, shares=name != "d")
+    crew.works("b")
+    assert "a" not in crew.results
+    crew.end("b", "d", "a")
+    crew.close()
+    assert crew.results["d"] == "of d" and crew.results["a"] == "of a"
+
+
+def test_those_that_share_wait_for_their_leader_however_long_it_takes(crew: Crew) -> None:
+    crew.call("a")
+    looks: list[None] = []
+
+    def remaining() -> float:
+        looks.append(None)
+        return PATIENCE_SECONDS
+
+    crew.call("b")
+    crew.call("c", patience=Patience(0.001, remaining))
+    # c gives up the turn of a, which b then takes, also for c.
+    crew.works("b")
+    seen = len(looks)
+    until(lambda: len(looks) > seen + 10, "c looks up several times")
+    assert crew.begun == ["a", "b"]
+    crew.end("b", "a")
+    crew.close()
+    assert crew.results["c"] == "of b"
+
+
+def test_a_call_whose_time_ends_while_it_waits_does_its_own_work(crew: Crew) -> None:
+    left = [PATIENCE_SECONDS]
+    short = Patience(0.001, lambda: left[0])
+    crew.call("a", shares=False)
+    crew.call("b")
+    crew.call("c", patience=short)  # c gives up the turn of a, which b takes, also for c
+    crew.call("d", shares=False)
+    crew.works("b")
+    left[0] = 0.0
+    crew.works("c")
+    crew.end("c", "b", "d", "a")
+    crew.close()
+    assert crew.results == {name: f"of {name}" for name in "abcd"}
+
+
+def test_a_call_whose_time_ends_in_the_queue_leaves_it(crew: Crew) -> None:
+    crew.call("a")
+    crew.call("b", patience=Patience(PATIENCE_SECONDS, lambda: 0.0))
+    crew.works("b")
+    crew.end("b", "a")
+    crew.close()
+
+
+def test_work_may_enter_its_own_lane() -> None:
+    lanes, hasty = thread_lanes(), Patience(0.0, LONG.remaining)
+
+    def inner() -> str:
+        return "inner"
+
+    def outer() -> str:
+        return lanes.run("k", inner, hasty, shares=True)
+
+    assert lanes.run("k", outer, hasty, shares=True) == "inner"
+    assert len(lanes) == 0
+
+
+class _Interrupted(ThreadGate):
+    """A gate at which the thread is interrupted."""
+
+    def wait(self, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_call_that_is_interrupted_while_it_waits_leaves_the_lane() -> None:
+    gates: list[Callable[[], ThreadGate]] = [ThreadGate, _Interrupted, ThreadGate]
+    crew = Crew(lambda: gates.pop(0)())
+    crew.call("a")
+    with pytest.raises(KeyboardInterrupt):
+        crew.lanes.run("k", lambda: "never", LONG, shares=True)
+    crew.call("c")
+    crew.end("a", "c")
+    crew.close()
+    assert crew.results == {"a": "of a", "c": "of c"}
+
+
+class _Late(ThreadGate):
+    """A gate at which the thread is interrupted just when it has been let through."""
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_call_that_is_interrupted_at_its_turn_or_answer_passes_the_turn_on(leads: bool) -> None:
+    gates: list[Callable[[], ThreadGate]] = [ThreadGate, ThreadGate, ThreadGate]
+    gates[1 if leads else 2] = _Late
+    crew = Crew(lambda: gates.pop(0)())
+    for name in "abc":
+        crew.call(name)
+    crew.end("a", "c" if leads else "b")
+    until(lambda: crew.errors, "the call is interrupted")
+    crew.close()
+    assert set(crew.errors) == {"b" if leads else "c"}
+
+
+def test_without_lanes_every_call_works() -> None:
+    results = [FREE.run("k", lambda n=n: n, LONG, shares=True) for n in range(2)]  # type: ignore[misc]
+    assert results == [0, 1]
