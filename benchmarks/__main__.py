@@ -17,7 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import access, committed, floors, gateway, growth, http, huge, sections, starts
+from benchmarks import (
+    access,
+    committed,
+    distance,
+    floors,
+    gateway,
+    growth,
+    http,
+    huge,
+    sections,
+    starts,
+)
 from benchmarks.growth import verdict_of
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
 from benchmarks.report import about_machine, report, write_graph
@@ -185,6 +196,8 @@ def _write(found: dict[str, Any], groups: Sequence[str], sizes: Sizes, is_large:
     before = REPORT.read_text(encoding="utf-8")
     after = written(before, found, groups)
     if set(groups) == set(GROUPS):
+        body = distance.section(found["lines"], found["floors"], about_machine(found))
+        after = sections.placed(after, distance.HEADING, body)
         write_graph(found["lines"], GRAPHS)
     if is_large and sizes.figures:
         body = growth.section(sizes.figures, sizes.lines, about_machine(found))

@@ -102,6 +102,8 @@ def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
     a full address is returned as stored, and all others are resolved one by one."""
     relative = pc.equal(kind, int(AddressType.RELATIVE))
     is_own = pc.and_(relative, pc.starts_with(text, "data/"))
+    if pc.all(is_own, min_count=0).as_py():
+        return pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
     full = pc.equal(kind, int(AddressType.FULL))
     for start in OTHER_S3:
         full = pc.and_(full, pc.invert(pc.starts_with(text, start)))

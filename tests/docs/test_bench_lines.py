@@ -1,11 +1,13 @@
 """The lines of `make bench`: each has a floor or a reason, and says ahead or behind."""
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import committed, contention, floors, growth, http, huge, report, served
+from benchmarks import committed, contention, distance, floors, growth, http, huge, report, served
 from benchmarks.__main__ import SECTIONS
 from benchmarks.load import Load
 from benchmarks.peer import COMMITTED, committed_line, judged
@@ -138,6 +140,20 @@ def test_the_machine_is_measured_without_graveler() -> None:
     assert all(each["value"] > 0 for each in names)
     text = SECTIONS["floors"].section(names, "a machine")
     assert text.count("\n| ") == len(names) + 1
+    lines = [line(1_000.0, name=name) for name in distance.LIMITS]
+    near = distance.section([*lines, line(1.0)], names, "a machine")
+    assert near.count("\n| ") == len(distance.LIMITS) + 1
+
+
+def test_a_limit_is_the_sum_of_its_parts() -> None:
+    units = dict.fromkeys(re.findall(r'by_name\[f?"([^"]+)"\]', inspect.getsource(distance)), 10.0)
+    units |= {f"the smallest server, {count} connections": 5_000.0 for count in (8, 64)}
+    parts = distance.Parts([{"name": name, "value": value} for name, value in units.items()])
+    assert distance.LIMITS["stat, 64 connections"].value(parts) == 5_000
+    assert distance.LIMITS["create branch, p50"].value(parts) == (200 + 10) / 1e3
+    assert distance.LIMITS["commit one, p50"].value(parts) == (200 + 50) / 1e3
+    assert distance.LIMITS["get object, 8 connections"].value(parts) == 1e6 / 210
+    assert distance.LIMITS["upload of 64 bytes, 8 connections"].value(parts) == 5_000
 
 
 def test_percentiles_of_a_load() -> None:

@@ -1,0 +1,142 @@
+"""How near the lines are to what the machine allows: each beside the time of its parts alone.
+
+A limit is computed from the figures of `floors.py` of the same run: what an operation cannot do
+without, done by nothing but the system and C libraries, one after another on one core.
+docs/explanation/performance.md says why it is made of these parts.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+HEADING: Final = "How near the machine's limits"
+RECORD_BYTES: Final = 350  # key and framed value of the benchmark's entries
+RANGE_RECORDS: Final = 10_000
+_BLOCK_BYTES: Final = 64 << 10
+Line = dict[str, Any]
+
+
+class Parts:
+    """The figures of the machine, by short names; times in microseconds."""
+
+    def __init__(self, floors: Sequence[Line]) -> None:
+        by_name: dict[str, float] = {line["name"]: line["value"] for line in floors}
+        self.server = {
+            count: by_name[f"the smallest server, {count} connections"] for count in (8, 64)
+        }
+        self.request = 1e6 / self.server[8]
+        self.hash = 1 / by_name["SHA-256"]  # of a byte
+        self.pack = by_name["Snappy: pack 64 KiB"] / _BLOCK_BYTES
+        self.unpack = by_name["Snappy: unpack 64 KiB"] / _BLOCK_BYTES
+        self.check = 1 / by_name["CRC-32C"]
+        self.read = by_name["read 4 KiB of an open file"]
+        self.file = by_name["a new file: write, sync, rename, sync its folder"]
+        self.sync = by_name["write 4 KiB and sync"]
+        self.put = by_name["RocksDB: put and sync"]
+        self.get = by_name["RocksDB: get"]
+        self.name = by_name["a name and the stat of its file, in a folder of 1,000"]
+
+    @property
+    def stored(self) -> float:
+        """One record into a table: hashed, packed and checked."""
+        return RECORD_BYTES * (self.hash + self.pack + self.check)
+
+    @property
+    def rewritten(self) -> float:
+        """A range read and stored again."""
+        return RANGE_RECORDS * (self.stored + RECORD_BYTES * (self.unpack + self.check))
+
+
+class Limit(NamedTuple):
+    """What a line is made of: in words, and as its value in the unit of the line."""
+
+    parts: str
+    value: Callable[[Parts], float]
+
+
+def _served(connections: int) -> Callable[[Parts], float]:
+    return lambda parts: parts.server[connections]
+
+
+def _read(connections: int) -> Callable[[Parts], float]:
+    return lambda parts: 1e6 / (1e6 / parts.server[connections] + parts.read)
+
+
+def _uploads(connections: int) -> Callable[[Parts], float]:
+    def value(parts: Parts) -> float:
+        return min(parts.server[connections], connections * 1e6 / (parts.sync + parts.put))
+
+    return value
+
+
+_SERVER: Final = "the smallest server"
+LIMITS: Final[dict[str, Limit]] = {
+    "bulk load of a sorted stream, 1,000,000 objects": Limit(
+        "hash, pack and check the bytes of a record", lambda parts: 1e6 / parts.stored
+    ),
+    "commit of 1 change, 1,000,000 objects": Limit(
+        "a range read and stored again, two new files",
+        lambda parts: (parts.rewritten + 2 * parts.file) / 1e3,
+    ),
+    "decoded scan, one process, 1,000,000 objects": Limit(
+        "check and unpack the bytes of a record",
+        lambda parts: 1e6 / (RECORD_BYTES * (parts.unpack + parts.check)),
+    ),
+    "random look-ups, warm, one thread, 1,000,000 objects": Limit(
+        "a get of RocksDB", lambda parts: 1e6 / parts.get
+    ),
+    **{
+        f"{verb}, {count} connections": Limit(_SERVER, _served(count))
+        for verb in ("stat", "list 100", "get branch")
+        for count in (8, 64)
+    },
+    **{
+        f"get object, {count} connections": Limit(f"{_SERVER}, and a read of 4 KiB", _read(count))
+        for count in (8, 64)
+    },
+    **{
+        f"upload of 64 bytes, {count} connections": Limit(
+            f"{_SERVER}, or two syncs for all connections together", _uploads(count)
+        )
+        for count in (8, 64)
+    },
+    "create branch, p50": Limit(
+        "a request, a synced put", lambda parts: (parts.request + parts.put) / 1e3
+    ),
+    "commit one, p50": Limit(
+        "a request, two new files, three synced puts",
+        lambda parts: (parts.request + 2 * parts.file + 3 * parts.put) / 1e3,
+    ),
+    "diff one, p50": Limit("a request", lambda parts: parts.request / 1e3),
+    "import of 200,000 local files": Limit(
+        "the name and the stat of each file, hash, pack and check its record",
+        lambda parts: 0.2 * (parts.name + parts.stored),
+    ),
+}
+
+
+def section(lines: Sequence[Line], floors: Sequence[Line], about: str) -> str:
+    """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
+    parts, rows = Parts(floors), []
+    for line in lines:
+        if line["name"] in LIMITS:
+            limit = LIMITS[line["name"]]
+            value = limit.value(parts)
+            times = value / line["value"] if line["better"] == "higher" else line["value"] / value
+            rows.append(
+                f"| {line['name']} | {limit.parts} | {value:,.1f} | {line['value']:,.1f} "
+                f"| {line['unit']} | {times:,.1f} |"
+            )
+    return "\n".join(
+        [
+            "`make bench` writes this section, from the figures of the same run.",
+            "A limit is the time of the parts that the line cannot do without, one after another",
+            "on one core ([performance](../explanation/performance.md)).",
+            "",
+            about,
+            "",
+            "| what | its parts | limit | Graveler | unit | times the limit |",
+            "|---|---|---:|---:|---|---:|",
+            *rows,
+            "",
+        ]
+    )
