@@ -26,7 +26,9 @@ from pathlib import Path
 from graveler import wire
 from graveler.arrow import COLUMNS
 from graveler.arrow.entries import range_batches
+from graveler.assembly.embedded import RECORD_CACHE_BYTES
 from graveler.block.local import LocalBlocks
+from graveler.cli.descriptors import allow_many
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.ranges import Keyspace
@@ -83,11 +85,13 @@ def lines(count: int) -> dict[str, float]:
 
 
 def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
-    """A keyspace on a local folder, as in the embedded store."""
+    """A keyspace on a local folder, as in the embedded store of a service."""
+    allow_many()
     blocks = LocalBlocks(folder / "objects", clock=SystemClock(), ids=SystemIds())
     scratch = folder / "scratch"
     scratch.mkdir()
-    store = SstRangeStore(StoredFiles(blocks, scratch))
+    files = StoredFiles(blocks, scratch)
+    store = SstRangeStore(files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True)
     return Keyspace(store, "local://bench/repository", breaks or BreakParameters(salt=b"bench"))
 
 

@@ -33,7 +33,7 @@ from graveler.kv.rocksdb import RocksSettings, RocksStore
 
 KEY_FILE = "key"
 PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
-_RECORD_CACHE_BYTES: Final = 64 << 20  # about 100,000 records
+RECORD_CACHE_BYTES: Final = 64 << 20  # about 100,000 records
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def open_embedded(
         shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
         scratch.mkdir(mode=0o700)
         files = StoredFiles(blocks, scratch)
-        ranges = SstRangeStore(files, record_cache_bytes=_RECORD_CACHE_BYTES, is_near=True)
+        ranges = SstRangeStore(files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True)
     except BaseException:
         kv.close()
         raise
