@@ -1,4 +1,4 @@
-"""Metrics of one process, as Prometheus reads them: requests, latencies, jobs, caches.
+"""Metrics of one process, as Prometheus reads them: requests, latencies, jobs, staged rows, caches.
 
     graveler_requests_seconds_bucket{operation="getObject",status="200",le="0.01"} 17
 
@@ -100,3 +100,12 @@ def job_lines(states: Mapping[str, int], repositories: int) -> Iterator[str]:
         yield f'graveler_jobs{{state="{state}"}} {count}'
     yield "# TYPE graveler_jobs_repositories gauge"
     yield f"graveler_jobs_repositories {repositories}"
+
+
+def staged_lines(rows: int, branches: int) -> Iterator[str]:
+    """How many uncommitted rows there are, and the branches whose rows were all counted."""
+    yield "# HELP graveler_staged_rows Uncommitted rows, at least; all of the counted branches."
+    yield "# TYPE graveler_staged_rows gauge"
+    yield f"graveler_staged_rows {rows}"
+    yield "# TYPE graveler_staged_rows_branches gauge"
+    yield f"graveler_staged_rows_branches {branches}"

@@ -1,7 +1,7 @@
 """Two paths for operators: `/metrics`, with credentials, and `/_health/ready`, without.
 
-Metrics need the permission `fs:ReadConfig`, because they reveal what a deployment does.  The jobs
-of all repositories are counted at most once a minute, within a second.
+Metrics need the permission `fs:ReadConfig`, because they reveal what a deployment does.  Jobs and
+uncommitted rows are counted at most once a minute, within a second each, and rows up to a number.
 
 Readiness asks the key-value store for one row, and in a process that is told so the object store
 for one object; it waits two seconds at most.  Anybody may ask, so an answer is kept for a second.
@@ -10,7 +10,7 @@ Used by pages.py.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Final, NamedTuple
@@ -22,7 +22,9 @@ from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import Blocks
 from graveler.committed.cache import CacheFigures
+from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
+from graveler.engine.staged_rows import StagedRows
 from graveler.errors import GravelerError, NotFound
 from graveler.kv.store import Store
 from graveler.refs.jobs import record
@@ -32,8 +34,9 @@ HEALTH_PATH: Final = "/_health"
 READY_PATH: Final = "/_health/ready"
 _PERMISSIONS: Final = (Permission("fs:ReadConfig", "*"),)
 _CONTENT: Final = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"), NOSNIFF)
-_JOBS_SECONDS: Final = 60.0
+_COUNTS_SECONDS: Final = 60.0
 _COUNT_SECONDS: Final = 1.0
+_ROWS_MAX: Final = 10_000  # of uncommitted rows that are counted
 _READY_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 2.0
 _NO_ROW: Final = (b"ready", b"ready")  # a place where no row is
@@ -44,10 +47,13 @@ _NOT_READY: Final = Answer(
 )
 
 
-class _JobCount(NamedTuple):
+class _Census(NamedTuple):
+    """What was counted: jobs by state, and in how many repositories; uncommitted rows."""
+
     at: float
     states: Mapping[str, int]
     repositories: int
+    staged: StagedRows
 
 
 class Observation:
@@ -57,7 +63,7 @@ class Observation:
         """`namespace`: where the object store must answer too; empty: it is not asked."""
         self._service = service
         self._namespace = namespace
-        self._jobs = _JobCount(float("-inf"), {}, 0)
+        self._census = _Census(float("-inf"), {}, 0, StagedRows(0, 0))
         self._ready_at = float("-inf")
         self._is_ready = False
         self._asking: asyncio.Future[None] | None = None
@@ -69,10 +75,12 @@ class Observation:
         return await pools.writers.start(self._text)
 
     def _text(self) -> Answer:
+        census = self._counted()
         lines = chain(
             self._service.metrics.lines(),
             metrics.cache_lines(self._caches()),
-            metrics.job_lines(*self._counted()),
+            metrics.job_lines(census.states, census.repositories),
+            metrics.staged_lines(census.staged.rows, census.staged.branches),
         )
         return Answer(200, _CONTENT, ("\n".join(lines) + "\n").encode())
 
@@ -80,21 +88,33 @@ class Observation:
         caches: Mapping[str, CacheFigures] = getattr(self._service.ports.ranges, "caches", {})
         return caches
 
-    def _counted(self) -> tuple[Mapping[str, int], int]:
+    def _counted(self) -> _Census:
+        now = self._service.ports.clock.steady_seconds()
+        if now - self._census.at >= _COUNTS_SECONDS:
+            states, repositories = self._jobs()
+            self._census = _Census(now, states, repositories, self._staged())
+        return self._census
+
+    def _jobs(self) -> tuple[Mapping[str, int], int]:
         """Jobs by state, and in how many repositories."""
-        ports = self._service.ports
-        now = ports.clock.steady_seconds()
-        if now - self._jobs.at >= _JOBS_SECONDS:
-            states: Counter[str] = Counter()
-            count = 0
-            for repo in repository.every(ports):
-                if ports.clock.steady_seconds() - now >= _COUNT_SECONDS:
-                    break
-                jobs = record.list_all(repo.kv, repo.record)
-                states.update(seen.job.state.name.lower() for seen in jobs)
-                count += 1
-            self._jobs = _JobCount(now, states, count)
-        return self._jobs.states, self._jobs.repositories
+        goes_on = self._for_a_second()
+        states: Counter[str] = Counter()
+        count = 0
+        for repo in repository.every(self._service.ports):
+            if not goes_on():
+                break
+            jobs = record.list_all(repo.kv, repo.record)
+            states.update(seen.job.state.name.lower() for seen in jobs)
+            count += 1
+        return states, count
+
+    def _staged(self) -> StagedRows:
+        return staged_rows.count(self._service.ports, _ROWS_MAX, self._for_a_second())
+
+    def _for_a_second(self) -> Callable[[], bool]:
+        clock = self._service.ports.clock
+        end = clock.steady_seconds() + _COUNT_SECONDS
+        return lambda: clock.steady_seconds() < end
 
     async def ready(self) -> Answer:
         """Whether the store answers.  At most once a second 1 KV request, and with a namespace 1

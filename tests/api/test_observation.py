@@ -18,10 +18,13 @@ from graveler.api.pools import BoundedPool
 from graveler.auth import usage
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
+from graveler.engine import staged_rows
+from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Row
 from graveler.records import Absent
+from graveler.refs.names import branches
 from graveler.testing.clockwork import SeededIds
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound
@@ -117,6 +120,38 @@ def test_jobs_are_counted_by_state_at_most_once_a_minute(template: World) -> Non
     assert jobs() == before
     world.clock.sleep(61)
     assert jobs() == before + 1
+
+
+def test_uncommitted_rows_are_counted_at_most_once_a_minute(template: World) -> None:
+    world = template.copy()
+    running = world.serve(sound())
+    door = PageDoor(world, running)
+
+    def rows() -> float:
+        return figure(door.send(Ask("GET", "/metrics")).body.decode(), "graveler_staged_rows")
+
+    before = rows()
+    assert before > 2
+    for name in ("new", "newer"):
+        path = f"/repositories/lake/branches/dev/objects?path={name}"
+        assert running.door.send(Ask("POST", path, (b"x",))).status == 201
+    assert rows() == before
+    world.clock.sleep(61)
+    assert rows() == before + 2
+    reset = Ask.json("PUT", "/repositories/lake/branches/dev", {"type": "reset"})
+    assert running.door.send(reset).status == 204
+    world.clock.sleep(61)
+    assert rows() < before + 2
+
+
+def test_the_count_of_rows_ends_with_their_number_or_its_time(template: World) -> None:
+    ports = template.copy().serve(sound()).service.ports
+    whole = staged_rows.count(ports, 10_000, lambda: True)
+    listed = [len(list(branches.every(each.kv, each.record))) for each in repository.every(ports)]
+    assert whole.rows > 2 and whole.branches == sum(listed)
+    few = staged_rows.count(ports, 1, lambda: True)
+    assert few.rows >= 1 and few.branches < whole.branches
+    assert staged_rows.count(ports, 10_000, lambda: False).branches == 0
 
 
 # ---- readiness -----------------------------------------------------------------------------------
