@@ -65,7 +65,10 @@ class Disk:
         def kept_data(descriptor: int) -> None:
             sync_data(descriptor)
             path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-            self.kept[path.name] = path.read_bytes()
+            kept = self.kept.get(path.name, b"")
+            with path.open("rb") as segment:
+                segment.seek(len(kept))
+                self.kept[path.name] = kept + segment.read()
 
         def kept_file(descriptor: int) -> None:
             sync(descriptor)
@@ -256,16 +259,20 @@ class TestCheckpoints:
     def test_segments_go_once_their_files_are_synced(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(journal, "_SEGMENT_FILES", 10)
         power = Disk(root, monkeypatch)
         blocks = opened(root)
-        for number in range(100):
-            blocks.put(address(number), [b"%d" % number], CREATE)
-            assert len(segments(root)) <= 3
+        seen: set[str] = set()
+        body = b"x" * (SMALL_BYTES - 10)
+        for number in range(270):  # 18 MB; a segment has 16 MiB
+            blocks.put(address(number), [b"%9d" % number, body], CREATE)
+            names = {path.name for path in segments(root)}
+            assert len(names) <= 3
+            seen |= names
+        assert len(seen) >= 2
         power.lose_power()
         again = opened(root)
-        for number in range(100):
-            assert content(again, address(number)) == b"%d" % number
+        for number in range(270):
+            assert content(again, address(number)) == b"%9d" % number + body
 
     def test_a_close_leaves_no_segment(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         power = Disk(root, monkeypatch)
