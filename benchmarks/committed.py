@@ -65,7 +65,7 @@ def calibration() -> dict[str, float]:
 def measure(count: int) -> dict[str, float]:
     """All lines for `count` objects, measured in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.committed", "--one", str(count)]
-    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
     return found
 

@@ -22,7 +22,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.committed import ROUNDS, key, open_space, value
+from benchmarks import committed
+from benchmarks.committed import ROUNDS, open_space, value
 from graveler.committed import apply, diff, reader
 from graveler.committed.ranges import Keyspace
 from graveler.ids import MetarangeId, RangeId
@@ -36,7 +37,7 @@ RECORD_BYTES = 350  # of a key and a framed value, about
 def measure() -> dict[str, float]:
     """All lines, measured in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.huge", "--one"]
-    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
     return found
 
@@ -65,6 +66,13 @@ def lines(objects: int = OBJECTS) -> dict[str, float]:
             "lookups_cold_per_s": len(keys) / _seconds(partial(_look_up, space, base, keys)),
             "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
+
+
+def key(number: int) -> bytes:
+    """As `committed.key`, whose numbers of days are too short for so many objects."""
+    head, _, rest = committed.key(number).partition(b"2025-")
+    day, _, tail = rest.partition(b"/")
+    return head + b"2025-" + day.zfill(6) + b"/" + tail
 
 
 def generated(space: Keyspace, objects: int) -> MetarangeId:

@@ -26,7 +26,7 @@ from graveler.errors import Internal, Invalid
 
 # The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
 # slowest look-ups beside writers and a long listing take five times as long
-# (docs/measured/benchmarks.md).
+# (docs/explanation/performance.md).
 _SWITCH_SECONDS: Final = 0.0005
 
 

@@ -92,7 +92,9 @@ def test_a_generated_metarange_holds_what_it_says(
     base = huge.generated(space, 100 * 120)
     refs = reader.ranges(space, base)
     assert sum(ref.count for ref in refs) == 12_000 and len(refs) == 120
-    assert reader.get(space, base, committed.key(5_050)) == committed.value(5_050)
+    assert reader.get(space, base, huge.key(5_050)) == committed.value(5_050)
+    numbers = range(0, huge.OBJECTS, 499_979)
+    assert [*map(huge.key, numbers)] == sorted(map(huge.key, numbers))
 
 
 @pytest.mark.slow

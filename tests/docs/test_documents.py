@@ -228,7 +228,8 @@ BULK_LOAD = "bulk load of a sorted stream, 1,000,000 objects"
 
 
 def _cells(text: str, title: str) -> list[str]:
-    (line,) = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
+    """The cells of the first row with this title; later tables may have rows of the same name."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {title} |"))
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
 
