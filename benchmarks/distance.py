@@ -114,6 +114,10 @@ LIMITS: Final[dict[str, Limit]] = {
 }
 
 
+def _shown(value: float) -> str:
+    return f"{value:,.{1 if value >= 10 else 3}f}"
+
+
 def section(lines: Sequence[Line], floors: Sequence[Line], about: str) -> str:
     """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
     parts, rows = Parts(floors), []
@@ -123,7 +127,7 @@ def section(lines: Sequence[Line], floors: Sequence[Line], about: str) -> str:
             value = limit.value(parts)
             times = value / line["value"] if line["better"] == "higher" else line["value"] / value
             rows.append(
-                f"| {line['name']} | {limit.parts} | {value:,.1f} | {line['value']:,.1f} "
+                f"| {line['name']} | {limit.parts} | {_shown(value)} | {_shown(line['value'])} "
                 f"| {line['unit']} | {times:,.1f} |"
             )
     return "\n".join(
