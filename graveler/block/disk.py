@@ -38,8 +38,9 @@ def sync_files(root: str, descriptor: int, places: Iterable[Place]) -> None:
 @lru_cache(maxsize=1)
 def _sync_of_file_systems() -> Callable[[int], int] | None:
     """`syncfs` of the system, which returns 0 or sets `errno`; None if it has none."""
-    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    return found
+    system = ctypes.CDLL(None, use_errno=True)
+    sync: Callable[[int], int] | None = getattr(system, "syncfs", None)
+    return sync
 
 
 def _sync(path: Path) -> None:

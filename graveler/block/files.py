@@ -66,7 +66,43 @@ class DeletionTarget(NamedTuple):
     address: str
 
 
-class Files:
+class _FileTree:
+    """The files below one root, as lists see them."""
+
+    _folders: Folders
+
+    def start(self, parts: Parts) -> Start:
+        """The folder where a list of a bucket's keys begins."""
+        return Start(parts.key[: parts.key.rfind("/") + 1], layout.folder(parts))
+
+    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
+        """The files and folders in a folder that belong to keys; none if it does not exist."""
+        with (
+            suppress(FileNotFoundError),
+            closing(open_folder(self._folders.root, folders)) as at,
+            os.scandir(at) as entries,
+        ):
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                segment = layout.segment(above, entry.name, is_folder)
+                if segment is not ABSENT:
+                    yield Child(segment, entry.name, is_folder)
+
+    def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
+        """The heads of files, without links and without files that were deleted meanwhile."""
+        for folders, group in groupby(files, key=lambda one: one.folders):
+            with (
+                suppress(FileNotFoundError),
+                closing(open_folder(self._folders.root, folders)) as at,
+            ):
+                for one in group:
+                    with suppress(FileNotFoundError):
+                        status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
+                        if stat.S_ISREG(status.st_mode):
+                            yield FileHead(one.key, head_of(status))
+
+
+class Files(_FileTree):
     """The files below one root.  `address` is for messages only."""
 
     def __init__(self, root: Path, clock: Clock, ids: Ids, *, journaled: bool = False) -> None:
@@ -205,36 +241,6 @@ class Files:
         """Remove a folder with its files, if it exists: for others all at once."""
         with translated(address):
             self._folders.temporary.discard(os.path.join(self._folders.root, *folders))
-
-    def start(self, parts: Parts) -> Start:
-        """The folder where a list of a bucket's keys begins."""
-        return Start(parts.key[: parts.key.rfind("/") + 1], layout.folder(parts))
-
-    def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-        """The files and folders in a folder that belong to keys; none if it does not exist."""
-        with (
-            suppress(FileNotFoundError),
-            closing(open_folder(self._folders.root, folders)) as at,
-            os.scandir(at) as entries,
-        ):
-            for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                segment = layout.segment(above, entry.name, is_folder)
-                if segment is not ABSENT:
-                    yield Child(segment, entry.name, is_folder)
-
-    def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
-        """The heads of files, without links and without files that were deleted meanwhile."""
-        for folders, group in groupby(files, key=lambda one: one.folders):
-            with (
-                suppress(FileNotFoundError),
-                closing(open_folder(self._folders.root, folders)) as at,
-            ):
-                for one in group:
-                    with suppress(FileNotFoundError):
-                        status = os.stat(one.name, dir_fd=at, follow_symlinks=False)
-                        if stat.S_ISREG(status.st_mode):
-                            yield FileHead(one.key, head_of(status))
 
     def _forget(self, place: Place, address: str) -> None:
         self._open_files.forget(place)

@@ -67,7 +67,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "fastapi": ("graveler/api",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),
-    "google_crc32c": ("graveler/committed", "graveler/gateway/checksums.py"),
+    "google_crc32c": (
+        "graveler/committed",
+        "graveler/gateway/checksums.py",
+        "graveler/block/journal.py",
+    ),
     "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
