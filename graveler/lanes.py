@@ -3,18 +3,20 @@
     a works ──────────► b works for itself, c and d ──────────► e works
       b, c and d arrive   e arrives: it waits for a turn of its own
 
-Of two compare-and-swaps of one record at once, one is lost, and its work is done again.  So callers
-that would compete wait for each other.  These rules hold:
+If two callers send a compare-and-swap of one record at once, one of them loses and does its work
+again.  So callers that would compete take turns.  These rules hold:
 
 - A caller shares a result only if the work for it began after the caller arrived.
-- Only results are shared.  If the work raises, whatever it raises, those that wait for its result
-  are the next in the queue: one of them works, also for the others.
+- Only results are shared.  If the work raises anything, the callers that wait for its result are
+  the next in the queue: one of them works, also for the others.
 - A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
-  longer than those in the queue have patience, the next turn begins beside it.  So nobody waits
-  for a caller that hangs, and work may enter its own lane again.
-- A caller whose time ends while it waits does its work outside the lane: the work finds out that it
-  is too late.
-- A lane exists while somebody is in it.  It holds one entry for each thread that is in it.
+  longer than `turn_seconds` of a caller in the queue, the next turn begins beside it.  So a caller
+  that hangs does not stop the queue, and work may enter its own lane again.
+- A caller that already waits for the result of another one waits until that one has ended, or until
+  its own time is over.
+- A caller whose time is over while it waits does its work outside the lane.  The work must check
+  its deadline first.
+- A lane exists while a caller is in it.  It holds one entry for each thread that is in it.
 
 Assembly or a simulator passes in a lock and gates.  Every module may import this.
 """
@@ -44,9 +46,9 @@ class Lanes(Protocol):
     def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
         """The result of `work`, or that of another caller's work on the same key.
 
-        With `shares`, the work gives its result to others, and may itself be left out, because
-        another caller's result serves this one as well.  Work on one key that does not share runs
-        once for each call.  Errors: those of `work`.  Sends no request.
+        With `shares`, other callers may get the result of `work`; or `work` does not run, and this
+        caller gets the result of another one.  Without `shares`, `work` runs once for each call.
+        Errors: those of `work`.  Sends no request.
         """
         ...
 
@@ -125,7 +127,7 @@ class TurnLanes:
         self._lanes: dict[Hashable, _Lane] = {}
 
     def __len__(self) -> int:
-        """The number of lanes that somebody is in."""
+        """The number of lanes that have a caller."""
         return len(self._lanes)
 
     def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:

@@ -23,10 +23,11 @@
 To *fold in* a token is to include its rows in a commit.  The *base* is the head that a commit is
 built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
 
-- Staged rows belong to the branch, not to a caller: a commit takes those of all writers.  The
-  protocol, section 4, shows what each of two committers gets.
+- Staged rows belong to the branch, not to a caller: a commit takes those of all writers.
+- Calls of different processes compete by the swap.  The protocol, section 4, shows what each of two
+  committers gets.
 - Calls of one process take turns on a branch.  Those that wait when a call begins step 1 are
-  answered with its commit (lane.py); it holds every row that was acknowledged before them.
+  answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
   folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
   its own first parent as head.
@@ -87,8 +88,8 @@ class CommitRequest(NamedTuple):
     - `once`: an idempotency key.  If the branch already has a commit with this key, that commit is
       returned.
 
-    If the call is answered with another client's commit, `message`, `committer` and `metadata` are
-    dropped (see `commit`).
+    If the call is answered with the commit of another call, `message`, `committer` and `metadata`
+    are dropped (see `commit`).
     """
 
     message: str
@@ -124,18 +125,20 @@ def commit(
     """Fold all writes that were acknowledged on `branch` before the call into one commit.  Return
     that commit.
 
-    If another committer folds in all of them first, its commit is returned, and `message`,
-    `committer` and `metadata` of this call are dropped.  If it folds in a part of them, this call
-    commits the rest.  If the rest changes nothing, the call raises `NoChanges`.  With
-    `allow_empty`, the call always makes its own commit.
+    If another committer folds in the token that was open in step 1 of this call, its commit is
+    returned, and `message`, `committer` and `metadata` of this call are dropped.  If it folds in
+    only older tokens, this call commits the rest.  With `allow_empty`, the call always makes its
+    own commit.
 
     In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
-    `once`, share one commit and its cost; each gets its own errors.
+    `once`, share one commit and its cost; each gets its own errors.  A call that comes during a
+    turn begins step 1 after it.  If that turn has committed all writes, the call raises
+    `NoChanges`.
 
     Errors:
 
     - `Invalid`, `NotFound`, `Refused`.
-    - `NoChanges`: no staged row differs from the head.
+    - `NoChanges`: no staged row differs from the head; perhaps another call has committed them all.
     - `Conflict`: the branch was reset.
     - `HookFailed`: an action of prepare-commit or pre-commit vetoed the commit.  The rows stay
       staged.
@@ -174,8 +177,8 @@ def commit(
 def _commit_staged(
     repo: OpenRepository, branch: BranchId, request: CommitRequest, deadline: Deadline
 ) -> CommitEntry:
-    """Run steps 1 to 8.  All that it reads of the branch is read after this call began, so its
-    result serves all equal calls that began before."""
+    """Run steps 1 to 8.  It reads the branch only after its turn began, so its result also serves
+    the calls that waited then."""
     deadline.check("commit")
     first = fresh(repo, branch)
     earlier = find_by_key(repo, request.once, first.branch.commit)

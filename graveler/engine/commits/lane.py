@@ -1,9 +1,9 @@
-"""The lane of a branch: verbs of this process that move its head work one after another.
+"""The lane of a branch: verbs of this process that move its head take turns.
 
-Of two such verbs at once, one loses the swap of the branch record and does its work again.  So in
-one process they wait for each other (graveler/lanes.py), and commits that wait share one commit
-(docs/explanation/protocol.md, section 4b).  Between processes the swap alone decides.  Used by
-commit.py and land.py.
+If two such verbs work at once, one loses the swap of the branch record and does its work again.  So
+in one process they take turns (graveler/lanes.py), and commits that wait for the same turn share
+one commit (docs/explanation/protocol.md, section 4b).  Between processes the swap alone decides.
+Used by commit.py and land.py.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,8 @@ def in_lane(
 
     It begins earlier, beside them, if one of them takes longer than `lane_turn_seconds_max`, or if
     the deadline ends; so `work` checks the deadline first.  With `shares`, the result may be that
-    of an equal call whose work began after this call.  Errors: those of `work`.  Cost: no request.
+    of another call with `shares`, whose work began after this call came.  Errors: those of `work`.
+    Cost: no request.
     """
     patience = Patience(repo.settings.lane_turn_seconds_max, deadline.remaining_seconds)
     return repo.lanes.run((repo.record.uid, branch), work, patience, shares=shares)
