@@ -101,9 +101,8 @@ bulk_page_bytes_max = 3 * 1024 * 1024  # of staged values; a Lambda response has
 write_attempt_count_max = 32  # with four clients that seal all the time, a write may lose six
 write_attempt_seconds_max = 20
 commit_round_count_max = 12
-lane_turn_seconds_max = (
-    2.0  # of a verb that changes a head; then others in this process go on beside it
-)
+# Of a verb that changes a head; then others in this process go on beside it.
+lane_turn_seconds_max = 2.0
 landing_round_count_max = 100  # beside three other clients, 2 of 5,000 merges lose twelve rounds
 conditional_round_count_max = 24
 sealed_token_count_max = 192  # more than resets and 60 failed commits leave behind

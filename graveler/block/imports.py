@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graveler.block.address import Parts, split
-from graveler.block.files import Chunks, head_of
+from graveler.block.file_reads import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
 from graveler.block.open_files import OpenFile

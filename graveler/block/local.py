@@ -35,7 +35,8 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
-from graveler.block.files import Chunks, DeletionTarget, Files
+from graveler.block.file_reads import Chunks
+from graveler.block.files import DeletionTarget, Files
 from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
@@ -124,13 +125,13 @@ class _LocalReads(_LocalDeletes):
 
     def read(self, address: str, start: int, length: int) -> bytes:
         bounds.check_read(length)
-        known = self._files.read_known(address, start, length)
+        known = self._files.reads.read_known(address, start, length)
         if known is not ABSENT:
             return known
         parts = layout.served(address)
         place = layout.place(parts) if parts.bucket else ABSENT
         if place is not ABSENT and layout.is_table(place):
-            return self._files.read_table(place, parts.address, start, length)
+            return self._files.reads.read_table(place, parts.address, start, length)
         chunks = self._open(address)
         try:
             chunks.at, chunks.end = bounds.clip_read(chunks.head().size, start, length)
@@ -155,7 +156,7 @@ class _LocalReads(_LocalDeletes):
         parts = layout.served(address)
         if not parts.bucket:
             return self._imports.open(parts)
-        return self._files.kept_open(layout.place(parts), parts.address)
+        return self._files.reads.kept_open(layout.place(parts), parts.address)
 
 
 class LocalBlocks(_LocalReads):

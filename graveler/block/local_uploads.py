@@ -22,7 +22,8 @@ from typing import Final
 from graveler import limits
 from graveler.block import bounds
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, StoredPart
-from graveler.block.files import Chunks, Files
+from graveler.block.file_reads import Chunks
+from graveler.block.files import Files
 from graveler.block.layout import UPLOADS, Place
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, Invalid, NotFound
@@ -106,7 +107,7 @@ class LocalUploads:
     def _opened(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> Iterator[Chunks]:
         """The bytes of each part, open until the next one is asked for."""
         for part in parts:
-            chunks = self._files.open(_place(upload_id, str(part.number)), address)
+            chunks = self._files.reads.open(_place(upload_id, str(part.number)), address)
             with closing(chunks):
                 chunks.end = chunks.head().size - _DIGEST_LENGTH
                 # Another call may have replaced the part since it was checked.
@@ -124,7 +125,7 @@ class LocalUploads:
             raise Invalid(f"part was not uploaded with this etag: number={part.number}")
 
     def _part(self, address: str, upload_id: str, number: int) -> StoredPart:
-        with closing(self._files.open(_place(upload_id, str(number)), address)) as chunks:
+        with closing(self._files.reads.open(_place(upload_id, str(number)), address)) as chunks:
             head = chunks.head()
             size = head.size - _DIGEST_LENGTH
             return StoredPart(number, _digest(chunks), size, head.modified_ns)
@@ -140,7 +141,7 @@ class LocalUploads:
             raise NotFound(f"upload not found: {upload_id=} {address=}")
 
     def _stored(self, place: Place, address: str) -> Iterator[bytes]:
-        chunks = self._files.open(place, address)
+        chunks = self._files.reads.open(place, address)
         chunks.end = chunks.head().size
         yield from chunks
 

@@ -13,7 +13,7 @@ import pytest
 from graveler import limits
 from graveler.block.adapter import CREATE, Blocks
 from graveler.block.counter import ObservedBlocks
-from graveler.block.files import Chunks
+from graveler.block.file_reads import Chunks
 from graveler.block.folders import Temporary
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import OpenFile

@@ -1,0 +1,169 @@
+"""Reads files below the local store's root.
+
+Files that were read stay open for later reads (open_files.py).  For the local driver only.
+"""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from graveler import limits
+from graveler.block.adapter import ObjectHead
+from graveler.block.folders import Temporary, open_file, translated
+from graveler.block.layout import Place
+from graveler.block.open_files import (
+    OBJECTS_KEPT_MAX,
+    TABLES_KEPT_MAX,
+    OpenFile,
+    OpenFiles,
+    OpenTable,
+    OpenTables,
+    kept_max,
+)
+from graveler.clock import Clock
+from graveler.errors import Corrupt, NotFound
+from graveler.records import ABSENT, Absent
+
+_COPIED_MAX: Final = 64 * 1024 * 1024  # in one call
+# A pair of file systems, or a kernel, that does not copy by itself, or was interrupted.
+_REFUSALS: Final = frozenset(
+    (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EINTR)
+)
+
+
+class FileReads:
+    """Reads of the files below the folder `root`.  `address` is for messages, and names tables."""
+
+    def __init__(self, root: str, clock: Clock) -> None:
+        self._root = root
+        self._open_files = OpenFiles(kept_max(OBJECTS_KEPT_MAX))
+        self._open_tables = OpenTables(kept_max(TABLES_KEPT_MAX), clock)
+
+    def open(self, place: Place, address: str) -> "Chunks":
+        """Open a file for reading."""
+        with translated(address):
+            return Chunks(OpenFile(open_file(self._root, place)), address)
+
+    def kept_open(self, place: Place, address: str) -> "Chunks":
+        """As `open`, with a file that stays open for later reads."""
+        with translated(address):
+            file, status = self._open_files.open(place, self._opened)
+        return Chunks(file, address, status)
+
+    def read_known(self, address: str, start: int, length: int) -> bytes | Literal[Absent.ABSENT]:
+        """As `read_table`, if the table is open; otherwise ABSENT."""
+        table = self._open_tables.get(address)
+        if table is None:
+            return ABSENT
+        with translated(address):
+            return table.read(start, length)
+
+    def read_table(self, place: Place, address: str, start: int, length: int) -> bytes:
+        """Some bytes of a table, which stays open for later reads unless they are all.  See
+        `BlockStore.read`."""
+        with translated(address):
+            table = OpenTable(open_file(self._root, place), address)
+            if not stat.S_ISREG(os.fstat(table.descriptor).st_mode):
+                raise NotFound(f"object not found: {address=}")
+            raw = table.read(start, length)
+            if not table.is_all(raw):
+                self._open_tables.keep(table)
+            return raw
+
+    def forget(self, place: Place, address: str) -> None:
+        """Close a file whose name is removed or replaced.  Called after that."""
+        self._open_files.forget(place)
+        self._open_tables.forget(address)
+
+    def _opened(self, place: Place) -> int:
+        return open_file(self._root, place)
+
+
+class Chunks:
+    """The bytes of an open file from the offset `at` to `end`.  Lets the file go at the end.
+
+    `status`: the attributes of the file, if they are known.
+    """
+
+    def __init__(
+        self, file: OpenFile, address: str, status: os.stat_result | Literal[Absent.ABSENT] = ABSENT
+    ) -> None:
+        self._file: OpenFile | Literal[Absent.ABSENT] = file
+        self._address = address
+        self._status = status
+        self.at = 0
+        self.end = 0
+
+    def head(self) -> ObjectHead:
+        """The head of the file; `NotFound` if it is not a regular file."""
+        if self._status is ABSENT:
+            with translated(self._address):
+                self._status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(self._status.st_mode):
+            raise NotFound(f"object not found: address={self._address}")
+        return head_of(self._status)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        file = self._file  # stays open while it is read, whoever calls `close` meanwhile
+        if self.at >= self.end or file is ABSENT:
+            self.close()
+            raise StopIteration
+        with translated(self._address):
+            length = min(limits.chunk_length_bytes, self.end - self.at)
+            chunk = os.pread(file.descriptor, length, self.at)
+        if not chunk:
+            raise Corrupt(f"object ended early while being read: address={self._address}")
+        self.at += len(chunk)
+        return chunk
+
+    def append_to(self, target: Temporary) -> None:
+        """Append all bytes to a file; then this one is closed.
+
+        The kernel copies them, or shares their blocks.  If it refuses, they are read and written.
+        """
+        with translated(self._address):
+            while self.at < self.end:
+                count = _copied(self._descriptor, target.file, self.end - self.at, self.at)
+                if not count:
+                    break
+                self.at += count
+        for chunk in self:
+            with translated(self._address):
+                target.write(chunk)
+
+    def close(self) -> None:
+        """Let the file go.  Idempotent."""
+        self._file = ABSENT
+
+    @property
+    def _descriptor(self) -> int:
+        return -1 if self._file is ABSENT else self._file.descriptor
+
+
+def head_of(status: os.stat_result) -> ObjectHead:
+    """The head of an object, from the attributes of its file."""
+    return ObjectHead(
+        status.st_size,
+        f"{status.st_mtime_ns:x}-{status.st_size:x}",
+        status.st_mtime_ns,
+        f"{status.st_ino:x}-{status.st_mtime_ns:x}",
+    )
+
+
+def _copied(source: int, target: int, length: int, at: int) -> int:
+    """Append up to `length` bytes of a file from the offset `at` to another one.  Returns how many
+    the kernel has copied; 0 if it refuses."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return os.copy_file_range(source, target, min(length, _COPIED_MAX), offset_src=at)
+    except OSError as error:
+        if error.errno in _REFUSALS:
+            return 0
+        raise
