@@ -21,7 +21,7 @@ class End(Enum):
 
 
 END: Final = End.END  # no key is left
-_HELD_COUNT: Final = 256  # items that an overlay takes from a cursor at a time, at most
+_HELD_COUNT: Final = 256  # an overlay asks a cursor for so many items at a time, or for more
 _key_of = itemgetter(0)
 
 Item = tuple[bytes, StagedValue]
@@ -56,15 +56,15 @@ C = TypeVar("C", bound=Cursor)
 
 
 class _Source(Generic[C]):
-    """A cursor of an `Overlay`, with the items that were taken from it and not passed on yet."""
+    """A cursor of an `Overlay`, and the items that were taken from it and are in no result yet."""
 
     __slots__ = ("_at", "_front", "_items", "cursor")
 
     def __init__(self, cursor: C) -> None:
         self.cursor = cursor
-        self._items: Sequence[Item] = ()  # from `_at` on, they are before all items of the cursor
+        self._items: Sequence[Item] = ()  # from `_at` on: what comes before the cursor's next item
         self._at = 0
-        self._front: Item | None = None  # so that it is not read twice; None: not read since a move
+        self._front: Item | None = None  # the present item; None: not read since the last move
 
     @property
     def is_read(self) -> bool:
@@ -210,8 +210,8 @@ def list_page(cursor: Cursor, prefix: bytes, delimiter: bytes, after: bytes, amo
     """At most `amount` lines of `cursor` below `prefix`, in byte order, after the line `after`.
 
     With a `delimiter`, all keys with the same text up to its next occurrence become one line (a
-    common prefix), and the cursor seeks past them.  Tombstones are skipped.  Items are taken many
-    at a time, but for the first ones after a seek.
+    common prefix), and the cursor seeks past them.  Tombstones are skipped.  After a seek, the
+    first `take` asks for one item, and each further one for twice as many.
     """
     cursor.seek(max(prefix, _start_after(prefix, delimiter, after)))
     if not delimiter:

@@ -7,14 +7,16 @@
 A small file is placed under its name without a sync.  Its record goes to the end of the segment,
 and the sync of the segment makes many of them durable at once.
 
-- A file is in a segment from before its put is answered until a checkpoint: all files of the
-  segment are synced, and then the segment is removed.
+- A put is answered only after its record is durable in a segment.  If no segment takes it, the
+  caller syncs the file itself (small_files.py).
+- A checkpoint syncs all files of one segment, and then removes the segment.
 - A file that is in a segment is never removed or replaced: a checkpoint comes first.  So a segment
   needs no order and no deletions, and its replay may be repeated.
 - A sync that fails is never repeated, and nothing more goes to that segment.
-- `recover` replays the segments that a process has left.
+- `recover` replays the segments that an ended process has left.
 
-Whoever opens a journal owns the folder alone.  For the local driver only.
+The process that opens a journal must be the only one that writes to the folder.  For the local
+driver only.
 """
 
 import contextlib
@@ -58,7 +60,7 @@ def encode(file: SmallFile) -> bytes:
 
 
 def decode(stored: bytes) -> Iterator[SmallFile]:
-    """The files of a segment, up to the first record that is not whole: it was never answered for.
+    """The files of a segment, up to the first record that is not whole: its put was never answered.
 
     Raises `Corrupt` for a segment of a later release.  Pure.
     """
@@ -104,7 +106,8 @@ class Segment:
     def append(self, file: SmallFile) -> None:
         """Append the record of a file, durably: return after a sync that covers it.
 
-        Raises `OSError`; then it may be in the segment or not, and the segment takes no more.
+        Raises `OSError`; then the record may be in the segment or not, and the segment takes no
+        more records.
         """
         record = encode(file)
         with self._lock:
@@ -175,15 +178,15 @@ class Journal:
         self._number = int(names[-1])
 
     def enter(self) -> Segment:
-        """The segment for one file, which the caller places and appends, and then leaves.  Raises
-        `OSError` if no segment takes it."""
+        """The segment for one file.  The caller places the file, appends its record, and calls
+        `leave`.  Raises `OSError` if no segment takes the file."""
         with self._changed:
             segment = self._current()
             segment.users += 1
             return segment
 
     def leave(self, segment: Segment) -> None:
-        """The file of `enter` is placed and appended, or given up."""
+        """End the use of a segment that began with `enter`, whether its file was stored or not."""
         with self._changed:
             segment.users -= 1
             if segment.is_retired:

@@ -1,9 +1,15 @@
-"""Files of the local store that stay open between reads, so that a small read needs two calls of
-the system instead of seven, and a read of a table one.
+"""Files of the local store that stay open between reads.
 
-A file is closed when nobody refers to its `OpenFile` any more, so a file that leaves the cache
-stays open for those who read it.  A name that was removed or replaced is never served: its file has
-no name any more, and the system says so.  For the local driver only.
+So a read of a small object needs two system calls instead of seven, and a read of a table needs
+one.  A file is closed when nothing refers to its `OpenFile` any more, so a file that leaves the
+cache stays open for its present readers.
+
+- `OpenFiles` keeps objects.  If an object was removed or replaced, its open file has no name any
+  more (`st_nlink` is 0), and the next read opens the name again.
+- `OpenTables` keeps ranges and metaranges.  Their names stand for their content, so a read does not
+  check whether the name still exists.
+
+For the local driver only.
 """
 
 import os
@@ -21,7 +27,7 @@ from graveler.errors import Corrupt
 OBJECTS_KEPT_MAX: Final = 128
 TABLES_KEPT_MAX: Final = 2_048  # 10 million records are in about 1,000 tables
 _IDLE_SECONDS: Final = 60.0
-_LOOKS: Final = 4  # tables that are looked at when another one is opened
+_LOOKS: Final = 4  # tables that are checked for idleness when another one is opened
 _SHARE: Final = 8  # with a low limit of open files, at most 1/8 of it
 
 
@@ -46,8 +52,8 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def open(self, place: Place, opened: Callable[[Place], int]) -> tuple[OpenFile, os.stat_result]:
-        """The file that now has this name, and its attributes.  `opened` opens it unless it is
-        kept.  Raises what `opened` raises."""
+        """The file that now has this name, and its attributes.  If it is not open yet, `opened`
+        opens it.  Raises what `opened` raises."""
         with self._lock:
             file = self._kept.get(place)
             if file is not None:
@@ -108,9 +114,9 @@ class OpenTable(OpenFile):
 class OpenTables:
     """Tables that stay open, by address.  Thread-safe; a read takes no lock.
 
-    There are at most `count_max`.  When a table is opened, others that were not read for a minute
-    are closed.  A table that this process removes is closed at once (`forget`); one that another
-    process removes takes room on the disk until it is closed here."""
+    There are at most `count_max`.  When a table is opened, tables that were not read for a minute
+    are closed, a few at a time.  A table that this process removes is closed at once (`forget`).  A
+    table that another process removes takes room on the disk until this process closes it."""
 
     def __init__(self, count_max: int, clock: Clock) -> None:
         self._count_max = count_max

@@ -420,7 +420,7 @@ def _check_apart(come: Address, into: Address, options: TransferOptions) -> None
 
 
 def _is_one_branch(come: Address, into: Address) -> bool:
-    """Whether what is written is also what is read.  `BRANCH$` is the branch."""
+    """Whether both addresses are on one branch.  `BRANCH$` is the branch, too."""
     branch = (come.profile, come.repository, come.ref.removesuffix("$"))
     return branch == (into.profile, into.repository, into.ref)
 

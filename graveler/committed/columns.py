@@ -1,7 +1,7 @@
 """Adjacent records in columns: all keys, and all values.
 
     Columns          keys and values
-    PackedColumns    what is left of them until they are written, if a chunk holds the same records
+    PackedColumns    the same without keys and values, which are read again from the stored chunk
     Run              all columns of a range, and the hash of their records
     Chunk            some adjacent records of a table
 
@@ -20,8 +20,9 @@ from graveler.records import ABSENT, TOMBSTONE, Absent, Record, StagedValue
 
 T = TypeVar("T")
 
-# A change inside some columns: the records from the first position up to, but without, the second
-# one (one record or none) give way to a record with this key and value; to none for TOMBSTONE.
+# A change inside some columns: (at, after, key, value).  If `after` is `at` + 1, the record at
+# position `at` is replaced by one with this key and value, or removed if the value is TOMBSTONE.
+# If `after` is `at`, the new record is inserted before that position.
 Edit = tuple[int, int, bytes, StagedValue]
 
 
@@ -94,13 +95,13 @@ class Columns:
         )
 
     def packed(self) -> "Columns":
-        """The same records in the form that takes the least memory until they are written.  If it
-        has a chunk, keys and values are read again when they are requested."""
+        """The same records in the form that takes the least memory until they are written.  If
+        there is a chunk, keys and values are read from it again when they are requested."""
         return self if self.chunk is ABSENT else PackedColumns(self, self.chunk)
 
 
 class PackedColumns(Columns):
-    """Records of a stored chunk that holds exactly these records, without keys and values."""
+    """The records of a stored chunk.  Keys and values are not kept: each access reads the chunk."""
 
     def __init__(self, columns: Columns, chunk: "Chunk") -> None:
         super().__init__((), (), chunk)
@@ -125,13 +126,13 @@ class PackedColumns(Columns):
 
 
 class Run(Sequence[Columns]):
-    """The records of a range, while they are collected.  Columns that a chunk holds enter the id as
-    they come, and are packed."""
+    """The records of a range, while they are collected.  Columns that have a chunk are hashed when
+    they are added, and then packed."""
 
     def __init__(self, columns: Iterable[Columns] = ()) -> None:
         self._columns: list[Columns] = []
         self._digest = sha256()
-        self._hashed = 0  # so many of the columns are in the digest
+        self._hashed = 0  # how many of the columns are in the digest
         for each in columns:
             self.append(each)
 

@@ -1,10 +1,12 @@
-"""The records of one block in which every key is stored whole, without an object for each record.
+"""The records of one block in which every key is stored whole, not as a difference from the key
+before it.  They are parsed without a Python object for each record.
 
     block ──one `struct` call──► keys and values ──┬──► the bytes that enter the id of a range
                                                    └──► the same block with some records changed
 
-A block that no change touches keeps its stored bytes.  A block with changes gets new bytes from
-slices of its old ones.  Only then is it compressed again.  Pure; for `table.py`.
+A block that no change touches keeps its stored bytes.  A block with changes is put together from
+slices of its old bytes and the new records, and only such a block is compressed again.  Pure; for
+`table.py`.
 """
 
 import struct
@@ -41,8 +43,11 @@ def columns_of(payload: bytes, chunk: Chunk, new_chunk: NewChunk) -> Columns:
 
 
 class _Entries(NamedTuple):
-    """The entries of a block, in columns: where each begins, and last where all end; their lengths;
-    and what stands before their keys and values in the bytes that enter an id."""
+    """The entries of a block, in columns.
+
+    `starts`: where each entry begins, and at the end where the last one ends.  `lengths`: of the
+    entries.  `key_marks`, `value_marks`: the bytes before each key and value in `id_bytes`.
+    """
 
     payload: bytes
     starts: Sequence[int]
@@ -52,7 +57,7 @@ class _Entries(NamedTuple):
 
 
 class WholeColumns(Columns):
-    """See the module."""
+    """The records of a block whose keys are stored whole."""
 
     def __init__(
         self,
@@ -80,7 +85,8 @@ class WholeColumns(Columns):
         return PackedColumns(self, chunk)
 
     def changed(self, edits: Sequence[Edit]) -> Columns:
-        """See `Columns`.  The result is one block, unless it would be a short or a long one."""
+        """See `Columns`.  The result is one block, unless the block would be too short or too long
+        (`_LENGTHS`), or many records change."""
         if len(edits) * _EDITED_SHARE > self.count:
             return super().changed(edits)
         editor = _Editor(self._entries, self.keys, self.values)
@@ -96,8 +102,8 @@ class _Editor:
     def __init__(self, entries: _Entries, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         self._old = entries
         self._pieces: list[bytes] = []  # of the new block
-        self._done = 0  # so far, the old block is copied or left out
-        self._shift = 0  # so many more records are before the place of the next edit than were
+        self._done = 0  # up to this offset, the old block is copied or left out
+        self._shift = 0  # records that the edits so far have added, less those that they removed
         self._keys, self._values = list(keys), list(values)
         self._lengths = list(entries.lengths)
         self._key_marks, self._value_marks = list(entries.key_marks), list(entries.value_marks)

@@ -7,10 +7,11 @@
                 ▼
              state file: new head, no operation ──► base kept, journal and shelf removed
 
-Every move is a rename between the folder and a slot of the shelf, so what was done is seen from
-which slots are full.  After a kill at any place the same command goes on, and `checkout` goes back:
-displaced files return.  A file that its user changed meanwhile is never overwritten; it is renamed
-to `NAME.mine`.  For this folder, and for the command.
+The *shelf* is a folder beside the linked folder, with numbered slots for files.  Every move is a
+rename between the folder and a slot, so the full slots show what was done.  After a kill at any
+place the same command continues the operation, and `checkout` undoes it: displaced files return.  A
+file that its user changed meanwhile is never overwritten; it is renamed to `NAME.mine`.  For this
+folder, and for the command.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -123,11 +124,12 @@ def pull(
 
 
 def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -> Outcome:
-    """Go back: undo an interrupted operation, but go on with the same checkout; else discard the
-    changes of the folder, after `confirm` with their number, and with `ref` make it equal to that
-    ref.
+    """Undo an interrupted operation; if it is the same checkout, continue it.
 
-    Requests: none of its own, with `ref` one and those of a listing; one for each object."""
+    If nothing was interrupted: discard the changes of the folder, after `confirm` with their
+    number.  With `ref`, make the folder equal to that ref.
+
+    Requests: one for each object; with `ref`, one more and those of a listing."""
     operation = settle(work, "checkout", any_name=True)
     if operation is not None:
         if _is_same_checkout(operation, ref):
@@ -168,9 +170,9 @@ def conflict(paths: list[str]) -> MergeConflict:
 
 
 def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | None:
-    """Look for an operation that has not ended.  Returns it if it is that of `command`, which goes
-    on with it.  What needs no decision is done: an end that was not recorded, a way back that was
-    not finished.  Raises `Conflict` for another operation."""
+    """Look for an operation that has not ended.  Returns it if it is that of `command`, which
+    continues it.  An operation whose end was not recorded is ended, and one that was being undone
+    is undone.  Raises `Conflict` for the operation of another command."""
     link, operation = known_link(work.folder, work.records), work.records.operation()
     if operation is None:
         if work.shelf.slots()[1]:
@@ -201,8 +203,8 @@ def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | N
 
 
 def _forget_removed(work: Work) -> None:
-    """End the operation of a folder that was removed: without a state file nothing goes on.  Files
-    that it displaced stay, and `settle` names them."""
+    """End the operation of a folder that was removed: without a state file it cannot continue.
+    Files that it displaced stay, and `settle` names them."""
     operation = work.records.operation()
     if operation is not None and known_link(work.folder, work.records) is None:
         work.records.finish()
@@ -277,8 +279,8 @@ def _apply(
     entries: Mapping[str, Entry],
     local: Mapping[str, Change],
 ) -> Outcome:
-    """Make the paths of the folder what the plan says; `entries` is the listing of the new head,
-    `local` what the folder has else."""
+    """Make each of `wanted_paths` what its entry says, or remove it.  `entries`: the listing of the
+    new head.  `local`: the local changes."""
     _check_names(wanted_paths, entries, local)
     if not wanted_paths and operation.name != "clone":
         note = ignored_now(work)
@@ -331,7 +333,7 @@ def _complete(
     actions: list[Action],
     entries: Mapping[str, Entry] | None = None,
 ) -> Outcome:
-    """Go on with an operation from where it is to its end."""
+    """Continue an operation from its phase to its end."""
     if operation.phase == "receive":
         filled = work.shelf.slots()[0]
         head = operation.new.head
@@ -376,8 +378,8 @@ def counted(pieces: Iterable[bytes], move: Move) -> Iterable[bytes]:
 
 
 def _place(work: Work, action: Action, new: set[int], old: set[int]) -> list[str]:
-    """Do an action, unless it is done.  Returns the name of a file that was renamed, because its
-    user changed it meanwhile."""
+    """Do an action, unless it is done.  Returns the new name of a file that was renamed, because
+    its user changed it meanwhile."""
     slot, path, entry, before = action
     if entry is not None and slot not in new:
         return []

@@ -3,8 +3,8 @@
     put_part ──► verified checksum of the part: keep
     complete ──► check: each checksum that the completion names must be the one that was kept
 
-The etag of a part names its bytes already.  A completion that names a checksum as well asks for
-both to be compared, so a wrong one is refused.  Used by the S3 gateway, beside uploads.py.
+A completion names the etag of each part, which already identifies its bytes.  If it names a
+checksum too, the checksum must also be the right one.  Used by the S3 gateway, beside uploads.py.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from graveler.errors import Code, Invalid
 from graveler.refs.tokens import part_checksums
 from graveler.refs.tokens.part_checksums import PartChecksum
 
-# An upload expires so long after its begin, and its completion is answered again after that.
+# An upload expires 7 days after it began; a completed one is remembered for 24 hours more.
 _KEPT_SECONDS: Final = limits.multipart_upload_seconds + limits.multipart_upload_keep_seconds
 
 
@@ -33,11 +33,11 @@ def keep(repo: OpenRepository, upload: UploadId, part: Part, algorithm: str, tex
 
 
 def check(repo: OpenRepository, upload: UploadId, stated: Sequence[PartChecksum]) -> None:
-    """Raises `Invalid` (`PART_INVALID`) if a stated checksum is not the one that arrived with these
-    bytes of the part, and if none of its algorithm arrived.
+    """Raise `Invalid` (`PART_INVALID`) unless each stated checksum arrived with these bytes of its
+    part.  So it is raised, too, if the part arrived without a checksum of this algorithm.
 
-    `stated`: those of a completion, in the form of `keep`; `upload` is known.  Cost: nothing if
-    none is stated, else 1 KV request for each 1,000 parts that arrived with a checksum.
+    `stated`: the checksums of a completion, in the form of `keep`.  `upload` exists.  Cost: no
+    request if none is stated, else 1 KV request for each 1,000 parts that arrived with a checksum.
     """
     if not stated:
         return
