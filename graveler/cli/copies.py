@@ -62,9 +62,9 @@ def upload(
     """Upload a file, a folder (-r), or the standard input (-) to a branch.
 
     With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
-    continues.  One failure stops no other file: the command ends with 8 and the list.  A file of
-    64 MiB or more goes in parts, if the server signs URLs of parts, and continues after the last
-    whole part for 24 hours, unless it changed.
+    continues.  One failure stops no other file: the command ends with 8 and lists the failures.
+    A file of 64 MiB or more goes in parts, if the server signs URLs of parts.  For 24 hours, the
+    same command continues after the last whole part, unless the file changed.
     """
     options = TransferOptions(**more).checked()
     place = invocation.path(address, optional=True)

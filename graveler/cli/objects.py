@@ -223,7 +223,7 @@ def rm(
     """Delete an object, or everything below a prefix (-r), on a branch.
 
     It is an uncommitted change: `graveler reset` undoes it until it is committed.  One failure
-    stops no other object: the command ends with 8 and the list.
+    stops no other object: the command ends with 8 and lists the failures.
     """
     choice, tally = filter_of(include, exclude), Tally()
     if choice and not recursive:
