@@ -71,9 +71,9 @@ class Session:
     url: str
     access_key_id: str
     secret_access_key: str = field(repr=False)
-    token: str = field(default="", repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
     connections: Connections = field(default_factory=Connections, repr=False, compare=False)
+    token: str = field(default="", repr=False)
 
     def ask(
         self,
@@ -158,8 +158,9 @@ def connect(
     if not token and not (access_key_id and secret_access_key):
         raise Invalid("no credentials: give an access key id and its secret")
     return Session(
-        *(api_url(url), access_key_id, secret_access_key, token),
+        *(api_url(url), access_key_id, secret_access_key),
         connections=connections or Connections(),
+        token=token,
     )
 
 
