@@ -127,7 +127,8 @@ def undo(
 
     It undoes the last `reset --hard`, `merge`, `restore`, or deletion of a branch or tag on this
     server; one after the other if it is repeated.  Uncommitted changes are not brought back.  A
-    branch that has moved since is left alone: the command ends with 5.
+    branch that has moved since is left alone: the command ends with 5, and names one that keeps
+    the later commits.
     """
     moves = _of(invocation, address)
     if is_list:
@@ -191,9 +192,19 @@ def _check_head(invocation: Invocation, move: Move) -> None:
     if head != move.after:
         raise Conflict(
             f"{move.ref} has moved since the {move.action}: it is at {head[:12]}, not at "
-            f"{move.after[:12]}; to move it all the same: "
-            f"graveler reset --hard {move.ref} {move.before[:12]}"
+            f"{move.after[:12]}; nothing was changed",
+            remedy=_way_without_loss(invocation, move),
         )
+
+
+def _way_without_loss(invocation: Invocation, move: Move) -> str:
+    """A command that takes back a move of a branch, and keeps the commits that came after it.
+    Cost: one request, unless the move was a reset."""
+    if move.action == "reset":  # no commit made it, so none can be reverted
+        return f"graveler branch create {move.ref.repository}/NEW {move.before[:12]}"
+    parents = commits.get(invocation.session, move.repository, move.after)["parents"]
+    parent = " --parent 1" if len(parents) > 1 else ""
+    return f"graveler revert {move.ref} {move.after[:12]}{parent}"
 
 
 def _row(move: Move) -> dict[str, Any]:

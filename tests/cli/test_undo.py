@@ -60,6 +60,34 @@ def test_a_branch_that_moved_since_is_left_alone(lake: Lake) -> None:
     assert user.run("undo", f"{name}/main", "--yes").code == 3
 
 
+@pytest.mark.parametrize("squash", [(), ("--squash",)], ids=["merge", "squash"])
+def test_the_way_back_of_a_branch_that_moved_keeps_the_later_commits(
+    lake: Lake, squash: tuple[str, ...]
+) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    added(lake, "a", "dev")
+    assert user.run("merge", f"{name}/dev", "main", *squash).code == 0
+    last = added(lake, "b")
+    result = user.run("undo", "--yes")
+    assert result.code == 5 and "reset --hard" not in result.err
+    way = result.err.partition("try: graveler ")[2].split()
+    assert way[:2] == ["revert", f"{name}/main"]
+    assert user.run(*way, "--yes").code == 0
+    assert user.run("ls", f"{name}/main/").out.split("\t")[-1] == "b\n"
+    assert last in user.run("log", f"{name}/main").out
+
+
+def test_the_commits_from_before_a_reset_that_cannot_be_undone_get_a_branch(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    first = added(lake, "a")
+    user.run("reset", "--hard", f"{name}/main", "main~1", "--confirm", "main")
+    added(lake, "b")
+    result = user.run("undo", "--yes")
+    assert result.code == 5
+    assert result.err.endswith(f"\ntry: graveler branch create {name}/NEW {first[:12]}\n")
+
+
 @pytest.mark.parametrize("command", ["undo", "delete", "reset"])
 def test_a_branch_that_moves_during_the_question_is_left_alone(lake: Lake, command: str) -> None:
     name, user = lake.name, lake.user
