@@ -133,6 +133,7 @@ def merge(
     A conflict changes nothing: the command names the paths and ends with 5.
     """
     come, into = _both(invocation, source, destination)
+    invocation.target = into
     come = past.then(invocation, come)
     name, session = come.repository, invocation.session
     try:
@@ -245,6 +246,7 @@ def revert(
     A conflict undoes nothing of its commit: the command names the paths and ends with 5.
     """
     into, session = invocation.ref(branch), invocation.session
+    invocation.target = into
     name = into.repository
     # Refs such as main~1 move with each new commit, so all are resolved first.
     reverted = [commits.get(session, name, _both(invocation, branch, ref)[1].ref) for ref in refs]
@@ -300,6 +302,7 @@ def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | Non
     A conflict changes nothing: the command names the paths and ends with 5.
     """
     source, into = _both(invocation, ref, branch)
+    invocation.target = into
     source = past.then(invocation, source)
     session, name = invocation.session, into.repository
     try:

@@ -67,16 +67,16 @@ def upload(
     same command continues after the last whole part, unless the file changed.
     """
     options = TransferOptions(**more).checked()
-    place = invocation.path(address, optional=True)
+    place = invocation.target = invocation.path(address, optional=True)
     description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
     if source == "-":
         return _upload_stdin(invocation, place, description, options)
     local = Path(source)
+    if not local.exists():
+        raise NotFound(f"file not found: {source}", remedy="")
     if local.is_dir() != options.recursive:
         rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
         raise UsageMistake(f"{source} {rule}")
-    if not local.exists():
-        raise NotFound(f"file not found: {source}")
     task, tally = _Uploads(invocation, place, description, pre_sign=options.pre_sign), Tally()
     surplus: list[str] = []
     if options.recursive:
@@ -373,7 +373,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
     recursive = options.recursive
     come = past.then(invocation, invocation.path(source, optional=recursive, profiles=True))
-    into = invocation.path(target, optional=True, profiles=True)
+    into = invocation.target = invocation.path(target, optional=True, profiles=True)
     _check_apart(come, into, options)
     task, tally = _Copies(invocation, come, into, options), Tally()
     orders: Iterable[_Copy] = task.orders()

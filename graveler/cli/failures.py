@@ -24,6 +24,7 @@ import click
 from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from graveler import errors
+from graveler.cli.absence import precise
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, plain_lines
@@ -74,6 +75,7 @@ def exit_code(error: GravelerError) -> int:
 def report(error: GravelerError, invocation: Invocation) -> int:
     """Print an error on stderr, and return its exit code."""
     sys.stdout.flush()
+    error = precise(error, invocation)
     message, hint = _message(error, invocation), _hint(error, invocation)
     fields = {
         "status": int(error.fields.get("status", 0)),
@@ -127,6 +129,8 @@ def _print(
 
 def _message(error: GravelerError, invocation: Invocation) -> str:
     reason = error.fields.get("reason", "") or str(error)
+    if "remedy" in error.fields:  # it says itself what it is about
+        return reason
     if isinstance(error, errors.NotFound) and invocation.item:
         return (
             f"{reason}: {' '.join(map(str, filter(None, (invocation.subject, invocation.item))))}"

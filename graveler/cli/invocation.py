@@ -28,6 +28,8 @@ class Invocation:
 
     flags: dict[str, Any] = field(default_factory=dict)
     subject: Address | None = None  # the first address of the command
+    addresses: list[Address] = field(default_factory=list)  # all of them, as far as they were read
+    target: Address | None = None  # what the command changes, which must be a branch
     item: str = ""  # what the command is about beside it: a user, a pull request
     listed_by: str = ""  # the command that lists such items
     sessions: dict[str, "Session"] = field(default_factory=dict)
@@ -89,7 +91,9 @@ class Invocation:
         """The address of a ref.  A second address of a command may be the ref alone: it is in the
         repository of the first.  `default`: the ref if there is none.  Raises `UsageMistake`."""
         if self.subject is not None and "/" not in text and not text.startswith(":"):
-            return Address(self.subject.repository, text)
+            address = Address(self.subject.repository, text)
+            self.addresses.append(address)
+            return address
         address = self.address(text)
         if address.path:
             raise UsageMistake(f"ref expected, without a path: {text!r}")
@@ -131,6 +135,7 @@ class Invocation:
                 f"only cp takes a profile in an address: give --profile {address.profile}"
             )
         self.subject = self.subject or address
+        self.addresses.append(address)
         return address
 
     def _current_repository(self) -> str:

@@ -286,3 +286,55 @@ def test_a_server_without_a_proposal_wants_a_namespace(user: Client) -> None:
         user.know(server.url)
         result = user.line("repo create lake")
     assert result.code == 2 and "try: graveler repo create lake s3://example/lake" in result.err
+
+
+# ---- what is missing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "missing", "remedy"),
+    [
+        ("diff {lake}/main nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("diff {lake}/main..nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("diff {lake}/nosuch main", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("merge-base {lake}/main nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("merge {lake}/nosuch main", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("merge {lake}/main nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("revert {lake}/main nosuch -y", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("restore {lake}/main nosuch -y", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("branch create {lake}/new nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("cat {lake}/nosuch/a", "ref not found: {lake}/nosuch", "branch list {lake}"),
+        ("branch show nowhere/main", "repository not found: nowhere", "repo list"),
+        ("ls nowhere/main/a/", "repository not found: nowhere", "repo list"),
+        ("cat {lake}/main/nosuch", "not found: {lake}/main/nosuch", "ls {lake}/main"),
+        ("revert {lake}/v1 main -y", "{lake}/v1 is a tag or a commit", "branch list {lake}"),
+        ("merge {lake}/main v1", "{lake}/v1 is a tag or a commit", "branch list {lake}"),
+    ],
+)
+def test_the_address_that_is_missing_is_named(
+    lake: Lake, line: str, missing: str, remedy: str
+) -> None:
+    lake.commit_of("a")
+    lake.user.run("tag", "create", f"{lake.name}/v1", "main")
+    result = lake.user.line(line.format(lake=lake.name))
+    message, hint = result.err.splitlines()
+    assert result.code == 3
+    assert message.startswith(f"graveler: {missing.format(lake=lake.name)}")
+    assert hint == f"try: graveler {remedy.format(lake=lake.name)}"
+
+
+def test_a_local_file_that_is_missing_leads_to_no_branch(lake: Lake, tmp_path: Path) -> None:
+    for flags in ((), ("-r",)):
+        result = lake.user.run("upload", *flags, str(tmp_path / "none"), f"{lake.name}/main/")
+        assert result == (3, "", f"graveler: file not found: {tmp_path / 'none'}\n")
+
+
+@pytest.mark.parametrize("command", ["upload", "cp"])
+def test_a_tag_cannot_be_written(lake: Lake, tmp_path: Path, command: str) -> None:
+    lake.commit_of("a")
+    lake.user.run("tag", "create", f"{lake.name}/v1", "main")
+    (tmp_path / "a").write_text("a")
+    source = str(tmp_path / "a") if command == "upload" else f"lakefs://{lake.name}/main/a"
+    result = lake.user.run(command, source, f"lakefs://{lake.name}/v1/x")
+    assert result.code == 3 and f"{lake.name}/v1 is a tag or a commit" in result.err
+    assert result.err.endswith(f"\ntry: graveler branch list {lake.name}\n")

@@ -1,0 +1,72 @@
+"""Which of the addresses of a command a server means by "not found".
+
+The server names one thing, and a command may have several: the client asks for each, last one
+first, because the first one may be what the command makes.  For this folder.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from graveler.cli.address import Address
+from graveler.cli.invocation import Invocation, session_of
+from graveler.errors import GravelerError, NotFound
+
+
+def precise(error: GravelerError, invocation: Invocation) -> GravelerError:
+    """The error, or one that names the repository, ref or branch that is missing.
+
+    Cost: nothing unless a server answered 404 to a command with an address of a ref; else one
+    request for each ref, and at most one more.  If they fail, the error stays as it is."""
+    if not isinstance(error, NotFound) or invocation.item or error.fields.get("status") != "404":
+        return error
+    if "remedy" in error.fields:
+        return error
+    try:
+        answer = _missing(invocation)
+    except GravelerError:
+        return error
+    if answer is None:
+        return error
+    reason, remedy = answer
+    return NotFound(reason, "", **{**error.fields, "reason": reason, "remedy": remedy})
+
+
+def _missing(invocation: Invocation) -> tuple[str, str] | None:
+    """What is missing, and a command that lists what is there."""
+    from graveler.client import commits, refs
+
+    places = [*_refs(invocation)]
+    for place in reversed(places):
+        if _exists(commits.get, invocation, place):
+            continue
+        if not _exists(refs.get_repository, invocation, replace(place, ref="")):
+            return f"repository not found: {place.repository}", "graveler repo list"
+        if places == [place] and place == invocation.subject:
+            return None  # the server's own words fit
+        return f"ref not found: {place}", f"graveler branch list {place.repository}"
+    branch = invocation.target
+    if branch is not None and branch.ref and not _exists(refs.get_branch, invocation, branch):
+        text = f"{branch.at('')} is a tag or a commit, and only a branch can be changed"
+        return text, f"graveler branch list {branch.repository}"
+    return None
+
+
+def _refs(invocation: Invocation) -> Iterator[Address]:
+    """The refs of the addresses, each once, first one first.  Those of a time are left out:
+    `past.then` has looked them up."""
+    known = set()
+    for address in invocation.addresses:
+        place = replace(address, ref=address.ref.removesuffix("$"), path="")
+        if place.ref and "@{" not in place.ref and place not in known:
+            known.add(place)
+            yield place
+
+
+def _exists(look: Callable[..., Any], invocation: Invocation, place: Address) -> bool:
+    names = (place.repository, place.ref) if place.ref else (place.repository,)
+    try:
+        look(session_of(invocation, place), *names)
+    except NotFound:
+        return False
+    return True
