@@ -49,7 +49,7 @@ def set_up(url: str, token: str, user: str) -> AdministratorKey:
     pool = Connections()
     with pool.send(Request("POST", f"{api_url(url)}/setup_lakefs", headers, body)) as response:
         if response.status >= 300:
-            raise error_of(response)
+            raise error_of(response, api_url(url))
         content = response.read_all(_ANSWER_BYTES_MAX)
     try:
         answer = checked(json.loads(content), "access_key_id", "secret_access_key")

@@ -38,7 +38,7 @@ _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
-_NOT_FOUND, _TOO_MANY, _BUSY = 404, 429, 503
+_NOT_FOUND, _NO_METHOD, _TOO_MANY, _BUSY = 404, 405, 429, 503
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     400: errors.Invalid,
@@ -114,7 +114,7 @@ class Session:
             if not again or answer.pause_seconds > _PAUSE_SECONDS_MAX:
                 break
             self.clock.sleep(answer.pause_seconds)
-        raise _error(answer)
+        raise _error(answer, api=self.url)
 
     def open(
         self,
@@ -196,6 +196,7 @@ def connect_as_lakectl(
     return connect(url, key, secret)
 
 
+NO_API: Final = "no API of Graveler or lakeFS at this URL"
 NOT_GRAVELER: Final = (
     "the server's answer has another form: it is not Graveler, or is another version"
 )
@@ -272,17 +273,23 @@ def _answer(response: Response) -> _Answer:
     return _Answer(response.status, body, pause, is_text, request_id, tag)
 
 
-def error_of(response: Response) -> GravelerError:
+def error_of(response: Response, api: str = "") -> GravelerError:
     """The error that an answer from `Session.open` with a status of 300 or more means.  Its fields
-    have the `reason`, the `status` and the `request_id`."""
-    return _error(_answer(response))
+    have the `reason`, the `status` and the `request_id`.  `api`: the URL of the API, if the answer
+    must be its own: a 404 or 405 in another form then means that there is none."""
+    return _error(_answer(response), api)
 
 
-def _error(answer: _Answer) -> GravelerError:
+def _error(answer: _Answer, api: str = "") -> GravelerError:
+    """`api`: the URL that was asked, if only an API should answer there."""
     try:
         reason = str(json.loads(answer.body)["message"])
     except (ValueError, KeyError, TypeError):
         reason = "no reason given"
+        if api and answer.status in (_NOT_FOUND, _NO_METHOD):
+            error = failure(answer.status, f"{NO_API}: {api}", answer.request_id)
+            error.fields = {**error.fields, "remedy": "graveler config show, to check the URL"}
+            return error
     return failure(answer.status, reason, answer.request_id)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from graveler import errors
 from graveler.client import Session, connect, connect_as_lakectl
+from graveler.client.identity import set_up
 from graveler.client.session import below, paged
 from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
@@ -86,8 +87,23 @@ def test_a_status_becomes_its_kind_with_the_words_of_the_server(
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"other": 1}', b"\xff"])
 def test_an_error_without_a_reason_is_one_all_the_same(body: bytes) -> None:
-    with scripted([Said(404, body)]) as server, pytest.raises(errors.NotFound, match="no reason"):
+    with scripted([Said(403, body)]) as server, pytest.raises(errors.Refused, match="no reason"):
         session(server.url)[0].ask("GET", "/x")
+
+
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"detail": "Not Found"}'])
+def test_a_url_without_an_api_is_said_to_have_none(status: int, body: bytes) -> None:
+    with scripted([Said(status, body)] * 2) as server:
+        asking, _ = session(f"{server.url}/wrong")
+        for ask in (
+            lambda: asking.ask("GET", "/x"),
+            lambda: set_up(f"{server.url}/wrong", "a token", "admin"),
+        ):
+            with pytest.raises(GravelerError) as caught:
+                ask()
+            reason = f"no API of Graveler or lakeFS at this URL: {server.url}/wrong/api/v1"
+            assert caught.value.fields["reason"] == reason
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
