@@ -172,14 +172,13 @@ def reset(
     if ref is not None:
         return _hard_reset(invocation, address, ref, typed)
     place = invocation.path(address, optional=True)
-    if not yes:
-        changes = _uncommitted(invocation, place, place.path)
-        if not changes:
-            invocation.output.note("no uncommitted changes")
-            return 0
+    changes = _uncommitted(invocation, place, place.path, 1 if yes else _COUNT_MAX)
+    if changes:
         invocation.confirm(f"Discard {changes} of {place}?", yes=yes)
-    refs.reset_branch(invocation.session, place.repository, place.ref, place.path)
-    invocation.output.note(f"discarded the uncommitted changes of {place}")
+    if changes or yes:  # what is staged may be equal to what is committed
+        refs.reset_branch(invocation.session, place.repository, place.ref, place.path)
+    done = f"discarded the uncommitted changes of {place}"
+    invocation.output.note(done if changes else f"no uncommitted changes: {place}")
     return 0
 
 
@@ -222,17 +221,20 @@ def _check_unmoved(invocation: Invocation, branch: Address, before: str) -> None
         )
 
 
-def _uncommitted(invocation: Invocation, place: Address, path: str) -> str:
-    """How many changes a branch has, in words; empty if it has none."""
+def _uncommitted(
+    invocation: Invocation, place: Address, path: str, amount: int = _COUNT_MAX
+) -> str:
+    """How many changes a branch has, in words; empty if it has none.  At most `amount` are
+    counted."""
     changes = commits.uncommitted(
-        invocation.session, place.repository, place.ref, prefix=path, amount=_COUNT_MAX + 1
+        invocation.session, place.repository, place.ref, prefix=path, amount=amount + 1
     )
     count = sum(
         not path or path.endswith("/") or change["path"] == path
-        for change in islice(changes, _COUNT_MAX + 1)
+        for change in islice(changes, amount + 1)
     )
-    if count > _COUNT_MAX:
-        return f"more than {_COUNT_MAX:,} uncommitted changes"
+    if count > amount:
+        return f"more than {plural(amount, 'uncommitted change')}"
     return plural(count, "uncommitted change") if count else ""
 
 

@@ -139,6 +139,16 @@ def test_two_repositories_are_refused(lake: Lake) -> None:
         assert lake.user.run(*words).code == 2
 
 
+def test_a_reset_says_whether_there_was_something_to_discard(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    lake.put("ab")
+    for address, nothing in ((f"{name}/main/a", True), (f"{name}/main", False)):
+        for words in (("--yes",), ("--yes",), ()):
+            note = user.run("reset", address, *words).err
+            assert note.startswith("no uncommitted" if nothing else "discarded"), (address, words)
+            nothing = True
+
+
 def test_branches_are_reset_and_reverted_by_the_names_of_lakectl(lake: Lake) -> None:
     name, user = lake.name, lake.user
     address = f"lakefs://{name}/main"
