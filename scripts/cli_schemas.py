@@ -363,13 +363,15 @@ class RetentionRules(TypedDict):
 
 
 class Failure(TypedDict):
-    """Why a command failed.  `status`: of the answer of the server, or 0; `hint`: what to try."""
+    """Why a command failed.  `status`: of the answer of the server, or 0; `hint`: what to try;
+    `paths`: of a conflict, the first ones in conflict."""
 
     code: str
     message: str
     hint: str
     status: int
     request_id: str
+    paths: NotRequired[list[str]]
 
 
 class FailureAnswer(TypedDict):

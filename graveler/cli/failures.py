@@ -81,6 +81,8 @@ def report(error: GravelerError, invocation: Invocation) -> int:
         "status": int(error.fields.get("status", 0)),
         "request_id": error.fields.get("request_id", ""),
     }
+    if isinstance(error, errors.MergeConflict):
+        fields["paths"] = [*error.paths]
     _print(invocation, str(error.code), message, hint, fields)
     return exit_code(error)
 

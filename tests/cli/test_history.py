@@ -117,9 +117,8 @@ def test_a_conflict_names_its_paths(lake: Lake) -> None:
     result = user.run("merge", f"{name}/dev", "main")
     assert result.code == 5 and result.out == ""
     assert result.err.splitlines()[1:] == ["  same"]
-    assert json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]["code"] == (
-        "merge_conflict"
-    )
+    error = json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]
+    assert (error["code"], error["paths"]) == ("merge_conflict", ["same"])
     assert [item.type for item in user.read(list[Diff], "diff", f"{name}/main", "dev")] == [
         "added",
         "conflict",

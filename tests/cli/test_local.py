@@ -112,7 +112,8 @@ def test_conflicts_are_listed_and_decided(lake: Lake, folder: Path) -> None:
     (folder / "a.csv").write_bytes(b"ours")
     for command in (("pull",), ("commit", "-m", "x")):
         error = local(lake, *command, code=5)
-        assert "a.csv" in error["message"] and (folder / "a.csv").read_bytes() == b"ours"
+        assert "a.csv" in error["message"] and error["paths"] == ["a.csv"]
+        assert (folder / "a.csv").read_bytes() == b"ours"
     assert lake.user.read(list[Any], "diff", f"{lake.name}/main") == []
     local(lake, "pull", "--ours")
     assert status(lake) == [("local", "changed", "a.csv")]
