@@ -184,6 +184,7 @@ def reset(
 
 def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None) -> int:
     place, session = invocation.ref(branch), invocation.session
+    invocation.target = place
     source = past.then(invocation, invocation.ref(ref))
     before = refs.get_branch(session, place.repository, place.ref)["commit_id"]
     goal = commits.get(session, place.repository, source.ref)

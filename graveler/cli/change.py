@@ -8,13 +8,14 @@ from graveler.cli import journal, moments, past
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import AliasOption, address_argument, at, client, ignored, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.output import field, first_line
+from graveler.cli.output import field, first_line, plural
 from graveler.client import commits
 from graveler.client.commits import Commit, Message
 from graveler.clock import SystemClock
-from graveler.errors import Conflict, MergeConflict
+from graveler.errors import Conflict, GravelerError, MergeConflict, NoChanges
 
 CONFLICTS_SHOWN: Final = 20
+_COUNT_MAX: Final = 1_000  # of uncommitted changes: what one request lists
 _PARENT: Final = ("--parent-number", "-m")  # by lakectl
 _META: Final = click.option(
     "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
@@ -143,6 +144,8 @@ def merge(
             strategy=strategy or "",
             squash=squash,
         )
+    except NoChanges as error:
+        raise _nothing_to_merge(invocation, come, error) from error
     except Conflict as error:
         amount = CONFLICTS_SHOWN + 1
         paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
@@ -153,6 +156,23 @@ def merge(
     line = f"merged {come} into {into}: {invocation.output.id(reference)}"
     invocation.output.record({"reference": reference}, [line])
     return 0
+
+
+def _nothing_to_merge(invocation: Invocation, source: Address, error: NoChanges) -> NoChanges:
+    """The error, or one that says that the source has uncommitted changes.  Cost: one request."""
+    try:
+        changes = commits.uncommitted(
+            invocation.session, source.repository, source.ref, amount=_COUNT_MAX
+        )
+        count = sum(1 for _ in changes)
+    except GravelerError:  # not a branch
+        return error
+    if not count:
+        return error
+    more = "at least " if count == _COUNT_MAX else ""
+    reason = f"nothing to merge: {source} has {more}{plural(count, 'uncommitted change')}"
+    fields = {**error.fields, "reason": reason, "remedy": f"graveler commit {source}"}
+    return NoChanges(reason, "", **fields)
 
 
 def conflict(source: Address, destination: Address, paths: list[str]) -> MergeConflict:

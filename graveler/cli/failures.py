@@ -139,6 +139,8 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
         )
     if isinstance(error, errors.NotFound) and invocation.subject is not None:
         return f"{reason}: {invocation.subject}"
+    if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
+        return f"{invocation.target} has uncommitted changes; nothing was done"
     if isinstance(error, errors.Unauthenticated):
         return f"{reason}: {error.fields.get('server') or invocation.profile.server}"
     return reason
@@ -155,6 +157,8 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
         if subject.path:
             return f"graveler ls {subject.at(subject.path.rpartition('/')[0])}"
         return f"graveler branch list {subject.repository}" if subject.ref else "graveler repo list"
+    if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
+        return f"graveler commit {invocation.target}, or graveler reset {invocation.target}"
     if isinstance(error, errors.Unauthenticated):
         return "graveler login, or graveler whoami"
     if isinstance(error, errors.OutcomeUnknown):

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from graveler.cli import journal, past
-from graveler.cli.address import UsageMistake
+from graveler.cli.address import SCHEME, UsageMistake
 from graveler.cli.command import address_argument, at, client, yes
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import first_line, plain, plural
@@ -36,8 +36,14 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
     Its history stays, so the command can be undone; `revert` undoes single commits instead.  Ends
     with 1 if the branch is equal to REF already.
     """
-    into, session, output = invocation.ref(branch), invocation.session, invocation.output
-    source = invocation.ref(ref)
+    into = invocation.target = invocation.path(branch, optional=True)
+    session, output, source = invocation.session, invocation.output, invocation.ref(ref)
+    if into.path:
+        recursive = "-r " if into.path.endswith("/") else ""
+        raise UsageMistake(
+            f"a branch is restored as a whole, and this is a path on it: {into}",
+            remedy=f"graveler cp {recursive}{SCHEME}{source.at(into.path)} {SCHEME}{into}",
+        )
     if source.repository != into.repository:
         raise UsageMistake(f"both must be in one repository: {into} and {source}")
     name = into.repository

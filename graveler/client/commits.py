@@ -197,7 +197,7 @@ def merge_base(session: Session, repository: str, source: str, destination: str)
 def commit(
     session: Session, repository: str, branch: str, message: Message, *, source_metarange: str = ""
 ) -> Commit:
-    """Commit what is uncommitted, and wait for it.  Raises `Invalid` if there is nothing to commit.
+    """Commit what is uncommitted, and wait for it.  Raises `NoChanges` if nothing is.
     After `OutcomeUnknown`, read the log.
 
     `source_metarange`: the content of the commit, such as `meta_range_id` of another commit of the
@@ -233,8 +233,8 @@ def merge(
     `commit` does.
 
     `strategy`: `dest-wins` or `source-wins` decides conflicts.  Raises `Conflict` if paths conflict
-    without one; nothing was changed.  `Invalid`: the destination has uncommitted changes, or there
-    is nothing to merge."""
+    without one; nothing was changed.  `DirtyBranch`: the destination has uncommitted changes.
+    `NoChanges`: there is nothing to merge."""
     body = {name: value for name, value in message.body().items() if value}
     body |= {"strategy": strategy} if strategy else {}
     body |= {"squash_merge": True} if squash else {}

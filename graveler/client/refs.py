@@ -146,8 +146,8 @@ def hard_reset_branch(
     """Move the head of a branch to the commit that `ref` means.  `expected`: the id of the commit
     that it must be on, unless it is already on that of `ref`.
 
-    Raises `Invalid` if the branch has uncommitted changes, `PreconditionFailed` if it is on another
-    commit."""
+    Raises `DirtyBranch` if the branch has uncommitted changes, `PreconditionFailed` if it is on
+    another commit."""
     path = below("repositories", repository, "branches", branch, "hard_reset")
     headers = {"If-Match": f'"{expected}"'} if expected else {}
     session.ask("PUT", with_query(path, ref=ref), headers=headers)

@@ -60,6 +60,11 @@ _KINDS: Final[Mapping[int, type[GravelerError]]] = {
 }
 
 
+# How the text of a 400 ends that has a kind of its own.
+_ENDINGS: Final[tuple[tuple[str, type[GravelerError]], ...]] = (
+    ("no changes", errors.NoChanges),
+    ("(dirty branch)", errors.DirtyBranch),
+)
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -298,6 +303,8 @@ def failure(status: int, reason: str, request_id: str = "") -> GravelerError:
     kind = _KINDS.get(status, errors.Invalid if status < 500 else errors.Internal)
     if kind is Unavailable and OUTCOME_UNKNOWN in reason:
         kind = OutcomeUnknown
+    if kind is Invalid:
+        kind = next((kind for ending, kind in _ENDINGS if reason.endswith(ending)), kind)
     if status in range(300, 400):
         reason = "the server redirects: give the URL that it redirects to"
     names = {"reason": reason, "status": str(status), "request_id": request_id}

@@ -128,6 +128,46 @@ def test_a_conflict_names_its_paths(lake: Lake) -> None:
     assert user.run("merge", f"{name}/dev", "main").code == 1  # nothing to merge
 
 
+def test_a_merge_of_what_was_not_committed_says_so(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    nothing = user.run("merge", f"{name}/dev", "main")
+    assert nothing == (1, "", "graveler: update branch main: no changes\n")
+    lake.put("a", branch="dev")
+    assert user.run("merge", f"{name}/dev", "main") == (
+        1,
+        "",
+        f"graveler: nothing to merge: {name}/dev has 1 uncommitted change\n"
+        f"try: graveler commit {name}/dev\n",
+    )
+    assert user.run("merge", f"{name}/dev~0", "main").err == nothing.err
+    error = json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]
+    assert (error["code"], error["status"]) == ("no_changes", 400)
+
+
+def test_a_branch_with_uncommitted_changes_is_named(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    lake.put("a", branch="dev")
+    first = lake.commit("change", "dev")
+    lake.put("b")
+    lake.put("c", branch="dev")
+    for words, branch in (
+        (("merge", f"{name}/dev", "main"), "main"),
+        (("cherry-pick", f"{name}/{first}", "main"), "main"),
+        (("revert", f"{name}/dev", first, "--yes"), "dev"),
+        (("restore", f"{name}/main", first, "--yes"), "main"),
+        (("reset", "--hard", f"{name}/main", first, "--confirm", "main"), "main"),
+    ):
+        place = f"{name}/{branch}"
+        assert user.run(*words) == (
+            1,
+            "",
+            f"graveler: {place} has uncommitted changes; nothing was done\n"
+            f"try: graveler commit {place}, or graveler reset {place}\n",
+        ), words
+
+
 def test_two_repositories_are_refused(lake: Lake) -> None:
     other = lake.live.fresh_repository()
     for words in (

@@ -91,6 +91,20 @@ def test_an_error_without_a_reason_is_one_all_the_same(body: bytes) -> None:
         session(server.url)[0].ask("GET", "/x")
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("commit: no changes", errors.NoChanges),
+        ("uncommitted changes (dirty branch)", errors.DirtyBranch),
+        ("no changes are allowed", errors.Invalid),
+    ],
+)
+def test_the_kinds_of_a_wrong_call(text: str, kind: type[GravelerError]) -> None:
+    with scripted([said(text, 400)]) as server, pytest.raises(GravelerError) as caught:
+        session(server.url)[0].ask("POST", "/x", {})
+    assert type(caught.value) is kind
+
+
 @pytest.mark.parametrize("status", [404, 405])
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"detail": "Not Found"}'])
 def test_a_url_without_an_api_is_said_to_have_none(status: int, body: bytes) -> None:
