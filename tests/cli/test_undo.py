@@ -203,6 +203,17 @@ def test_a_restore_asks_and_says_how_much_it_changes(lake: Lake) -> None:
     assert user.run("restore", f"{name}/main", f"{other}/main", "--yes").code == 2
 
 
+def test_a_restore_of_a_path_leads_to_a_copy(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    lake.put("a", b"new")
+    lake.commit("change a")
+    refused = user.run("restore", f"{name}/main/a", "main~1")
+    assert refused.code == 2 and "restored as a whole" in refused.err
+    way = refused.err.partition("try: graveler ")[2].split()
+    assert user.run(*way).code == 0 and user.run("cat", f"{name}/main/a").out == "a"
+
+
 def test_a_restore_keeps_uncommitted_changes_from_being_lost(lake: Lake) -> None:
     name, user = lake.name, lake.user
     added(lake, "a")
