@@ -62,7 +62,7 @@ def open_embedded(
     makes larger commits.  `rocks`: the settings of the database.
     Errors: `Conflict` if another process has the store open, `Unavailable` or `StorageFull` if the
     folder cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not
-    a folder.
+    a folder, or if the folder of the store has other files and is no store.
     """
     clock, ids = SystemClock(), SystemIds()
     folder = folders.prepared(store)

@@ -12,17 +12,26 @@ from graveler.clock import Ids
 from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
 
 KEY_LENGTH = 32
-_PARTS = ("kv", "objects", "scratch", "key", "credentials")  # the content of a store's folder
+_DATABASE = "kv"  # the first part that a store gets
+_PARTS = (_DATABASE, "objects", "scratch", "key", "credentials")  # the content of a store's folder
+_PROBE = ".probe"
+# What a folder may contain in which a store is created: parts that were restored, what a first
+# start left that was interrupted, and what a file system has at its top.
+_BEFORE = frozenset((*_PARTS, _PROBE, "lost+found"))
 
 
 def prepared(store: Path) -> Path:
     """The absolute path of the store's folder.  Creates the folder if it does not exist, and makes
-    its content accessible to its owner only.  Raises `StorageFull`, `Unavailable`."""
+    its content accessible to its owner only.
+
+    Raises `Invalid` for a folder that has other files and is no store; nothing is changed then.
+    Raises `StorageFull`, `Unavailable`."""
     folder = Path(os.path.abspath(store))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_kind(folder)
         _close(folder)
-        probe = folder / ".probe"
+        probe = folder / _PROBE
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
@@ -33,6 +42,18 @@ def prepared(store: Path) -> Path:
             f"reason={error.strerror}"
         ) from error
     return folder
+
+
+def _check_kind(folder: Path) -> None:
+    """Raises `Invalid` if a folder is no store and has files that are not part of one."""
+    if (folder / _DATABASE).is_dir():
+        return
+    foreign = sorted(set(os.listdir(folder)) - _BEFORE)
+    if foreign:
+        raise Invalid(
+            f"this folder has other files and is no store: choose a new or an empty folder: "
+            f"store={folder} found={foreign[0]!r}"
+        )
 
 
 def _close(folder: Path) -> None:

@@ -95,6 +95,7 @@ _HOOKS_ALLOW_LOOPBACK: Final = click.option(
 def serve(store: Path, listen: Listen, **more: Any) -> int:
     """Serve the store in a folder over HTTP until SIGINT or SIGTERM.
 
+    A folder that does not exist or is empty becomes a new store.  One with other files is refused.
     If GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the administrator's
     credentials.  Otherwise `graveler login URL --setup` creates them.
     """

@@ -58,6 +58,36 @@ def test_a_folder_that_exists_before_the_store_is_closed_too(tmp_path: Path) -> 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / "objects").mkdir(parents=True)  # as in a folder .git
+    (folder / "notes.txt").write_text("of somebody")
+    folder.chmod(0o755)
+    before = _modes(folder)
+    with pytest.raises(Invalid, match=r"no store: choose a new or an empty folder: .*notes\.txt"):
+        open_embedded(folder)
+    assert _modes(folder) == before
+
+
+@pytest.mark.parametrize("left", [(), (".probe",), ("kv/",), ("lost+found/",), ("credentials",)])
+def test_a_first_start_that_was_interrupted_is_taken_up(
+    tmp_path: Path, left: tuple[str, ...]
+) -> None:
+    """Also in a folder that only has what file systems put at their top."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    for name in left:
+        (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(b"")
+    _store(folder)
+    assert (folder / "key").stat().st_size
+
+
+def test_a_store_may_have_other_files_beside_it(tmp_path: Path) -> None:
+    _store(tmp_path / "store")
+    (tmp_path / "store/notes.txt").write_text("of its owner")
+    open_embedded(tmp_path / "store").close()
+
+
 def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
     store = open_embedded(tmp_path / "store")
     purposes = (accounts.PURPOSE, sessions.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)

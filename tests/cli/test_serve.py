@@ -96,6 +96,15 @@ def test_a_secret_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
     assert "secret_access_key invalid: it must be 32 to 128" in said and short not in said
 
 
+def test_a_folder_of_somebody_is_not_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    found = run("serve", "--store", str(tmp_path), "--listen", f"{HOST}:0")
+    assert found.returncode == 1
+    said = _only_line(found.stderr)
+    assert "choose a new or an empty folder" in said and "notes.txt" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_without_credentials_the_service_waits_for_the_set_up_call(tmp_path: Path) -> None:
     with serving(tmp_path / "store", credentials=None) as service:
         with httpx.Client(base_url=f"{service.url}/api/v1") as client:
