@@ -16,7 +16,7 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field
 from graveler.cli.profiles import DEFAULT, Profile, Profiles
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Conflict, Invalid, NotFound, Refused, Unauthenticated
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, environment
 
 if TYPE_CHECKING:
@@ -95,12 +95,30 @@ def _kept(name: str, profile: Profile) -> tuple["User", Path]:
     from graveler.client import identity
     from graveler.client.connections import Connections
 
-    user = identity.current_user(profiles.session(profile, Connections()))
+    session = profiles.session(profile, Connections())
+    try:
+        user = identity.current_user(session)
+    except Unauthenticated as error:
+        error.fields = {**error.fields, **_not_accepted(profile)}
+        raise
     known = profiles.read(environment())
     before = known.by_name.get(name, Profile())
     profile = replace(profile, name=name, repository=before.repository)
     profile = profiles.in_keyring(profile)
     return user, profiles.write(Profiles(name, {**known.by_name, name: profile}), environment())
+
+
+def _not_accepted(profile: Profile) -> dict[str, str]:
+    """The reason and the remedy, for the fields of the error."""
+    if profile.session_token:
+        reason, remedy = "this token", "another token: it is of another server, or has expired"
+    else:
+        reason = "this access key id with this secret"
+        remedy = (
+            "login again; a lost secret of the administrator: "
+            "graveler credentials reset --store DIR, on the server"
+        )
+    return {"reason": f"{profile.server} does not accept {reason}", "remedy": remedy}
 
 
 def _print_key(invocation: Invocation, profile: Profile) -> None:
@@ -126,6 +144,10 @@ def _asked(invocation: Invocation, url: str | None) -> Profile:
             "login needs a URL, --access-key-id and --secret-stdin if nobody can be asked"
         )
     url = url or click.prompt("Server URL", err=True)
+    if not (key and secret):
+        from graveler.client import identity
+
+        identity.check_reachable(url)  # before somebody types a key in vain
     key = key or click.prompt("Access key id", err=True)
     secret = secret or click.prompt("Secret access key", hide_input=True, err=True)
     return Profile("", url, key, secret)
@@ -146,11 +168,23 @@ def _set_up(invocation: Invocation, url: str | None) -> Profile:
     url = url or str(invocation.flags.get("server", ""))
     if not url:
         raise UsageMistake("--setup needs the URL of the server")
+    if identity.is_set_up(url):
+        raise Conflict(
+            f"{url} has an administrator already",
+            remedy=f"graveler login {url}; a lost secret: graveler credentials reset --store DIR, "
+            "on the server",
+        )
     if invocation.may_ask():
         token = click.prompt("Setup token", hide_input=True, err=True)
     else:
         token = sys.stdin.readline().strip()
-    key = identity.set_up(url, token, _ADMINISTRATOR)
+    try:
+        key = identity.set_up(url, token, _ADMINISTRATOR)
+    except Refused as error:  # what else can be refused has been asked just before
+        reason = "set-up token missing or wrong"
+        remedy = f"graveler login {url} --setup, with the token that `graveler serve` printed at "
+        error.fields = {**error.fields, "reason": reason, "remedy": f"{remedy}its last start"}
+        raise
     return Profile("", url, key["access_key_id"], key["secret_access_key"])
 
 

@@ -105,6 +105,7 @@ def _tried(check: str, act: Callable[[], T], remedy: str) -> tuple[T, Finding]:
         return act(), Finding(check, "ok", "")
     except GravelerError as error:
         reason = error.fields.get("reason", "") or str(error)
+        remedy = error.fields.get("remedy", remedy)
         raise _Ended(Finding(check, "failed", reason, remedy)) from error
 
 
@@ -121,8 +122,7 @@ def _files() -> Iterator[Finding]:
 
 
 def _url(profile: Profile) -> str:
-    if not profile.server:
-        raise Invalid("no server is configured")
+    profile.check_server()
     return api_url(profile.server)
 
 

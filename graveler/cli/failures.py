@@ -160,7 +160,12 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
         return f"graveler commit {invocation.target}, or graveler reset {invocation.target}"
     if isinstance(error, errors.Unauthenticated):
-        return "graveler login, or graveler whoami"
+        from graveler.cli.profiles import OF_VARIABLES
+
+        server = error.fields.get("server") or invocation.profile.server
+        if invocation.profile.source == OF_VARIABLES:
+            return "unset the variables LAKECTL_…, which go before profiles, or correct them"
+        return f"graveler login {server}"
     if isinstance(error, errors.OutcomeUnknown):
         return "look whether it happened before you repeat it: graveler log, graveler status"
     if isinstance(error, errors.Unavailable) and "status" not in error.fields:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PROFILE_VARIABLE: Final = "GRAVELER_PROFILE"
 FILE_VARIABLE: Final = "LAKECTL_CONFIG_FILE"
 DEFAULT: Final = "default"
+OF_VARIABLES: Final = "variables of lakectl"  # a source
 _OF_LAKECTL: Final = (URL_VARIABLE, KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE)
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FILE_BYTES_MAX: Final = 1 << 20
@@ -63,15 +64,25 @@ class Profile:
 
     def check_whole(self) -> None:
         """Raises `UsageMistake` without a server, `Unauthenticated` without credentials."""
-        if not self.server:
-            raise UsageMistake(
-                f"no server: run `graveler login URL`, or give --server, or set {URL_VARIABLE}"
-            )
+        self.check_server()
         if not self.session_token and not (self.access_key_id and self.secret_access_key):
             raise Unauthenticated(
                 f"no credentials for {self.server}: run `graveler login {self.server}`, or set "
                 f"{KEY_VARIABLE} and {SECRET_VARIABLE}"
             )
+
+    def check_server(self) -> None:
+        """Raises `UsageMistake` without a server."""
+        if self.server:
+            return
+        if self.source == OF_VARIABLES:
+            raise UsageMistake(
+                "no server: variables LAKECTL_CREDENTIALS_… are set, so no profile is used",
+                remedy=f"set {URL_VARIABLE} too, or unset the variables, or give --profile NAME",
+            )
+        raise UsageMistake(
+            f"no server: run `graveler login URL`, or give --server, or set {URL_VARIABLE}"
+        )
 
     def without_secrets(self) -> "Profile":
         """The same server and settings."""
@@ -166,7 +177,7 @@ def _source(flags: Mapping[str, Any], variables: Mapping[str, str]) -> Profile:
 def _lakectl(file: str, variables: Mapping[str, str]) -> Profile:
     """What lakectl would use: its variables over its file."""
     url, key, secret, token = values = [variables.get(name, "") for name in _OF_LAKECTL]
-    source = "variables of lakectl"
+    source = OF_VARIABLES
     if not (url and (token or (key and secret))) or file:
         path = lakectl_file(file, variables)
         if path is not None:

@@ -37,6 +37,8 @@ _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
 _PIECE_BYTES: Final = 1 << 18
+# What OpenSSL says, by its release, if the other side answers without TLS.
+_OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 Body = bytes | Iterable[bytes]
 
@@ -323,6 +325,8 @@ class Connections:
         except (OSError, HTTPException) as error:
             connection.close()
             reason = error.strerror if isinstance(error, OSError) else ""
+            if getattr(error, "reason", "") in _OF_NO_TLS:
+                reason = f"it speaks no TLS; try http://{str(origin).partition('://')[2]}"
             raise Unavailable(
                 f"the server does not answer: {reason or error} url={origin}"
             ) from error

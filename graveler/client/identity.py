@@ -32,6 +32,25 @@ def current_user(session: Session) -> User:
     return cast(User, checked(answer["user"], "id"))
 
 
+def check_reachable(url: str) -> None:
+    """Ask whether a server answers at a URL, whatever it answers.  One request without credentials.
+    Raises `Invalid`, `Unavailable`."""
+    with Connections().send(Request("GET", f"{api_url(url)}/healthcheck")) as response:
+        response.read_all(_ANSWER_BYTES_MAX)
+
+
+def is_set_up(url: str) -> bool:
+    """Whether the server has an administrator.  One request without credentials."""
+    with Connections().send(Request("GET", f"{api_url(url)}/setup_lakefs")) as response:
+        if response.status >= 300:
+            raise error_of(response)
+        content = response.read_all(_ANSWER_BYTES_MAX)
+    try:
+        return bool(checked(json.loads(content), "state")["state"] == "initialized")
+    except ValueError as error:
+        raise Internal(NOT_GRAVELER) from error
+
+
 class AdministratorKey(TypedDict):
     """The first access key of a server.  The secret is shown once."""
 

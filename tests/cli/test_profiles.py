@@ -329,6 +329,68 @@ def test_a_setting_is_printed(user: Client, live: Served) -> None:
     ]
 
 
+# ---- what fails, and what to do then -------------------------------------------------------------
+
+
+def test_credentials_that_login_cannot_use_name_a_way_out(user: Client, live: Served) -> None:
+    url = live.client.url
+    arguments = ("login", url, "--access-key-id", KEY, "--secret-stdin")
+    wrong = user.run(*arguments, input=b"not-the-secret-but-long-enough\n")
+    assert wrong.code == 4
+    said, hint = wrong.err.splitlines()
+    assert said == f"graveler: {url} does not accept this access key id with this secret"
+    assert "graveler credentials reset --store DIR" in hint and "whoami" not in hint
+    token = user.run("login", url, "--token-stdin", input=b"x.y.z\n")
+    assert token.code == 4 and "does not accept this token" in token.err
+    known = {URL_VARIABLE: url, KEY_VARIABLE: KEY, SECRET_VARIABLE: "not-the-secret-of-anybody"}
+    assert "try: unset the variables LAKECTL_" in user.run("whoami", **known).err
+    profiles.write(Profiles("a", {"a": Profile("a", url, KEY, "wrong")}), user.variables)
+    assert f"try: graveler login {url}\n" in user.run("whoami").err
+
+
+def test_a_set_up_is_refused_in_words_of_the_command(user: Client, tmp_path: Path) -> None:
+    with served(tmp_path / "store", administrator=False) as live:
+        url = live.client.url
+        wrong = user.run("login", url, "--setup", input=b"another\n")
+        assert wrong.code == 4
+        assert wrong.err == (
+            "graveler: set-up token missing or wrong\n"
+            f"try: graveler login {url} --setup, with the token that `graveler serve` printed at "
+            "its last start\n"
+        )
+
+
+def test_a_server_that_is_set_up_asks_for_no_token(user: Client, live: Served) -> None:
+    url = live.client.url
+    shown = terminal(user, "login", url, "--setup")
+    assert shown.end() == 5
+    assert f"{url} has an administrator already" in shown.text
+    assert f"try: graveler login {url}; " in shown.text and "Setup token" not in shown.text
+
+
+def test_a_server_that_does_not_answer_is_named_before_a_key_is_typed(user: Client) -> None:
+    shown = terminal(user, "login", "http://127.0.0.1:1")
+    assert shown.end() == 6
+    assert "does not answer" in shown.text and "Access key id" not in shown.text
+    shown = terminal(user, "login", "127.0.0.1:1")
+    assert shown.end() == 1
+    assert "must look like https://host" in shown.text and "Access key id" not in shown.text
+
+
+def test_variables_without_a_server_say_that_they_hide_the_profile(
+    user: Client, live: Served
+) -> None:
+    user.know(live.client.url)
+    keys = {KEY_VARIABLE: "ENVKEY", SECRET_VARIABLE: "envsecret"}
+    said = user.run("repo", "list", **keys)
+    assert said.code == 2
+    assert "variables LAKECTL_CREDENTIALS_… are set, so no profile is used" in said.err
+    assert f"try: set {URL_VARIABLE} too, or unset the variables" in said.err
+    found = user.run("doctor", "--json", **keys)
+    assert found.code == 1 and "so no profile is used" in found.out
+    assert f"set {URL_VARIABLE} too" in found.out
+
+
 # ---- sessions, and the keyring of the system -----------------------------------------------------
 
 

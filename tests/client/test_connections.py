@@ -211,6 +211,24 @@ def test_nobody_listens(pool: Connections) -> None:
     assert type(caught.value) is Unavailable
 
 
+def test_a_server_without_tls_is_named(pool: Connections) -> None:
+
+    def refuse(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        thread = threading.Thread(target=refuse, args=(listener,))
+        thread.start()
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(Unavailable, match=f"no TLS; try http://{place} url=https://{place}"):
+            ask(pool, f"https://{place}")
+        thread.join()
+
+
 def test_a_proxy_gets_the_whole_url(pool: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     with peer([OK]) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//me:pass@"))
