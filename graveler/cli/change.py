@@ -151,7 +151,7 @@ def merge(
         paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
         if not paths:
             raise
-        raise conflict(come, into, paths) from error
+        raise conflict(come, into, paths, "--strategy source-wins or dest-wins; or ") from error
     journal.record_commit(invocation, into, "merge", reference)
     line = f"merged {come} into {into}: {invocation.output.id(reference)}"
     invocation.output.record({"reference": reference}, [line])
@@ -175,10 +175,19 @@ def _nothing_to_merge(invocation: Invocation, source: Address, error: NoChanges)
     return NoChanges(reason, "", **fields)
 
 
-def conflict(source: Address, destination: Address, paths: list[str]) -> MergeConflict:
-    """The error of a merge that changed nothing, with the first paths at which it conflicts."""
+def conflict(
+    source: Address, destination: Address, paths: list[str], choice: str = ""
+) -> MergeConflict:
+    """The error of a merge that changed nothing, with the first paths at which it conflicts.
+    `choice`: how the command itself could decide, for its remedy."""
     text = f"{source} and {destination} changed the same paths; nothing was merged"
-    return MergeConflict(f"{text}:\n  {_shown(paths)}", tuple(paths))
+    error = MergeConflict(f"{text}:\n  {_shown(paths)}", tuple(paths))
+    # Once the source has the destination's commits, its own version of each path counts.
+    error.fields = {
+        "remedy": f"{choice}graveler merge {destination} {source.ref} --strategy dest-wins, upload "
+        f"combined files to {source}, commit, and merge again"
+    }
+    return error
 
 
 def _shown(paths: list[str]) -> str:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
-from click.exceptions import NoArgsIsHelpError, NoSuchCommand
+from click.exceptions import NoArgsIsHelpError, NoSuchCommand, NoSuchOption
 
 from graveler import errors
 from graveler.cli.absence import precise
@@ -43,6 +43,8 @@ _OF_GIT: Final[Mapping[str, str]] = {
     "stash": "graveler branch create: an uncommitted change belongs to its branch",
     "switch": "each command names its branch: graveler ls REPOSITORY/BRANCH",
 }
+# Options of other servers for what `--listen` says.
+_OF_LISTEN: Final = frozenset(("--address", "--bind", "--host", "--port", "-p"))
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130
 
@@ -94,13 +96,18 @@ def report_usage(error: click.ClickException, invocation: Invocation) -> int:
         return USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "graveler"
-    hint = f"{command} --help"
-    if isinstance(error, NoSuchCommand):
-        hint = _OF_GIT.get(error.command_name, hint)
-    message = error.format_message()
+    hint, message = f"{command} --help", error.format_message()
+    if isinstance(error, NoSuchCommand) and error.command_name in _OF_GIT:
+        hint, message = _OF_GIT[error.command_name], error.message  # without names that look alike
+    if isinstance(error, NoSuchOption) and error.option_name in _OF_LISTEN and _listens(context):
+        hint, message = f"{command} --listen HOST:PORT", error.message
     message = message[:1].lower() + message[1:].rstrip(".")
     _print(invocation, "usage", message, hint, {"status": 0, "request_id": ""})
     return USAGE if isinstance(error, click.UsageError) else FAILED
+
+
+def _listens(context: click.Context | None) -> bool:
+    return context is not None and any("--listen" in each.opts for each in context.command.params)
 
 
 def report_system(error: OSError | UnicodeError, invocation: Invocation) -> int:

@@ -5,7 +5,7 @@ The profile is read, and the server contacted, only when a command asks for them
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.cli.address import Address, UsageMistake, parse
 from graveler.cli.output import Output, plain, plain_lines, wants_color
-from graveler.errors import Unauthenticated
+from graveler.errors import GravelerError, Unauthenticated
 from graveler.variables import environment
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Invocation:
             if not default:
                 raise UsageMistake(
                     f"ref missing: {address.repository!r} alone is a repository: write "
-                    f"{address.repository}/REF, or REPOSITORY/{address.repository}"
+                    f"{address.repository}/REF, or {self._home_of(text)}"
                 )
             address = Address(address.repository, default)
         return address
@@ -140,6 +140,13 @@ class Invocation:
 
     def _current_repository(self) -> str:
         return self.here.repository if self.here is not None else self.profile.repository
+
+    def _home_of(self, name: str) -> str:
+        """How to write a ref whose repository was left out."""
+        current = ""
+        with suppress(GravelerError):  # it is only for a message about another mistake
+            current = self._current_repository()
+        return f":{name} for {current}/{name}" if current else f"REPOSITORY/{name}"
 
     # ---- questions -------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """`graveler local`: a folder in step with a prefix of a branch."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from graveler.cli.local_folder import linked_below, new_root, opened, real_path,
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
 from graveler.cli.transfer_options import progress_option, threads_option
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Invalid, MergeConflict, NotFound
 from graveler.local import commit as commit_verb
 from graveler.local import git, state, sync
 from graveler.local.entries import Link, Prefix
@@ -216,7 +217,7 @@ def pull(
         raise UsageMistake("give one of --ours, --theirs and --force")
     choice: sync.Choice = "ours" if for_ours else "theirs" if for_theirs else ""
     root = root_of(directory)
-    with opened(invocation, root, **how) as work:
+    with _deciding(""), opened(invocation, root, **how) as work:
         confirm = _confirm(invocation, root, yes=yes)
         outcome = sync.pull(work, choice, force=force, confirm=confirm)
         link = work.folder.link()
@@ -255,7 +256,7 @@ def commit(
     if not message and not allow_empty_message:
         raise UsageMistake("no message: give -m TEXT")
     metadata = {**git.metadata(root), **metadata_pairs(pairs)}
-    with opened(invocation, root, **how) as work:
+    with _deciding(", then commit again"), opened(invocation, root, **how) as work:
         text = commit_verb.Message(message, metadata)
         outcome = commit_verb.commit(work, text, force=force)
         link = work.folder.link()
@@ -317,9 +318,20 @@ def _prefix(address: Address) -> Prefix:
     return Prefix(address.repository, address.ref, address.folder)
 
 
+@contextmanager
+def _deciding(after: str) -> Iterator[None]:
+    """Says in a conflict how it can be decided, and what to do `after` that."""
+    try:
+        yield
+    except MergeConflict as error:
+        pull = "graveler local pull --ours (keep your files) or --theirs (take the branch's)"
+        error.fields = {"remedy": f"{pull}{after}; to combine both, copy your files first"}
+        raise
+
+
 def _confirm(invocation: Invocation, root: Path, *, yes: bool) -> sync.Confirm:
     def confirm(count: int) -> None:
-        question = f"Discard {plural(count, 'local change')} in {root}?"
+        question = f"Discard {plural(count, 'local change')} in {root}?  No copy is kept."
         invocation.confirm(question, yes=yes)
 
     return confirm

@@ -153,7 +153,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 _EPILOG: Final = """`graveler COMMAND --help` shows options and examples.
 
 \b
-First steps:
+First steps (serve needs pip install 'graveler[cli,server]'):
   graveler serve --store DIR                     # in another terminal; prints a token
   graveler login http://127.0.0.1:8000 --setup   # or: graveler login URL, of a known server
   graveler repo create lake                      # on S3: repo create lake s3://BUCKET/lake
@@ -161,6 +161,12 @@ First steps:
   graveler upload FILE lake/dev/
   graveler commit lake/dev -m "Add a file"
   graveler merge lake/dev main
+
+\b
+Exit codes (commands that run and tend a store end with 1 for every failure):
+  0 done; 1 failed, or the answer is no; 2 wrong usage; 3 does not exist; 4 not allowed;
+  5 conflict; 6 not possible now, may be repeated; 7 the outcome of a write is unknown;
+  8 some of several failed; 130 interrupted
 """
 # The extras of the package that bring what some commands import.
 _EXTRAS: Final = {
@@ -177,7 +183,9 @@ def root() -> Tables:
         table=COMMANDS,
         help="Git for data lakes: branches, commits and merges over an object store.\n\n"
         "Addresses are REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH, for example "
-        "lake/main/sales/2026.csv; lakefs:// may stand before them.",
+        "lake/main/sales/2026.csv.\n\n"
+        "Any server with the API of lakeFS is served. lakectl is the client of lakeFS: its file "
+        "and variables are read, and lakefs:// may stand before addresses, as it does there.",
         epilog=_EPILOG,
         params=[
             click.Option(

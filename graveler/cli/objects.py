@@ -249,8 +249,9 @@ def rm(
     tally.check("deleted")
     if not tally.files_expected:
         raise NotFound("no objects below this prefix")
-    if recursive:
-        invocation.output.note(f"deleted {plural(tally.deleted, 'object')}")
+    deleted = plural(tally.deleted, "object") if recursive else place
+    until = f"uncommitted until `graveler commit {place.at('')}`"
+    invocation.output.note(f"deleted {deleted}: {until}")
     return 0
 
 

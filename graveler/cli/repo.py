@@ -7,6 +7,8 @@ from graveler.cli.command import address_argument, client, group, paging
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import Column, field, plural
 from graveler.client import objects, refs
+from graveler.errors import Conflict, Contended, Invalid, PreconditionFailed
+from graveler.ids import parse_repository_id
 
 COLUMNS = (
     field("id", title="REPOSITORY"),
@@ -76,16 +78,34 @@ def create(
     """
     name = invocation.repository(repository).repository
     namespace = namespace or _namespace(invocation, name)
-    created = refs.create_repository(
-        *(invocation.session, name, namespace),
-        default_branch=default_branch,
-        sample_data=sample_data,
-        read_only=read_only,
-        bare=bare,
-    )
+    try:
+        created = refs.create_repository(
+            *(invocation.session, name, namespace),
+            default_branch=default_branch,
+            sample_data=sample_data,
+            read_only=read_only,
+            bare=bare,
+        )
+    except Conflict as error:
+        if not isinstance(error, Contended | PreconditionFailed):
+            reason, remedy = f"repository exists already: {name}", f"graveler repo show {name}"
+            error.fields = {**error.fields, "reason": reason, "remedy": remedy}
+        raise
+    except Invalid as error:
+        error.fields = {**error.fields, **_better_reason(name)}
+        raise
     lines = [f"created repository {created['id']} with the branch {created['default_branch']}"]
     invocation.output.record(created, lines)
     return 0
+
+
+def _better_reason(name: str) -> dict[str, str]:
+    """Why a server may have refused a name, if Graveler's rule for names explains it."""
+    try:
+        parse_repository_id(name)
+    except Invalid as error:
+        return {"reason": str(error)}
+    return {}
 
 
 def _namespace(invocation: Invocation, name: str) -> str:

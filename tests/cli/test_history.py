@@ -116,7 +116,9 @@ def test_a_conflict_names_its_paths(lake: Lake) -> None:
         lake.commit("change", branch)
     result = user.run("merge", f"{name}/dev", "main")
     assert result.code == 5 and result.out == ""
-    assert result.err.splitlines()[1:] == ["  same"]
+    path, hint = result.err.splitlines()[1:]
+    assert path == "  same"
+    assert hint.startswith("try: --strategy source-wins or dest-wins; or graveler merge ")
     error = json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]
     assert (error["code"], error["paths"]) == ("merge_conflict", ["same"])
     assert [item.type for item in user.read(list[Diff], "diff", f"{name}/main", "dev")] == [
@@ -125,6 +127,23 @@ def test_a_conflict_names_its_paths(lake: Lake) -> None:
     ]
     assert user.run("merge", f"{name}/dev", "main", "--strategy", "source-wins").code == 0
     assert user.run("cat", f"{name}/main/same").out == "dev"
+
+
+def test_the_hint_of_a_conflict_combines_both_sides(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    for branch in ("main", "dev"):
+        lake.put("same", branch.encode(), branch)
+        lake.put(branch, b"", branch)
+        lake.commit("change", branch)
+    said = user.run("merge", f"{name}/dev", "main").err
+    line = said.partition("; or graveler ")[2].partition(",")[0]
+    assert line == f"merge {name}/main dev --strategy dest-wins" and user.line(line).code == 0
+    lake.put("same", b"both", "dev")
+    lake.commit("combined", "dev")
+    assert user.run("merge", f"{name}/dev", "main").code == 0
+    assert user.run("cat", f"{name}/main/same").out == "both"
+    assert user.run("ls", f"{name}/main/").out.count("\n") == 3
     assert user.run("merge", f"{name}/dev", "main").code == 1  # nothing to merge
 
 

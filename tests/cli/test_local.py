@@ -114,6 +114,8 @@ def test_conflicts_are_listed_and_decided(lake: Lake, folder: Path) -> None:
         error = local(lake, *command, code=5)
         assert "a.csv" in error["message"] and error["paths"] == ["a.csv"]
         assert (folder / "a.csv").read_bytes() == b"ours"
+        assert "graveler local pull --ours" in error["hint"] and "copy your" in error["hint"]
+        assert ("then commit again" in error["hint"]) == (command[0] == "commit")
     assert lake.user.read(list[Any], "diff", f"{lake.name}/main") == []
     local(lake, "pull", "--ours")
     assert status(lake) == [("local", "changed", "a.csv")]

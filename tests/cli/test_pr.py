@@ -37,6 +37,8 @@ def test_a_conflict_names_the_paths_and_stays_open(lake: Lake) -> None:
     assert (result.code, result.out) == (5, "")
     assert result.err == (
         f"graveler: {name}/dev and {name}/main changed the same paths; nothing was merged:\n  a\n"
+        f"try: graveler merge {name}/main dev --strategy dest-wins, upload combined files to "
+        f"{name}/dev, commit, and merge again\n"
     )
     pull = user.read(PullRequestShape, "pr", "show", name, id)
     assert (pull.status, pull.title, pull.description) == ("open", "mine", "both change a")

@@ -253,7 +253,61 @@ def test_a_missing_click_is_named_with_the_extra_that_brings_it() -> None:
 # ---- what somebody types who has not read the manual ---------------------------------------------
 
 
+def test_an_option_of_other_servers_leads_to_listen(user: Client) -> None:
+    for command in ("serve", "gateway", "demo"):
+        said = user.run(command, "--port", "8000").err
+        assert said == (
+            f"graveler: no such option '--port'\ntry: graveler {command} --listen HOST:PORT\n"
+        )
+    assert "--listen" not in user.run("ls", "--port", "8000").err
+    assert "Did you mean '--listen'?" in user.run("serve", "--lisen", "x").err
+
+
+def test_help_names_the_exit_codes_and_what_the_first_steps_need(user: Client) -> None:
+    text = user.run("--help").out
+    codes = text.partition("Exit codes")[2]
+    for code in (*failures._CODES, ("", failures.DONE), ("", failures.USAGE)):
+        assert f" {code[1]} " in codes
+    assert f" {failures.FAILED} " in codes and f" {failures.INTERRUPTED} " in codes
+    assert "pip install 'graveler[cli,server]'" in text
+    assert text.index("lakectl is the client of lakeFS") < text.index("--config")
+
+
+def test_a_second_repository_of_a_name_and_a_wrong_name(lake: Lake) -> None:
+    taken = lake.user.run("repo", "create", lake.name)
+    assert (taken.code, taken.err) == (
+        5,
+        f"graveler: repository exists already: {lake.name}\ntry: graveler repo show {lake.name}\n",
+    )
+    wrong = lake.user.run("repo", "create", "Bad_Name")
+    assert wrong.code == 1 and "it must be 3 to 63 characters of a-z, 0-9 and '-'" in wrong.err
+    known = lake.user.run("repo", "create", "whole-name", "ftp://elsewhere")
+    assert known.code == 1 and "repository name" not in known.err
+
+
+def test_a_branch_without_its_repository_is_told_how_to_write_it(lake: Lake) -> None:
+    without = lake.user.run("branch", "create", "dev2")
+    assert without.code == 2 and "or REPOSITORY/dev2" in without.err
+    lake.user.run("config", "set", "repository", lake.name)
+    said = lake.user.run("branch", "create", "dev2")
+    assert said.code == 2 and f"or :dev2 for {lake.name}/dev2" in said.err
+    assert lake.user.run("branch", "create", ":dev2").code == 0
+
+
+def test_a_deletion_says_that_it_is_not_committed(lake: Lake) -> None:
+    for path in ("a", "b/1", "b/2"):
+        lake.put(path)
+    until = f"uncommitted until `graveler commit {lake.name}/main`\n"
+    one = lake.user.run("rm", f"{lake.name}/main/a")
+    assert (one.out, one.err) == ("", f"deleted {lake.name}/main/a: {until}")
+    quiet = lake.user.run("rm", "-q", f"{lake.name}/main/b/1")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    many = lake.user.run("rm", "-r", "--yes", f"{lake.name}/main/b/")
+    assert many.err == f"deleted 1 object: {until}"
+
+
 def test_words_of_git_lead_on(user: Client) -> None:
+    assert "Did you mean" not in user.line("clone x").err
     for word, hint in (("checkout", "graveler ls"), ("push", "graveler commit"), ("add", "upload")):
         result = user.line(word)
         assert result.code == 2 and hint in result.err.splitlines()[1], result

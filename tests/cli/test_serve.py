@@ -309,7 +309,7 @@ def test_s3_clients_are_served_at_a_domain_and_by_their_signature(tmp_path: Path
 
 def test_a_newcomer_gets_from_nothing_to_a_merged_branch(user: Client, tmp_path: Path) -> None:
     """The first steps of `graveler --help`, as they stand there."""
-    steps = user.run("--help").out.partition("First steps:\n")[2].splitlines()
+    steps = user.run("--help").out.partition("First steps")[2].splitlines()[1:]
     lines = [step.partition("  #")[0].strip() for step in steps if "graveler" in step]
     assert lines[0] == "graveler serve --store DIR" and len(lines) == 7
     file = tmp_path / "prices.csv"
