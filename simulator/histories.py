@@ -111,13 +111,17 @@ class Run:
         if "protect" in verbs:  # no cache holds the record, so that a rule is in force at once
             self._deployment = self._deployment._replace(repository=ABSENT)
         if "commit_vetoed" in verbs:
-            self._deployment = self._deployment._replace(hooks=VetoingHooks())
+            self.veto()
         if "upload_parts" in verbs:
             shared = SharedUploads(self.world, self.stage)
             self._deployment = self._deployment._replace(blocks=SimulatedUploads(shared))
         if "pull_merge" in verbs:
             self.propose()
         self.world.play([*clients, janitor], self.perform)
+
+    def veto(self) -> None:
+        """Let hooks of the repository veto the commits of `commit_vetoed`."""
+        self._deployment = self._deployment._replace(hooks=VetoingHooks())
 
     def propose(self) -> None:
         """Open the pull request of the stage."""

@@ -54,6 +54,8 @@ def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str]
     arrived = ArrivalWatch(run)
     if verb.startswith("pull_"):
         run.propose()
+    if verb == "commit_vetoed":
+        run.veto()
     calls = [run.alone(Call(0, name, (key, value))) for name, key, value in BEFORE[before]]
     call = Call(1, verb, ARGUMENTS.get(verb, ("k1", "k1-9")))
     call.start = run.world.step + 1
