@@ -6,7 +6,7 @@ import click
 
 from graveler.cli import journal, moments, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import AliasOption, address_argument, at, client, ignored, yes
+from graveler.cli.command import AliasOption, address_argument, at, client, ignored, is_here, yes
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits
@@ -73,8 +73,24 @@ def commit(
         id = commits.begin_commit(*place, order)
         invocation.output.record({"id": id}, [id])
         return 0
-    _print_commit(invocation, address.ref, commits.commit(*place, order))
+    try:
+        created = commits.commit(*place, order)
+    except NoChanges as error:
+        if is_here("branch"):
+            _point_to_files(invocation, error)
+        raise
+    _print_commit(invocation, address.ref, created)
     return 0
+
+
+def _point_to_files(invocation: Invocation, error: NoChanges) -> None:
+    """A commit of a branch without changes may have been meant for the files of the folder."""
+    from graveler.cli.local_folder import changed_files
+
+    count = changed_files(invocation)
+    if count:
+        remedy = f"graveler local commit: {plural(count, 'file')} changed in this folder"
+        error.fields = {**error.fields, "remedy": remedy}
 
 
 def _edited(invocation: Invocation, address: Address) -> str:

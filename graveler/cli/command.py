@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
+from click.core import ParameterSource
 from click.exceptions import NoSuchCommand
 
 from graveler.cli.address import UsageMistake
@@ -289,6 +290,11 @@ def address_argument(
         more |= {"required": False, "callback": _here(whole=here == "prefix")}
         more.setdefault("metavar", f"[{name.upper()}]")
     return click.argument(name, shell_complete=_complete, **more)
+
+
+def is_here(name: str) -> bool:
+    """Whether the address of the command that runs was left out: it is that of the folder."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
 
 
 def _here(*, whole: bool) -> Callable[[click.Context, click.Parameter, Any], Any]:

@@ -8,13 +8,22 @@ import click
 
 from graveler.cli import past, rows
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import PathsCommand, address_argument, at, client, count, paths_of
+from graveler.cli.command import (
+    PathsCommand,
+    address_argument,
+    at,
+    client,
+    count,
+    is_here,
+    paths_of,
+)
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Output, field, paged, plain, plural, size, tsv
 from graveler.client import commits, refs
 from graveler.client.commits import Difference
 from graveler.client.session import Session
+from graveler.errors import Invalid, NotFound
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
@@ -167,7 +176,21 @@ def diff(
                 print(plain(change["path"]) if output.terminal else change["path"])
         else:
             print_changes(output, whole)
+    if not differs and right is None and is_here("left"):
+        _note_files(invocation)
     return FAILED if exit_code and differs else DONE
+
+
+def _note_files(invocation: Invocation) -> None:
+    """The diff of a branch without changes may have been meant for the files of the folder."""
+    from graveler.cli.local_folder import changed_files
+
+    count = changed_files(invocation)
+    if count:
+        invocation.output.note(
+            f"nothing is uncommitted on the branch; {plural(count, 'file')} changed in this "
+            "folder: graveler local status, graveler local commit"
+        )
 
 
 def _one_prefix(prefix: str, paths: tuple[str, ...]) -> str:
@@ -234,9 +257,10 @@ def status(invocation: Invocation, branch: str | None) -> int:
     In a pipe, the columns are added, removed, changed and in conflict; `.` has files of no folder.
     In a linked folder without BRANCH, the same as `graveler local status`.
     """
+    from graveler.local.state import linked_above
+
     if branch is None:
         from graveler.cli import local
-        from graveler.local.state import linked_above
 
         if linked_above(Path.cwd()) is None:
             raise UsageMistake(
@@ -246,12 +270,15 @@ def status(invocation: Invocation, branch: str | None) -> int:
         return int(
             click.get_current_context().invoke(local.status, directory=Path(), local_only=False)
         )
-    address, session, output = (
-        ref_or_default(invocation, branch),
-        invocation.session,
-        invocation.output,
-    )
-    head = refs.get_branch(session, address.repository, address.ref)
+    session, output = invocation.session, invocation.output
+    try:
+        address = ref_or_default(invocation, branch)
+        head = refs.get_branch(session, address.repository, address.ref)
+    except (NotFound, Invalid) as error:  # the name of a folder need not be one of a repository
+        if not Path(branch).is_dir() or linked_above(Path(branch)) is None:
+            raise
+        remedy = f"graveler local status {branch}"
+        raise NotFound(f"{branch} is a linked folder, no branch", remedy=remedy) from error
     counts = Counts.of(commits.uncommitted(session, address.repository, address.ref), "")
     if output.form != "human" or not output.terminal:
         output.record({**head, "graveler": counts.record()}, _status_rows(head, counts))

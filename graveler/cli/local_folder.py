@@ -17,7 +17,7 @@ from graveler.cli.invocation import Invocation, choose_profile
 from graveler.cli.transfer import THREADS, Interrupted, Progress, Tally, Transfer
 from graveler.cli.transfer_options import progress_of
 from graveler.clock import SystemClock
-from graveler.errors import Contended, Invalid, NotFound, Unavailable
+from graveler.errors import Contended, GravelerError, Invalid, NotFound, Unavailable
 from graveler.local.disk import DiskFolder, DiskShelf, identity
 from graveler.local.entries import STATE_FILE, Prefix, Settings
 from graveler.local.ports import Job
@@ -114,6 +114,18 @@ def opened(
             records.close()
             if collects:
                 gc.enable()
+
+
+def changed_files(invocation: Invocation) -> int:
+    """How many files changed in the linked folder that the current one is in; none if there is no
+    such folder, or it cannot be compared.  Reads the folder."""
+    from graveler.local import sync
+
+    try:
+        with opened(invocation, root_of(Path()), lock=False) as work:
+            return len(sync.changes_of(work, local_only=True)[0])
+    except (GravelerError, OSError):  # it is for a hint alone
+        return 0
 
 
 def known_server(root: Path) -> str:

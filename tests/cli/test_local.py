@@ -106,6 +106,29 @@ def test_a_commit_takes_what_the_branch_changed_elsewhere(lake: Lake, folder: Pa
     assert status(lake) == [] and (folder / "theirs").read_bytes() == b"1"
 
 
+def test_the_commands_of_the_branch_point_to_the_files_that_changed(
+    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, branch = lake.user, f"{lake.name}/main"
+    assert user.run("diff") == (0, "", "")
+    assert user.run("commit", "-m", "x") == (1, "", "graveler: commit: no changes\n")
+    (folder / "a.csv").write_bytes(b"ours")
+    noted = user.run("diff")
+    assert noted.code == 0 and "1 file changed in this folder: graveler local" in noted.err
+    refused = user.run("commit", "-m", "x")
+    assert refused.code == 1 and "\ntry: graveler local commit: 1 file" in refused.err
+    assert user.run("diff", branch).err == ""  # the branch alone is meant
+    assert "try:" not in user.run("commit", branch, "-m", "x").err
+    assert user.run("status", f"{lake.name}/nope").err.endswith(
+        f"\ntry: graveler branch list {lake.name}\n"
+    )
+    monkeypatch.chdir(folder.parent)
+    folder.rename("sales")
+    for name in ("sales", "./sales"):
+        meant = user.run("status", name)
+        assert meant.code == 3 and meant.err.endswith(f"\ntry: graveler local status {name}\n")
+
+
 def test_conflicts_are_listed_and_decided(lake: Lake, folder: Path) -> None:
     lake.put("data/a.csv", b"theirs")
     lake.commit()
