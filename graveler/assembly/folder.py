@@ -15,9 +15,9 @@ KEY_LENGTH = 32
 _DATABASE = "kv"  # the first part that a store gets
 _PARTS = (_DATABASE, "objects", "scratch", "key", "credentials")  # the content of a store's folder
 _PROBE = ".probe"
-# What a folder may contain in which a store is created: parts that were restored, what a first
-# start left that was interrupted, and what a file system has at its top.
-_BEFORE = frozenset((*_PARTS, _PROBE, "lost+found"))
+# What a folder may contain in which a store is created: parts that were restored, the audit trail,
+# what a first start left that was interrupted, and what systems put into folders by themselves.
+_BEFORE = frozenset((*_PARTS, "audit", _PROBE, "lost+found", ".DS_Store"))
 
 
 def prepared(store: Path) -> Path:
