@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
-TIED = Path(__file__).with_name("tied.py")
+LEASH = ROOT / "simulator" / "soak" / "leash.py"
 START_SECONDS = PATIENCE_SECONDS
 
 
@@ -81,14 +81,16 @@ def _running(program: Sequence[str], port: int, variables: Mapping[str, str]) ->
     quiet = subprocess.DEVNULL
     environment = {**os.environ, **variables}
     # A run of tests that is killed leaves no engine behind.
-    tied = [sys.executable, "-I", "-S", str(TIED), str(os.getpid()), *program]
-    process = subprocess.Popen(tied, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
+    leashed = [sys.executable, "-I", "-S", str(LEASH), *program]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(leashed, env=environment, stdin=pipe, stdout=quiet, stderr=quiet)
     url = f"http://127.0.0.1:{port}"
     try:
         _wait(process, url)
         yield url
     finally:
-        process.kill()
+        assert process.stdin is not None
+        process.stdin.close()  # the leash kills the engine
         process.wait()
 
 

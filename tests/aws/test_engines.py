@@ -6,8 +6,6 @@ import socket
 import subprocess
 import sys
 
-import pytest
-
 from tests.aws import engines
 from tests.waiting import until
 
@@ -21,7 +19,6 @@ with engines.ministack(port=int(sys.argv[1])) as url:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
 def test_an_engine_ends_although_its_parent_is_killed() -> None:
     port = engines.free_port()
     pipe = subprocess.PIPE
