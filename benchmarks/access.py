@@ -10,10 +10,7 @@ Times are medians.  Requests are exact: every call of a line makes the same numb
 measurement fails.  Each line has the goal that it must hold.  Run: python -m benchmarks.access
 """
 
-import argparse
 import base64
-import json
-import os
 import statistics
 import tempfile
 import time
@@ -24,7 +21,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks import served
+from benchmarks import served, single
 from benchmarks.load import Target, repeated, run
 from graveler import limits
 from graveler.assembly import open_embedded
@@ -334,17 +331,5 @@ def _goal(line: Line, name: str) -> str:
     return f"≤ {line[name]:g}" if name in line else ""
 
 
-def main() -> None:
-    """Measure, and print a JSON object a line."""
-    argparse.ArgumentParser(
-        prog="python -m benchmarks.access",
-        description=__doc__,
-        epilog="QUICK=1 measures for a shorter time.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
-    for line in measure(QUICK if os.environ.get("QUICK") else FULL):
-        print(json.dumps(line))
-
-
 if __name__ == "__main__":
-    main()
+    single.print_lines("access", __doc__, measure, QUICK, FULL)

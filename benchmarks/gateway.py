@@ -11,10 +11,8 @@ client of both sides is the same (load.py, s3.py).  Each line has the goal that 
 Run: python -m benchmarks.gateway
 """
 
-import argparse
 import hashlib
 import itertools
-import json
 import os
 import statistics
 import subprocess
@@ -28,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import s3, served
+from benchmarks import s3, served, single
 from benchmarks.load import Target, repeated, run
 
 CONNECTIONS, PARALLEL = 8, 8
@@ -369,17 +367,5 @@ def section(lines: list[Line], about: str) -> str:
     )
 
 
-def main() -> None:
-    """Measure, and print a JSON object a line."""
-    argparse.ArgumentParser(
-        prog="python -m benchmarks.gateway",
-        description=__doc__,
-        epilog="QUICK=1 measures for a shorter time.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
-    for line in measure(QUICK if os.environ.get("QUICK") else FULL):
-        print(json.dumps(line))
-
-
 if __name__ == "__main__":
-    main()
+    single.print_lines("gateway", __doc__, measure, QUICK, FULL)

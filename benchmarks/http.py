@@ -10,10 +10,7 @@ The server is a separate process on a fresh store (served.py); this process gene
 Run: python -m benchmarks.http
 """
 
-import argparse
 import itertools
-import json
-import os
 import statistics
 import tempfile
 import time
@@ -22,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, crowd, served
+from benchmarks import contention, crowd, served, single
 from benchmarks.load import Load, Target, repeated, run, varied
 from benchmarks.served import WHERE, Line, branched, checked, connected, line, loaded, upload
 
@@ -224,17 +221,5 @@ def beside(target: Target, scale: Scale) -> list[Line]:
     ]
 
 
-def main() -> None:
-    """Measure, and print a JSON object a line."""
-    argparse.ArgumentParser(
-        prog="python -m benchmarks.http",
-        description=__doc__,
-        epilog="QUICK=1 measures for a shorter time.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
-    for found in measure(QUICK if os.environ.get("QUICK") else FULL):
-        print(json.dumps(found))
-
-
 if __name__ == "__main__":
-    main()
+    single.print_lines("http", __doc__, measure, QUICK, FULL)

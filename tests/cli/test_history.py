@@ -107,13 +107,18 @@ def test_the_log_of_some(lake: Lake) -> None:
     assert lake.user.run("log", name, "--since", "some day").code == 2
 
 
-def test_a_conflict_names_its_paths(lake: Lake) -> None:
-    name, user = lake.name, lake.user
-    user.run("branch", "create", f"{name}/dev")
+def conflicting(lake: Lake) -> None:
+    """Let `main` and `dev` change one path, and each another one."""
+    lake.user.run("branch", "create", f"{lake.name}/dev")
     for branch in ("main", "dev"):
         lake.put("same", branch.encode(), branch)
         lake.put(branch, b"", branch)
         lake.commit("change", branch)
+
+
+def test_a_conflict_names_its_paths(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    conflicting(lake)
     result = user.run("merge", f"{name}/dev", "main")
     assert result.code == 5 and result.out == ""
     path, hint = result.err.splitlines()[1:]
@@ -131,11 +136,7 @@ def test_a_conflict_names_its_paths(lake: Lake) -> None:
 
 def test_the_hint_of_a_conflict_combines_both_sides(lake: Lake) -> None:
     name, user = lake.name, lake.user
-    user.run("branch", "create", f"{name}/dev")
-    for branch in ("main", "dev"):
-        lake.put("same", branch.encode(), branch)
-        lake.put(branch, b"", branch)
-        lake.commit("change", branch)
+    conflicting(lake)
     said = user.run("merge", f"{name}/dev", "main").err
     line = said.partition("; or graveler ")[2].partition(",")[0]
     assert line == f"merge {name}/main dev --strategy dest-wins" and user.line(line).code == 0
