@@ -20,6 +20,13 @@ _PARENT: Final = ("--parent-number", "-m")  # by lakectl
 _META: Final = click.option(
     "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
 )
+_ALLOW_EMPTY: Final = click.option(
+    "--allow-empty",
+    cls=AliasOption,
+    lakectl=("--allow-empty-commit",),
+    is_flag=True,
+    help="even if nothing changes",
+)
 
 
 @client(
@@ -34,13 +41,7 @@ _META: Final = click.option(
 @address_argument("branch", here="ref")
 @click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
 @_META
-@click.option(
-    "--allow-empty",
-    cls=AliasOption,
-    lakectl=("--allow-empty-commit",),
-    is_flag=True,
-    help="even if nothing changed",
-)
+@_ALLOW_EMPTY
 @click.option("--allow-empty-message", is_flag=True, help="without a message")
 @click.option("--date", default="", metavar="TIME", help="the date of the commit, instead of now")
 @click.option("--epoch-time-seconds", "seconds", type=int, hidden=True)  # of lakectl
@@ -270,13 +271,7 @@ def merge_base(invocation: Invocation, left: str, right: str) -> int:
     metavar="N",
     help="of a merge: the parent to return to",
 )
-@click.option(
-    "--allow-empty",
-    cls=AliasOption,
-    lakectl=("--allow-empty-commit",),
-    is_flag=True,
-    help="even if nothing changes",
-)
+@_ALLOW_EMPTY
 @yes
 def revert(
     invocation: Invocation,

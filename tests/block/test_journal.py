@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,7 @@ from graveler.block.adapter import CREATE, Blocks, Update
 from graveler.block.journal import SmallFile, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, Place
 from graveler.block.local import LocalBlocks
-from graveler.block.signature import Signer
 from graveler.block.small_files import SMALL_BYTES
-from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
     AlreadyExists,
     Corrupt,
@@ -30,14 +29,12 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.testing.block_suite import BlockSuite, content
+from tests.block import stores
 
 STEM = "local://lake/ns/data/0123456789abcdefghij/"
 
 
-def opened(root: Path) -> LocalBlocks:
-    clock = SystemClock()
-    signer = Signer(b"k" * 32, "http://127.0.0.1:8000", clock)
-    return LocalBlocks(root, clock=clock, ids=SystemIds(), signer=signer, journaled=True)
+opened = partial(stores.opened, journaled=True)
 
 
 def address(number: int) -> str:

@@ -18,8 +18,7 @@ from graveler.block.folders import Temporary
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import OpenFile
 from graveler.block.retry import RetryingBlocks
-from graveler.block.signature import Signer
-from graveler.clock import SystemClock, SystemIds
+from graveler.clock import SystemClock
 from graveler.errors import (
     Corrupt,
     GravelerError,
@@ -29,14 +28,9 @@ from graveler.errors import (
 )
 from graveler.requests import Counts, RetryPolicy
 from graveler.testing.block_suite import BlockSuite, content
+from tests.block.stores import opened
 
 DATA = "data/0123456789abcdefghij/klmnopqrstuv01234567"
-
-
-def opened(root: Path) -> LocalBlocks:
-    clock = SystemClock()
-    signer = Signer(b"k" * 32, "http://127.0.0.1:8000", clock)
-    return LocalBlocks(root, clock=clock, ids=SystemIds(), signer=signer)
 
 
 @pytest.fixture

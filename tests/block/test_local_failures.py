@@ -20,8 +20,7 @@ from graveler.block.adapter import CREATE
 from graveler.block.folders import SharedSync, translated
 from graveler.block.layout import TEMPORARY, UPLOADS
 from graveler.block.local import LocalBlocks
-from graveler.block.signature import Signer
-from graveler.clock import SystemClock, SystemIds
+from graveler.clock import SystemIds
 from graveler.errors import (
     Conflict,
     GravelerError,
@@ -34,12 +33,7 @@ from graveler.errors import (
 )
 from graveler.testing.block_suite import content
 from graveler.testing.clockwork import TickingClock
-
-
-def opened(root: Path) -> LocalBlocks:
-    clock = SystemClock()
-    signer = Signer(b"k" * 32, "http://127.0.0.1:8000", clock)
-    return LocalBlocks(root, clock=clock, ids=SystemIds(), signer=signer)
+from tests.block.stores import opened
 
 
 @pytest.fixture
