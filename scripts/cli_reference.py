@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from graveler.cli.command import Tables, is_shared
+from graveler.cli.arguments import is_shared
+from graveler.cli.command import Tables
 from graveler.cli.main import root
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"

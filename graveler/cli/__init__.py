@@ -1,14 +1,16 @@
 """The commands of the console script `graveler`.
 
     main          the table of all commands, exit codes; start here
-    command       classes of commands, and options that they share
+    command       classes of commands
+    arguments     arguments and options that several commands take
     invocation    one call: its options, profile, session and questions
     output        tables, TSV, JSON, colours, pages
     failures      exit codes and the shape of errors
     address, moments, profiles, completion
 
     repo branch tag change account                         a module a group of client commands
-    objects copies import_command; transfer files          objects; what runs and stores transfers
+    objects uploads downloads copies moves import_command  objects; transfer and files run and store
+                                                           what is transferred
     history differences                                    commits; what differs, and its print
     local local_folder                                     a folder in step with a branch
     serve_command store_commands gc events                 arguments of commands of a store

@@ -8,7 +8,8 @@ import click
 
 from graveler import limits
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import Group, address_argument, client, count, group, ignored
+from graveler.cli.arguments import address_argument, count, ignored
+from graveler.cli.command import Group, client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plain, plain_lines, plural
 from graveler.client import actions as client_actions

@@ -9,7 +9,8 @@ import click
 
 from graveler.cli import past
 from graveler.cli.address import Address
-from graveler.cli.command import address_argument, at, client, count
+from graveler.cli.arguments import address_argument, at, count
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, first_line
 from graveler.client import commits, objects

@@ -6,7 +6,8 @@ from typing import Any, Final
 import click
 
 from graveler.cli import moments
-from graveler.cli.command import client, count
+from graveler.cli.arguments import count
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field
 from graveler.client import audit as client_audit

@@ -9,7 +9,8 @@ from typing import Any, Final
 import click
 
 from graveler.cli import policy, user, user_group
-from graveler.cli.command import client, group, ignored, paging, yes
+from graveler.cli.arguments import ignored, paging, yes
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 

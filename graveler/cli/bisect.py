@@ -23,7 +23,8 @@ import click
 
 from graveler.cli import state
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, group
+from graveler.cli.arguments import address_argument
+from graveler.cli.command import client, group
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Output, first_line, plain, plural

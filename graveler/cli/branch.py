@@ -8,8 +8,9 @@ import click
 
 from graveler.cli import journal, past
 from graveler.cli.address import SCHEME, Address, UsageMistake
+from graveler.cli.arguments import address_argument, at, paging, yes
 from graveler.cli.change import revert
-from graveler.cli.command import Group, address_argument, at, client, group, paging, yes
+from graveler.cli.command import Group, client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs

@@ -2,7 +2,8 @@
 
 import click
 
-from graveler.cli.command import address_argument, client, group
+from graveler.cli.arguments import address_argument
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import protection

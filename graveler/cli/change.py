@@ -6,7 +6,8 @@ import click
 
 from graveler.cli import journal, moments, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import AliasOption, address_argument, at, client, ignored, is_here, yes
+from graveler.cli.arguments import AliasOption, address_argument, at, ignored, is_here, yes
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits

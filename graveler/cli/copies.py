@@ -1,331 +1,30 @@
-"""`graveler upload`, `download` and `cp`: objects and files, copied."""
+"""`graveler cp`: objects to objects, and to and from files.  transfer.py runs it."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from graveler.cli import files, mirror, past, state
+from graveler.cli import mirror, past
 from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.command import address_argument, at, client
-from graveler.cli.invocation import Invocation, metadata_pairs, session_of
+from graveler.cli.arguments import at
+from graveler.cli.command import client
+from graveler.cli.downloads import download, wanted
+from graveler.cli.invocation import Invocation, session_of
 from graveler.cli.mirror import (
     deletable,
-    delete_files,
     delete_objects,
-    surplus_files,
     surplus_objects,
 )
-from graveler.cli.options import FOLDER
-from graveler.cli.output import plain, plural
-from graveler.cli.transfer import Progress, Split, Tally, Transfer
-from graveler.cli.transfer_options import TransferOptions, progress_of, transfer_options
-from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
+from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
+from graveler.cli.uploads import upload
 from graveler.client import objects
-from graveler.client.objects import NO_SIGNED_URLS, Stats, Upload
-from graveler.errors import AlreadyExists, Invalid, NotFound
-from graveler.variables import environment
-
-_PIECE_BYTES: Final = 1 << 18
-_DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
-
-
-# ---- uploads -------------------------------------------------------------------------------------
-
-
-@client(
-    "upload",
-    examples=(
-        "graveler upload sales.csv lake/main/sales/2026.csv",
-        "graveler upload sales.csv lake/main/sales/            # keeps the name",
-        "graveler upload -r data lake/main/data/",
-        "pg_dump … | graveler upload - lake/main/dump.sql",
-    ),
-)
-@click.argument("source", metavar="SRC")
-@address_argument("address", metavar="BRANCH[/PATH]")
-@transfer_options
-@click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
-@click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
-def upload(
-    invocation: Invocation,
-    source: str,
-    address: str,
-    content_type: str,
-    pairs: tuple[str, ...],
-    **more: Any,
-) -> int:
-    """Upload a file, a folder (-r), or the standard input (-) to a branch.
-
-    With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
-    continues.  One failure stops no other file: the command ends with 8 and lists the failures.
-    A file of 64 MiB or more goes in parts, if the server signs URLs of parts.  For 24 hours, the
-    same command continues after the last whole part, unless the file changed.
-    """
-    options = TransferOptions(**more).checked()
-    place = invocation.target = invocation.path(address, optional=True)
-    description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
-    if source == "-":
-        return _upload_stdin(invocation, place, description, options)
-    local = Path(source)
-    if not local.exists():
-        raise NotFound(f"file not found: {source}", remedy="")
-    if local.is_dir() != options.recursive:
-        rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
-        raise UsageMistake(f"{source} {rule}")
-    task, tally = _Uploads(invocation, place, description, pre_sign=options.pre_sign), Tally()
-    surplus: list[str] = []
-    if options.recursive:
-        sources: Iterable[files.Source]
-        sources = files.sources(local, place.folder, tally, options.choice)
-        task.know(place.folder)
-        if options.delete:
-            sources = list(sources)
-            keep = {source.path for source in sources}
-            if not tally.failures:
-                known = [path for path in task.known if not files.is_own(path)]
-                surplus = surplus_objects(known, place.folder, keep, options.choice)
-            else:
-                invocation.output.note("nothing is deleted: not all of the source can be read")
-            if not options.dry_run:
-                mirror.check(invocation, surplus, keep, place, yes=options.yes)
-    else:
-        keeps_name = not place.path or place.path.endswith("/")
-        path = place.path + local.name if keeps_name else place.path
-        sources = [files.Source(local, path, local.stat().st_size)]
-        if options.checksum:
-            task.know_one(path)
-    if options.dry_run:
-        rows = (
-            mirror.row("leave" if task.is_same(each) else "upload", each.path, each.size)
-            for each in sources
-        )
-        mirror.show(invocation, chain(rows, (mirror.row("delete", path) for path in surplus)))
-        tally.check("ready to be uploaded")
-        return 0
-    _run_uploads(invocation, task, sources, options, tally)
-    surplus = deletable(invocation, surplus, tally, "uploaded")
-    delete_objects(invocation.session, place, surplus, tally)
-    return ended(invocation, tally, "uploaded", options)
-
-
-def _run_uploads(
-    invocation: Invocation,
-    task: "_Uploads",
-    sources: Iterable[files.Source],
-    options: TransferOptions,
-    tally: Tally,
-) -> None:
-    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
-    try:
-        transfer.run(lambda tally: task.expected(sources, tally), tally)
-    finally:
-        if task.large.waiting:
-            large = plural(task.large.waiting, "large file")
-            invocation.output.note(
-                f"{large} not finished: the same command continues within 24 hours"
-            )
-
-
-def _source_name(source: files.Source) -> str:
-    return str(source.file)
-
-
-class _Uploads:
-    """The uploads of one call."""
-
-    def __init__(
-        self, invocation: Invocation, place: Address, how: Upload, *, pre_sign: bool
-    ) -> None:
-        self._session, self._place, self._how = invocation.session, place, how
-        self._storage = objects.storage(self._session) if pre_sign else NO_SIGNED_URLS
-        self.known: dict[str, Stats] = {}
-        self.large = LargeUploads(self._session, place, state.folder(environment()))
-
-    def know(self, prefix: str) -> None:
-        """List what is below the prefix, to leave out what is the same."""
-        place = self._place
-        listed = objects.list_objects(self._session, place.repository, place.ref, prefix)
-        self.known = {stats["path"]: stats for stats in listed}
-
-    def know_one(self, path: str) -> None:
-        """Look at the object at a path, to leave out what is the same."""
-        with suppress(NotFound):
-            stats = objects.stat(self._session, self._place.repository, self._place.ref, path)
-            self.known[path] = stats
-
-    def is_same(self, source: files.Source) -> bool:
-        """Whether the branch has the file."""
-        return files.is_same(source.file, source.size, self.known.get(source.path))
-
-    def expected(self, sources: Iterable[files.Source], tally: Tally) -> Iterator[files.Source]:
-        for source in sources:
-            tally.expect(source.size)
-            yield source
-
-    def send(self, source: files.Source, tally: Tally) -> Split | None:
-        """Upload one file, unless the branch has it; a large one in parts."""
-        if self.is_same(source):
-            tally.ended(skipped=True, length=source.size)
-            return None
-        if self._storage.presigns_parts and source.size >= LARGE_BYTES_MIN:
-            return self.large.split(source, _with_type(self._how, source.path), tally)
-        presign = self._storage.presigns and source.size > _DIRECT_BYTES_MAX
-        write = objects.upload_presigned if presign else objects.upload
-        stored = write(
-            *(self._session, self._place.repository, self._place.ref, source.path),
-            tally.pieces(files.content(source.file)),
-            _with_type(self._how, source.path),
-            length=source.size,
-        )
-        if stored.get("size_bytes", source.size) != source.size:
-            raise Invalid("the file changed while it was uploaded")
-        tally.ended()
-        return None
-
-
-def _with_type(how: Upload, path: str) -> Upload:
-    if how.content_type:
-        return how
-    import mimetypes
-
-    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return Upload(kind, how.metadata, how.create_only)
-
-
-def _upload_stdin(
-    invocation: Invocation, place: Address, how: Upload, options: TransferOptions
-) -> int:
-    if options.dry_run or options.checksum or options.recursive:
-        raise UsageMistake("the standard input is no file: leave -r, --dry-run, --checksum out")
-    if not place.path or place.path.endswith("/"):
-        raise UsageMistake(f"path missing: write {place}/PATH")
-    tally = Tally()
-    source: Any = sys.stdin.buffer
-    pieces = iter(lambda: source.read1(_PIECE_BYTES), b"")  # what is there, without waiting
-    stored = objects.upload(
-        *(invocation.session, place.repository, place.ref, place.path),
-        tally.pieces(pieces),
-        _with_type(how, place.path),
-    )
-    invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
-    return 0
-
-
-# ---- downloads -----------------------------------------------------------------------------------
-
-
-@client(
-    "download",
-    examples=(
-        "graveler download lake/main/sales/2026.csv",
-        "graveler download lake/v1.2/sales/2026.csv old.csv",
-        "graveler download -r lake/main/sales/ sales",
-        "graveler download -r lake/main/sales/ old --at 2026-11-01",
-    ),
-)
-@address_argument("address", metavar="REF/PATH")
-@click.argument("target", metavar="[DEST]", type=FOLDER, required=False)
-@transfer_options
-@at
-def download(invocation: Invocation, address: str, target: Path | None, **more: Any) -> int:
-    """Download an object, or everything below a prefix (-r).
-
-    A file appears under its name only when its size and MD5 are right.  The same command continues
-    an interrupted download.  Files that are the same already are left out.  Without DEST, files go
-    to the current folder; --delete needs DEST.
-    """
-    options = TransferOptions(**more).checked()
-    if target is None and options.delete:
-        raise UsageMistake("--delete needs DEST: write . for the current folder")
-    folder = target or Path()
-    recursive = options.recursive
-    place = past.then(invocation, invocation.path(address, optional=recursive))
-    session, tally = invocation.session, Tally()
-    presign = options.pre_sign and objects.presigns(session)
-    chosen: Iterable[tuple[Stats, str]] = _wanted(invocation, place, options)
-    surplus: list[str] = []
-    if options.delete:
-        chosen = list(chosen)
-        keep = {relative for _, relative in chosen}
-        surplus = surplus_files(folder, keep, options.choice)
-        if not options.dry_run:
-            mirror.check(invocation, surplus, keep, folder.resolve(), yes=options.yes)
-
-    def receive(order: files.Download, tally: Tally) -> None:
-        if _is_here(order):
-            tally.ended(skipped=True, length=order.stats.get("size_bytes", 0))
-            return
-        files.download(order, tally)
-        tally.ended()
-
-    def orders(tally: Tally) -> Iterator[files.Download]:
-        for stats, relative in chosen:
-            try:
-                file = _file(folder, relative, recursive=recursive)
-            except Invalid as error:
-                tally.expect(0)
-                tally.failed(stats["path"], error)
-                continue
-            tally.expect(stats.get("size_bytes", 0))
-            yield files.Download(
-                *(session, place.repository, place.ref, stats, file, presign),
-                create_only=options.no_clobber,
-            )
-
-    if options.dry_run:
-        rows = (_download_row(order) for order in orders(tally))
-        gone = (str(folder / path) for path in surplus)
-        mirror.show(invocation, chain(rows, mirror.deletions(gone, tally)))
-        tally.check("ready to be downloaded")
-        return 0
-    transfer = Transfer(
-        receive, lambda order: order.stats["path"], options.threads, shows(invocation, options)
-    )
-    transfer.run(orders, tally)
-    delete_files(folder, deletable(invocation, surplus, tally, "downloaded"), tally)
-    return ended(invocation, tally, "downloaded", options)
-
-
-def _is_here(order: files.Download) -> bool:
-    """Whether the file is the object already."""
-    length = order.stats.get("size_bytes", 0)
-    return order.file.is_file() and files.is_same(order.file, length, order.stats)
-
-
-def _download_row(order: files.Download) -> dict[str, Any]:
-    action = "leave" if _is_here(order) else "download"
-    return mirror.row(action, str(order.file), order.stats.get("size_bytes", 0))
-
-
-def _file(target: Path, relative: str, *, recursive: bool) -> Path:
-    if recursive or target.is_dir():
-        return files.target(target, relative)
-    return target
-
-
-def _wanted(
-    invocation: Invocation, place: Address, options: TransferOptions
-) -> Iterator[tuple[Stats, str]]:
-    """The chosen objects at an address, each with its path below it."""
-    session, choice = session_of(invocation, place), options.choice
-    if not options.recursive:
-        stats = objects.stat(session, place.repository, place.ref, place.path)
-        yield stats, place.path.rpartition("/")[2]
-        return
-    prefix = place.folder
-    for stats in objects.list_objects(session, place.repository, place.ref, prefix):
-        relative = stats["path"].removeprefix(prefix)
-        # A path that ends with a slash is the marker of a folder.
-        if not relative.endswith("/") and relative and choice.chooses(relative):
-            yield stats, relative
-
-
-# ---- copies --------------------------------------------------------------------------------------
+from graveler.client.objects import Stats, Upload
+from graveler.errors import AlreadyExists, NotFound
 
 
 class _Copy(NamedTuple):
@@ -446,7 +145,7 @@ class _Copies:
         """What is copied to where."""
         into = self._into
         keeps_name = self._options.recursive or not into.path or into.path.endswith("/")
-        for stats, relative in _wanted(self._invocation, self._come, self._options):
+        for stats, relative in wanted(self._invocation, self._come, self._options):
             yield _Copy(stats, into.folder + relative if keeps_name else into.path)
 
     def row(self, order: _Copy) -> dict[str, Any]:
@@ -493,27 +192,3 @@ class _Copies:
 
 def _content(stats: Stats) -> tuple[int | None, str]:
     return stats.get("size_bytes"), stats["checksum"]
-
-
-# ---- what transfers share ------------------------------------------------------------------------
-
-
-def shows(invocation: Invocation, options: TransferOptions) -> Progress:
-    """How a transfer shows its progress."""
-    return progress_of(invocation, options.progress, no_progress=options.no_progress)
-
-
-def ended(invocation: Invocation, tally: Tally, verb: str, options: TransferOptions) -> int:
-    """Report a transfer.  Raises `PartlyDone`, or the error of the only object."""
-    record = {
-        "objects": tally.files,
-        "size_bytes": tally.bytes_moved,
-        "same": tally.skipped,
-        "deleted": tally.deleted,
-        "failed": [{"path": path, "message": message} for path, message in tally.failures],
-    }
-    if tally.files_expected == 1 and tally.failures:
-        raise tally.errors[0]
-    invocation.output.record({"graveler": record}, [tally.sentence(verb)])
-    tally.check(f"{verb} or deleted" if options.delete else verb)
-    return 0

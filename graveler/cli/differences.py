@@ -8,15 +8,8 @@ import click
 
 from graveler.cli import past, rows
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import (
-    PathsCommand,
-    address_argument,
-    at,
-    client,
-    count,
-    is_here,
-    paths_of,
-)
+from graveler.cli.arguments import address_argument, at, count, is_here
+from graveler.cli.command import PathsCommand, client, paths_of
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Output, field, paged, plain, plural, size, tsv

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.command import address_argument, client, group, operator
+from graveler.cli.arguments import address_argument
+from graveler.cli.command import client, group, operator
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field
 

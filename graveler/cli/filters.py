@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.command import Checked
+from graveler.cli.arguments import Checked
 from graveler.local.ignore import Ignore
 
 

@@ -8,7 +8,8 @@ import click
 
 from graveler.cli import graph, moments, past
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import ClientCommand, address_argument, at, client, count, ignored
+from graveler.cli.arguments import address_argument, at, count, ignored
+from graveler.cli.command import ClientCommand, client
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation

@@ -6,7 +6,8 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, ignored, yes
+from graveler.cli.arguments import address_argument, ignored, yes
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import dumped, plural
 from graveler.cli.transfer import Progress

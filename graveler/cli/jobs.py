@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.command import address_argument, client, count, group, yes
+from graveler.cli.arguments import address_argument, count, yes
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field
 from graveler.client import jobs as client_jobs

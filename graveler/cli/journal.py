@@ -15,7 +15,8 @@ import click
 
 from graveler.cli import state
 from graveler.cli.address import Address
-from graveler.cli.command import address_argument, client, count, yes
+from graveler.cli.arguments import address_argument, count, yes
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs

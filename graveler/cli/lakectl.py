@@ -13,13 +13,15 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import Group, address_argument, client, ignored
-from graveler.cli.copies import download, upload
+from graveler.cli.arguments import address_argument, ignored
+from graveler.cli.command import Group, client
+from graveler.cli.downloads import download
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.objects import FS as FS_HERE
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain
 from graveler.cli.transfer_options import transfer_options
+from graveler.cli.uploads import upload
 from graveler.client import objects
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment

@@ -8,7 +8,8 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, client, group, yes
+from graveler.cli.arguments import address_argument, yes
+from graveler.cli.command import client, group
 from graveler.cli.failures import PartlyDone
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.local_folder import linked_below, new_root, opened, real_path, root_of

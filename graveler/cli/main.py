@@ -15,7 +15,8 @@ from click.exceptions import Abort, ClickException
 
 from graveler import __version__
 from graveler.cli import failures
-from graveler.cli.command import Entry, Tables, shared_options
+from graveler.cli.arguments import shared_options
+from graveler.cli.command import Entry, Tables
 from graveler.cli.invocation import Declined, Invocation
 from graveler.errors import GravelerError
 from graveler.variables import environment
@@ -30,7 +31,6 @@ _OPERATE: Final = "Run and tend a store"
 _ACCOUNT: Final = "graveler.cli.account"
 _BRANCH: Final = "graveler.cli.branch"
 _CHANGE: Final = "graveler.cli.change"
-_COPIES: Final = "graveler.cli.copies"
 _DIFFERENCES: Final = "graveler.cli.differences"
 _LAKECTL: Final = "graveler.cli.lakectl"
 _LOG: Final = "graveler.cli.history"
@@ -73,9 +73,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "ls": Entry(_STORED, "ls", "list objects", _OBJECTS),
     "stat": Entry(_STORED, "stat", "one object", _OBJECTS),
     "cat": Entry(_STORED, "cat", "print the content of objects", _OBJECTS),
-    "upload": Entry(_COPIES, "upload", "upload files to a branch", _OBJECTS),
-    "download": Entry(_COPIES, "download", "download objects", _OBJECTS),
-    "cp": Entry(_COPIES, "cp", "copy objects", _OBJECTS),
+    "upload": Entry("graveler.cli.uploads", "upload", "upload files to a branch", _OBJECTS),
+    "download": Entry("graveler.cli.downloads", "download", "download objects", _OBJECTS),
+    "cp": Entry("graveler.cli.copies", "cp", "copy objects", _OBJECTS),
     "mv": Entry("graveler.cli.moves", "mv", "move objects within a branch", _OBJECTS),
     "rm": Entry(_STORED, "rm", "delete objects on a branch", _OBJECTS),
     "presign": Entry(_STORED, "presign", "a URL with which anybody can read an object", _OBJECTS),

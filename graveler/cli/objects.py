@@ -10,7 +10,8 @@ import click
 
 from graveler.cli import mirror, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import Group, address_argument, at, client, count, group, ignored, yes
+from graveler.cli.arguments import address_argument, at, count, ignored, yes
+from graveler.cli.command import Group, client, group
 from graveler.cli.copies import cp
 from graveler.cli.filters import filter_of, globs
 from graveler.cli.invocation import Invocation

@@ -6,7 +6,8 @@ from urllib.parse import quote, urlencode
 import click
 
 from graveler.cli.address import Address
-from graveler.cli.command import address_argument, client
+from graveler.cli.arguments import address_argument
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 
 _API: Final = "/api/v1"

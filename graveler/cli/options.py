@@ -12,7 +12,7 @@ import click
 
 from graveler import limits
 from graveler.api.front import DIRECT, Front, domain, host_of, network, public_url
-from graveler.cli.command import Checked
+from graveler.cli.arguments import Checked
 from graveler.errors import Invalid
 from graveler.settings import (
     NO_HOOK_SETTINGS,

@@ -7,7 +7,8 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import client, group, paging, yes
+from graveler.cli.arguments import paging, yes
+from graveler.cli.command import client, group
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, Output, field, plural

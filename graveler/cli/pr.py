@@ -5,8 +5,9 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
+from graveler.cli.arguments import address_argument, count
 from graveler.cli.change import CONFLICTS_SHOWN, conflict
-from graveler.cli.command import address_argument, client, count, group
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, first_line
 from graveler.client import commits, pulls

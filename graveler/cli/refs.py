@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.command import address_argument, client, group, ignored, yes
+from graveler.cli.arguments import address_argument, ignored, yes
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped
 from graveler.cli.wait import Task, wait

@@ -3,7 +3,8 @@
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import address_argument, client, group, paging
+from graveler.cli.arguments import address_argument, paging
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import Column, field, plural
 from graveler.client import objects, refs

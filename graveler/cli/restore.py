@@ -7,7 +7,8 @@ import click
 
 from graveler.cli import journal, past
 from graveler.cli.address import SCHEME, UsageMistake
-from graveler.cli.command import address_argument, at, client, yes
+from graveler.cli.arguments import address_argument, at, yes
+from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import first_line, plain, plural
 from graveler.client import commits, refs

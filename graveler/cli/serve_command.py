@@ -10,7 +10,8 @@ import click
 
 from graveler import limits
 from graveler.api import front
-from graveler.cli.command import Checked, operator
+from graveler.cli.arguments import Checked
+from graveler.cli.command import operator
 from graveler.cli.options import (
     FOLDER,
     INSECURE_HTTP,

@@ -6,7 +6,8 @@ import click
 
 from graveler.cli import journal, past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.command import address_argument, at, client, group, paging, yes
+from graveler.cli.arguments import address_argument, at, paging, yes
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs

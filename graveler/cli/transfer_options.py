@@ -1,4 +1,5 @@
-"""The options that `upload`, `download`, `cp` and `mv` share.  For this folder."""
+"""What `upload`, `download`, `cp` and `mv` share: their options, progress and report.  For this
+folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +8,10 @@ from typing import Any, get_args
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import AliasOption, yes
+from graveler.cli.arguments import AliasOption, yes
 from graveler.cli.filters import Filter, filter_of, globs
 from graveler.cli.invocation import Invocation
-from graveler.cli.transfer import THREADS, Progress
+from graveler.cli.transfer import THREADS, Progress, Tally
 
 
 @dataclass(frozen=True)
@@ -117,3 +118,24 @@ def move_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("-r", "--recursive", is_flag=True, help="everything below the prefix")(
         function
     )
+
+
+def shows(invocation: Invocation, options: TransferOptions) -> Progress:
+    """How a transfer shows its progress."""
+    return progress_of(invocation, options.progress, no_progress=options.no_progress)
+
+
+def ended(invocation: Invocation, tally: Tally, verb: str, options: TransferOptions) -> int:
+    """Report a transfer.  Raises `PartlyDone`, or the error of the only object."""
+    record = {
+        "objects": tally.files,
+        "size_bytes": tally.bytes_moved,
+        "same": tally.skipped,
+        "deleted": tally.deleted,
+        "failed": [{"path": path, "message": message} for path, message in tally.failures],
+    }
+    if tally.files_expected == 1 and tally.failures:
+        raise tally.errors[0]
+    invocation.output.record({"graveler": record}, [tally.sentence(verb)])
+    tally.check(f"{verb} or deleted" if options.delete else verb)
+    return 0

@@ -4,7 +4,8 @@ from typing import Final
 
 import click
 
-from graveler.cli.command import client, group, paging, yes
+from graveler.cli.arguments import paging, yes
+from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
 from graveler.client import groups

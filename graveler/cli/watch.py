@@ -11,7 +11,8 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import Address
-from graveler.cli.command import address_argument, client, count
+from graveler.cli.arguments import address_argument, count
+from graveler.cli.command import client
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Output, dumped, first_line, plain, plural

@@ -1,0 +1,195 @@
+"""Arguments and options that several commands take, and the kinds of options that Click lacks.
+
+For this folder.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import click
+from click.core import ParameterSource
+
+from graveler.cli.address import UsageMistake
+from graveler.cli.invocation import Invocation
+from graveler.errors import Invalid
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    _ParamType = click.ParamType[Any]
+else:  # generic only in the stubs of some releases
+    _ParamType = click.ParamType
+F = Callable[..., int | None]
+_COLORS: Final = click.Choice(["auto", "always", "never"])
+
+
+class AliasOption(click.Option):
+    """An option with further names, those of lakectl, that help leaves out."""
+
+    def __init__(self, *args: Any, lakectl: Sequence[str] = (), **more: Any) -> None:
+        names, *rest = args
+        super().__init__([*names, *lakectl], *rest, **more)
+        self._others = frozenset(lakectl)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        every = self.opts
+        self.opts = [name for name in every if name not in self._others]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
+class Checked(_ParamType):
+    """A value that a parser of the product checks: `Invalid` is reported as wrong usage."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except Invalid as error:
+            self.fail(str(error), param, ctx)
+
+
+def address_argument(
+    name: str, *, here: Literal["", "ref", "prefix"] = "", **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an argument that is an address; shells complete it.  `here`: in a linked folder it may be
+    left out, and is then the branch of the folder, or its prefix."""
+    if here:
+        more |= {"required": False, "callback": _here(whole=here == "prefix")}
+        more.setdefault("metavar", f"[{name.upper()}]")
+    return click.argument(name, shell_complete=_complete, **more)
+
+
+def is_here(name: str) -> bool:
+    """Whether the address of the command that runs was left out: it is that of the folder."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
+
+
+def _here(*, whole: bool) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def address(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is not None or ctx.resilient_parsing:
+            return value
+        place = ctx.ensure_object(Invocation).here
+        if place is None:
+            raise UsageMistake(
+                "no ref: write REPOSITORY/REF, as in lake/main; only in a linked folder it may be "
+                "left out",
+                remedy=f"{ctx.command_path} --help",
+            )
+        return f"lakefs://{place if whole else place.at('')}"
+
+    return address
+
+
+def _complete(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """What an argument that is an address could be."""
+    from graveler.cli.completion import addresses
+
+    return addresses(ctx.ensure_object(Invocation), incomplete)
+
+
+def shared_options() -> list[click.Parameter]:
+    """The options of all client commands."""
+    return [
+        shared_option("--json", is_flag=True, help="print the objects of the API as JSON"),
+        shared_option("--jsonl", is_flag=True, help="print a JSON object a line, as they come"),
+        shared_option("--profile", metavar="NAME", help="the profile to use (GRAVELER_PROFILE)"),
+        shared_option("--server", metavar="URL", help="the server, instead of the profile's"),
+        shared_option("--access-key-id", metavar="ID", help="the access key; needs --secret-stdin"),
+        shared_option(
+            "--secret-stdin", is_flag=True, help="read the secret from the standard input"
+        ),
+        shared_option("--config", "-c", metavar="FILE", help="lakectl's file (~/.lakectl.yaml)"),
+        shared_option("--base-uri", metavar="TEXT", help="put this before addresses"),
+        shared_option("--color", type=_COLORS, help="colours: auto, always or never"),
+        shared_option("--utc", is_flag=True, help="print times in UTC"),
+        shared_option("--no-input", is_flag=True, help="never ask; fail instead"),
+        shared_option("--quiet", "-q", is_flag=True, help="print results only"),
+        shared_option("--verbose", "-v", is_flag=True, help="print every request on stderr"),
+        # of lakectl, which logs to a file of its own
+        shared_option("--no-color", "color", flag_value="never", hidden=True),
+        *(shared_option(f"--log-{name}", hidden=True) for name in ("level", "format", "output")),
+    ]
+
+
+def is_shared(parameter: click.Parameter) -> bool:
+    """Whether it is an option of all client commands."""
+    return isinstance(parameter, SharedOption)
+
+
+class SharedOption(click.Option):
+    """An option that is stored in the `Invocation` instead of being an argument."""
+
+
+def shared_option(*names: str, **more: Any) -> click.Option:
+    """An option of all client commands."""
+    return SharedOption(names, expose_value=False, callback=_store, **more)
+
+
+def _store(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    if param.name and value is not None and value is not False:
+        ctx.ensure_object(Invocation).flags[param.name] = value
+    return value
+
+
+def ignored(*flags: str, takes: Sequence[str] = ()) -> Callable[[F], F]:
+    """Accept options of lakectl that change nothing here: `flags`, and `takes` with a value."""
+
+    def add(function: F) -> F:
+        for name in flags:
+            off = f"--no-{name.removeprefix('--')}"
+            function = click.option(f"{name}/{off}", expose_value=False, hidden=True)(function)
+        for name in takes:
+            words = name.split()
+            function = click.option(*words, expose_value=False, hidden=True)(function)
+        return function
+
+    return add
+
+
+def paging(function: F) -> F:
+    """Add `--prefix`, `--after` and `-n`."""
+    function = click.option("--prefix", default="", metavar="TEXT", help="only names with it")(
+        function
+    )
+    function = click.option("--after", default="", metavar="NAME", help="only names after it")(
+        function
+    )
+    return count(function)
+
+
+def count(function: F) -> F:
+    """Add `-n`."""
+    return click.option(
+        "-n",
+        "--amount",
+        "amount",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="at most N (default: all)",
+    )(function)
+
+
+def at(function: F) -> F:
+    """Add `--at`: refs are read as they were at a time (past.py)."""
+    return click.option(
+        "--at",
+        expose_value=False,
+        callback=_store,
+        metavar="TIME",
+        help="refs as they were then: '2 days ago', 2026-11-23",
+    )(function)
+
+
+def yes(function: F) -> F:
+    """Add `--yes`."""
+    return click.option("-y", "--yes", is_flag=True, help="do not ask")(function)

@@ -1,0 +1,211 @@
+"""`graveler upload`: files to objects.  transfer.py runs it."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from graveler.cli import files, mirror, state
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.arguments import address_argument
+from graveler.cli.command import client
+from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.mirror import (
+    deletable,
+    delete_objects,
+    surplus_objects,
+)
+from graveler.cli.output import plain, plural
+from graveler.cli.transfer import Split, Tally, Transfer
+from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
+from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
+from graveler.client import objects
+from graveler.client.objects import NO_SIGNED_URLS, Stats, Upload
+from graveler.errors import Invalid, NotFound
+from graveler.variables import environment
+
+_PIECE_BYTES: Final = 1 << 18
+_DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
+
+
+@client(
+    "upload",
+    examples=(
+        "graveler upload sales.csv lake/main/sales/2026.csv",
+        "graveler upload sales.csv lake/main/sales/            # keeps the name",
+        "graveler upload -r data lake/main/data/",
+        "pg_dump … | graveler upload - lake/main/dump.sql",
+    ),
+)
+@click.argument("source", metavar="SRC")
+@address_argument("address", metavar="BRANCH[/PATH]")
+@transfer_options
+@click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
+@click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")
+def upload(
+    invocation: Invocation,
+    source: str,
+    address: str,
+    content_type: str,
+    pairs: tuple[str, ...],
+    **more: Any,
+) -> int:
+    """Upload a file, a folder (-r), or the standard input (-) to a branch.
+
+    With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
+    continues.  One failure stops no other file: the command ends with 8 and lists the failures.
+    A file of 64 MiB or more goes in parts, if the server signs URLs of parts.  For 24 hours, the
+    same command continues after the last whole part, unless the file changed.
+    """
+    options = TransferOptions(**more).checked()
+    place = invocation.target = invocation.path(address, optional=True)
+    description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
+    if source == "-":
+        return _upload_stdin(invocation, place, description, options)
+    local = Path(source)
+    if not local.exists():
+        raise NotFound(f"file not found: {source}", remedy="")
+    if local.is_dir() != options.recursive:
+        rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
+        raise UsageMistake(f"{source} {rule}")
+    task, tally = _Uploads(invocation, place, description, pre_sign=options.pre_sign), Tally()
+    surplus: list[str] = []
+    if options.recursive:
+        sources: Iterable[files.Source]
+        sources = files.sources(local, place.folder, tally, options.choice)
+        task.know(place.folder)
+        if options.delete:
+            sources = list(sources)
+            keep = {source.path for source in sources}
+            if not tally.failures:
+                known = [path for path in task.known if not files.is_own(path)]
+                surplus = surplus_objects(known, place.folder, keep, options.choice)
+            else:
+                invocation.output.note("nothing is deleted: not all of the source can be read")
+            if not options.dry_run:
+                mirror.check(invocation, surplus, keep, place, yes=options.yes)
+    else:
+        keeps_name = not place.path or place.path.endswith("/")
+        path = place.path + local.name if keeps_name else place.path
+        sources = [files.Source(local, path, local.stat().st_size)]
+        if options.checksum:
+            task.know_one(path)
+    if options.dry_run:
+        rows = (
+            mirror.row("leave" if task.is_same(each) else "upload", each.path, each.size)
+            for each in sources
+        )
+        mirror.show(invocation, chain(rows, (mirror.row("delete", path) for path in surplus)))
+        tally.check("ready to be uploaded")
+        return 0
+    _run_uploads(invocation, task, sources, options, tally)
+    surplus = deletable(invocation, surplus, tally, "uploaded")
+    delete_objects(invocation.session, place, surplus, tally)
+    return ended(invocation, tally, "uploaded", options)
+
+
+def _run_uploads(
+    invocation: Invocation,
+    task: "_Uploads",
+    sources: Iterable[files.Source],
+    options: TransferOptions,
+    tally: Tally,
+) -> None:
+    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
+    try:
+        transfer.run(lambda tally: task.expected(sources, tally), tally)
+    finally:
+        if task.large.waiting:
+            large = plural(task.large.waiting, "large file")
+            invocation.output.note(
+                f"{large} not finished: the same command continues within 24 hours"
+            )
+
+
+def _source_name(source: files.Source) -> str:
+    return str(source.file)
+
+
+class _Uploads:
+    """The uploads of one call."""
+
+    def __init__(
+        self, invocation: Invocation, place: Address, how: Upload, *, pre_sign: bool
+    ) -> None:
+        self._session, self._place, self._how = invocation.session, place, how
+        self._storage = objects.storage(self._session) if pre_sign else NO_SIGNED_URLS
+        self.known: dict[str, Stats] = {}
+        self.large = LargeUploads(self._session, place, state.folder(environment()))
+
+    def know(self, prefix: str) -> None:
+        """List what is below the prefix, to leave out what is the same."""
+        place = self._place
+        listed = objects.list_objects(self._session, place.repository, place.ref, prefix)
+        self.known = {stats["path"]: stats for stats in listed}
+
+    def know_one(self, path: str) -> None:
+        """Look at the object at a path, to leave out what is the same."""
+        with suppress(NotFound):
+            stats = objects.stat(self._session, self._place.repository, self._place.ref, path)
+            self.known[path] = stats
+
+    def is_same(self, source: files.Source) -> bool:
+        """Whether the branch has the file."""
+        return files.is_same(source.file, source.size, self.known.get(source.path))
+
+    def expected(self, sources: Iterable[files.Source], tally: Tally) -> Iterator[files.Source]:
+        for source in sources:
+            tally.expect(source.size)
+            yield source
+
+    def send(self, source: files.Source, tally: Tally) -> Split | None:
+        """Upload one file, unless the branch has it; a large one in parts."""
+        if self.is_same(source):
+            tally.ended(skipped=True, length=source.size)
+            return None
+        if self._storage.presigns_parts and source.size >= LARGE_BYTES_MIN:
+            return self.large.split(source, _with_type(self._how, source.path), tally)
+        presign = self._storage.presigns and source.size > _DIRECT_BYTES_MAX
+        write = objects.upload_presigned if presign else objects.upload
+        stored = write(
+            *(self._session, self._place.repository, self._place.ref, source.path),
+            tally.pieces(files.content(source.file)),
+            _with_type(self._how, source.path),
+            length=source.size,
+        )
+        if stored.get("size_bytes", source.size) != source.size:
+            raise Invalid("the file changed while it was uploaded")
+        tally.ended()
+        return None
+
+
+def _with_type(how: Upload, path: str) -> Upload:
+    if how.content_type:
+        return how
+    import mimetypes
+
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return Upload(kind, how.metadata, how.create_only)
+
+
+def _upload_stdin(
+    invocation: Invocation, place: Address, how: Upload, options: TransferOptions
+) -> int:
+    if options.dry_run or options.checksum or options.recursive:
+        raise UsageMistake("the standard input is no file: leave -r, --dry-run, --checksum out")
+    if not place.path or place.path.endswith("/"):
+        raise UsageMistake(f"path missing: write {place}/PATH")
+    tally = Tally()
+    source: Any = sys.stdin.buffer
+    pieces = iter(lambda: source.read1(_PIECE_BYTES), b"")  # what is there, without waiting
+    stored = objects.upload(
+        *(invocation.session, place.repository, place.ref, place.path),
+        tally.pieces(pieces),
+        _with_type(how, place.path),
+    )
+    invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
+    return 0
