@@ -7,6 +7,9 @@ If two callers send a compare-and-swap of one record at once, one of them loses 
 again.  So callers that would compete take turns.  These rules hold:
 
 - A caller shares a result only if the work for it began after the caller arrived.
+- Work may offer its result to the callers that wait at this moment, before the result takes effect.
+  Such a caller works in its turn as all do; it takes the offer if it finds that nothing is left to
+  do.
 - Only results are shared.  If the work raises anything, the callers that wait for its result are
   the next in the queue: one of them works, also for the others.
 - A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
@@ -40,10 +43,28 @@ class Patience(NamedTuple):
     remaining: Callable[[], float]
 
 
+class Turn:
+    """What work is told about its lane, and tells it."""
+
+    offered: Any = None  # the newest result that was offered to this caller, or None
+
+    def offer(self, result: object) -> None:
+        """Offer a result, which has not taken effect yet, to the callers that wait now."""
+
+    def take(self) -> Any:
+        """Return the offered result, for the caller of this work alone: those that would share its
+        result may have come after the offer, so they work themselves."""
+        return self.offered
+
+
+Work = Callable[[Turn], T]
+ALONE: Final = Turn()
+
+
 class Lanes(Protocol):
     """Runs the work of callers of one process."""
 
-    def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
+    def run(self, key: Hashable, work: Work[T], patience: Patience, *, shares: bool) -> T:
         """The result of `work`, or that of another caller's work on the same key.
 
         With `shares`, other callers may get the result of `work`; or `work` does not run, and this
@@ -56,8 +77,8 @@ class Lanes(Protocol):
 class FreeLanes:
     """Every caller works at once: for a process with one thread."""
 
-    def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
-        return work()
+    def run(self, key: Hashable, work: Work[T], patience: Patience, *, shares: bool) -> T:
+        return work(ALONE)
 
 
 FREE: Final = FreeLanes()
@@ -82,17 +103,33 @@ class _State(Enum):
     OUTSIDE = "has left the lane; perhaps it works outside"
 
 
-class _Caller:
-    """One call.  `followers`: the callers that wait for its result; it is their `leader`."""
+class _Caller(Turn):
+    """One call.  `followers`: the callers that wait for its result; it is their `leader`.
+    `is_done`: the result is theirs too."""
 
-    def __init__(self, gate: Gate, *, shares: bool) -> None:
+    def __init__(
+        self, lock: AbstractContextManager[object], lane: "_Lane", gate: Gate, *, shares: bool
+    ) -> None:
+        self._lock = lock
+        self._lane = lane
         self.gate = gate
         self.shares = shares
         self.state = _State.WAITING
         self.leader: _Caller | None = None
         self.followers: list[_Caller] = []
         self.is_done = False
+        self.has_taken = False
         self.result: Any = None
+
+    def offer(self, result: object) -> None:
+        with self._lock:
+            for each in self._lane.queue:
+                if each.shares:
+                    each.offered = result
+
+    def take(self) -> Any:
+        self.has_taken = True
+        return self.offered
 
 
 class _Lane:
@@ -130,29 +167,29 @@ class TurnLanes:
         """The number of lanes that have a caller."""
         return len(self._lanes)
 
-    def run(self, key: Hashable, work: Callable[[], T], patience: Patience, *, shares: bool) -> T:
-        own = _Caller(self._make_gate(), shares=shares)
-        lane = self._enter(key, own)
+    def run(self, key: Hashable, work: Work[T], patience: Patience, *, shares: bool) -> T:
+        lane, own = self._enter(key, self._make_gate(), shares=shares)
         try:
             self._wait(lane, own, patience)
             if own.state is _State.WORKING and shares:
                 self._gather(lane, own)
             if own.state is not _State.ANSWERED:
-                own.result = work()
-                own.is_done = True
+                own.result = work(own)
+                own.is_done = not own.has_taken
             result: T = own.result
             return result
         finally:
             self._leave(key, lane, own)
 
-    def _enter(self, key: Hashable, own: _Caller) -> _Lane:
+    def _enter(self, key: Hashable, gate: Gate, *, shares: bool) -> tuple[_Lane, _Caller]:
         with self._lock:
             lane = self._lanes.setdefault(key, _Lane())
+            own = _Caller(self._lock, lane, gate, shares=shares)
             lane.callers += 1
             lane.queue.append(own)
             if lane.holder is None:
                 lane.next_turn()
-            return lane
+            return lane, own
 
     def _wait(self, lane: _Lane, own: _Caller, patience: Patience) -> None:
         """Return when the caller need not wait any longer; its state says why."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from graveler.assembly.lanes import ThreadGate, thread_lanes
-from graveler.lanes import FREE, Patience
+from graveler.lanes import FREE, Patience, Turn
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.watched_lanes import WatchedLanes
 
@@ -33,13 +33,20 @@ class Crew:
         shares: bool = True,
         patience: Patience = LONG,
         error: BaseException | None = None,
+        offers: bool = False,
+        takes: bool = False,
     ) -> None:
         """Begin a call, whose work ends at `end`.  Returns when it works or waits."""
         self._ends[name] = threading.Event()
 
-        def work() -> str:
+        def work(turn: Turn) -> str:
             self.begun.append(name)
             assert self._ends[name].wait(PATIENCE_SECONDS)
+            if takes and turn.offered is not None:
+                taken: str = turn.take()
+                return taken
+            if offers:
+                turn.offer(f"offer of {name}")
             if error is not None:
                 raise error
             return f"of {name}"
@@ -200,13 +207,36 @@ def test_a_call_whose_time_ends_in_the_queue_leaves_it(crew: Crew) -> None:
     crew.close()
 
 
+def test_an_offer_is_for_those_that_wait_and_share(crew: Crew) -> None:
+    crew.call("a", offers=True)
+    crew.call("own", shares=False, takes=True)
+    crew.call("b", takes=True)
+    crew.end("a")
+    crew.works("own")
+    crew.call("c", takes=True)  # it comes after the offer, and waits for b
+    crew.end("own", "b")
+    # b has taken what was offered to it alone: c works itself.
+    crew.end("c")
+    crew.close()
+    assert crew.begun == ["a", "own", "b", "c"]
+    assert crew.results == {"a": "of a", "own": "of own", "b": "offer of a", "c": "of c"}
+
+
+def test_an_offer_of_work_that_fails_may_be_taken(crew: Crew) -> None:
+    crew.call("a", offers=True, error=ValueError())
+    crew.call("b", takes=True)
+    crew.end("a", "b")
+    crew.close()
+    assert crew.results == {"b": "offer of a"}
+
+
 def test_work_may_enter_its_own_lane() -> None:
     lanes, hasty = thread_lanes(), Patience(0.0, LONG.remaining)
 
-    def inner() -> str:
+    def inner(_: Turn) -> str:
         return "inner"
 
-    def outer() -> str:
+    def outer(_: Turn) -> str:
         return lanes.run("k", inner, hasty, shares=True)
 
     assert lanes.run("k", outer, hasty, shares=True) == "inner"
@@ -225,7 +255,7 @@ def test_a_call_that_is_interrupted_while_it_waits_leaves_the_lane() -> None:
     crew = Crew(lambda: gates.pop(0)())
     crew.call("a")
     with pytest.raises(KeyboardInterrupt):
-        crew.lanes.run("k", lambda: "never", LONG, shares=True)
+        crew.lanes.run("k", lambda _: "never", LONG, shares=True)
     crew.call("c")
     crew.end("a", "c")
     crew.close()
@@ -254,5 +284,5 @@ def test_a_call_that_is_interrupted_at_its_turn_or_answer_passes_the_turn_on(lea
 
 
 def test_without_lanes_every_call_works() -> None:
-    results = [FREE.run("k", lambda n=n: n, LONG, shares=True) for n in range(2)]  # type: ignore[misc]
+    results = [FREE.run("k", lambda _, n=n: n, LONG, shares=True) for n in range(2)]  # type: ignore[misc]
     assert results == [0, 1]

@@ -15,9 +15,9 @@ LANE_MUTANTS = (
             Edit(
                 LANES,
                 "TurnLanes.run",
-                "own.is_done = True",
+                "own.is_done = not own.has_taken",
                 """
-                own.is_done = True
+                own.is_done = not own.has_taken
                 if shares:
                     self._gather(lane, own)
                 """,
@@ -32,10 +32,10 @@ LANE_MUTANTS = (
             Edit(
                 LANES,
                 "TurnLanes.run",
-                "own.result = work()",
+                "own.result = work(own)",
                 """
                 try:
-                    own.result = work()
+                    own.result = work(own)
                 except Exception as error:
                     own.result, own.is_done = error, True
                     raise
@@ -89,5 +89,41 @@ LANE_MUTANTS = (
                 "request.once is ABSENT",
             ),
         ),
+    ),
+    Mutant(
+        "L5",
+        "a commit whose swap got no answer offers itself after it has landed",
+        ("shared", "amb"),
+        (
+            Edit(
+                COMMIT,
+                "_tries",
+                "if result is not None:\n    return result",
+                """
+                if result is not None:
+                    call.turn.offer(result)
+                    return result
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        "L6",
+        "an offered commit is an answer, whatever the head is",
+        ("shared", "delay"),
+        (
+            Edit(
+                COMMIT,
+                "_commit_staged",
+                "turn.offered is not None and turn.offered.id == first.branch.commit",
+                "turn.offered is not None",
+            ),
+        ),
+    ),
+    Mutant(
+        "L7",
+        "an offered commit also answers calls that came after it landed",
+        ("shared", "clean"),
+        (Edit(LANES, "TurnLanes.run", "own.is_done = not own.has_taken", "own.is_done = True"),),
     ),
 )

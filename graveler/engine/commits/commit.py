@@ -28,6 +28,7 @@ built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
   committers gets.
 - Calls of one process take turns on a branch.  Those that wait when a call begins step 1 are
   answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
+  So are those that come before step 7, if nothing is left for them to commit.
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
   folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
   its own first parent as head.
@@ -73,6 +74,7 @@ from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown, Refu
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Write
+from graveler.lanes import ALONE, Turn
 from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph, table
 from graveler.staging import area
@@ -109,6 +111,7 @@ class Attempt(NamedTuple):
       that the call begins with, which step 2 seals; in the first fold of `_folded_first`, the
       newest sealed token; of a bulk job, the newest token that it scanned.
     - `since`: the head in the same record; of a bulk job, its base.
+    - `turn`: that of the call in the lane of the branch.
     """
 
     repo: OpenRepository
@@ -117,6 +120,7 @@ class Attempt(NamedTuple):
     deadline: Deadline
     wanted: StagingToken
     since: CommitId
+    turn: Turn = ALONE
 
 
 def commit(
@@ -132,8 +136,8 @@ def commit(
 
     In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
     `once`, share one commit and its cost; each gets its own errors.  A call that comes during a
-    turn begins step 1 after it.  If that turn has committed all writes, the call raises
-    `NoChanges`.
+    turn begins step 1 after it.  If nothing is staged then, and the head is the commit of a turn
+    that had not landed when the call came, that commit is returned.
 
     Errors:
 
@@ -169,13 +173,17 @@ def commit(
         repo,
         name,
         deadline,
-        lambda: _commit_staged(repo, name, request, deadline),
+        lambda turn: _commit_staged(repo, name, request, deadline, turn),
         shares=not request.allow_empty and request.once is ABSENT,
     )
 
 
 def _commit_staged(
-    repo: OpenRepository, branch: BranchId, request: CommitRequest, deadline: Deadline
+    repo: OpenRepository,
+    branch: BranchId,
+    request: CommitRequest,
+    deadline: Deadline,
+    turn: Turn,
 ) -> CommitEntry:
     """Run steps 1 to 8.  It reads the branch only after its turn began, so its result also serves
     the calls that waited then."""
@@ -189,9 +197,13 @@ def _commit_staged(
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, branch)
         if again.branch == first.branch:
+            if turn.offered is not None and turn.offered.id == first.branch.commit:
+                landed: CommitEntry = turn.take()  # while this call waited: it has our rows
+                return landed
             raise NoChanges(NO_CHANGES)
         first = again
-    call = Attempt(repo, branch, request, deadline, first.branch.staging, first.branch.commit)
+    record = first.branch
+    call = Attempt(repo, branch, request, deadline, record.staging, record.commit, turn)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _folded_first(call, first)
     return _folded(call, first)
@@ -339,6 +351,8 @@ def _tries(
             call.deadline.check("commit")
         _check_still_open(call, is_pending=seen.version == tried)
         tried = seen.version
+        if drafts[-1].made is not None:
+            call.turn.offer(drafts[-1].made)
         if _advance(call, seen, drafts[-1]):
             return _answer(drafts[-1])
         unconfirmed.mark_unconfirmed()

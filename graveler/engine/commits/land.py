@@ -48,6 +48,7 @@ from graveler.framing import identity_of
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined, Write
+from graveler.lanes import Turn
 from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph
 from graveler.staging import stack
@@ -122,7 +123,7 @@ def land(
 
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
 
-    def work() -> CommitEntry:
+    def work(_: Turn) -> CommitEntry:
         tried: list[EarlierRound] = []
         entry = _move(repo, branch, draw, terms, deadline, tried)
         for earlier in tried:
@@ -162,7 +163,7 @@ def put_on(
 
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
     return in_lane(
-        repo, branch, deadline, lambda: _move(repo, branch, draw, ANY_TIMES, deadline, [])
+        repo, branch, deadline, lambda _: _move(repo, branch, draw, ANY_TIMES, deadline, [])
     )
 
 

@@ -6,12 +6,11 @@ one commit (docs/explanation/protocol.md, section 4b).  Between processes the sw
 Used by commit.py and land.py.
 """
 
-from collections.abc import Callable
 from typing import TypeVar
 
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.ids import BranchId
-from graveler.lanes import Patience
+from graveler.lanes import Patience, Work
 
 T = TypeVar("T")
 
@@ -20,7 +19,7 @@ def in_lane(
     repo: OpenRepository,
     branch: BranchId,
     deadline: Deadline,
-    work: Callable[[], T],
+    work: Work[T],
     *,
     shares: bool = False,
 ) -> T:

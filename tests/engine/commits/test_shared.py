@@ -62,10 +62,12 @@ class Process:
 
     def call(self, name: str, run: Callable[[], object]) -> None:
         """Begin `run` in a thread; returns when it waits in a lane."""
-        self._start(name, run)
+        self.begin(name, run)
         until(lambda: name in self._watched.waited, f"{name} waits")
 
-    def _start(self, name: str, run: Callable[[], object]) -> None:
+    def begin(self, name: str, run: Callable[[], object]) -> None:
+        """Begin `run` in a thread."""
+
         def keep() -> None:
             try:
                 self.answers[name] = run()
@@ -75,11 +77,11 @@ class Process:
         self._threads.append(threading.Thread(target=keep, name=name))
         self._threads[-1].start()
 
-    def stopped(self, verb: str, run: Callable[[], object]) -> "Stop":
-        """Begin `run` in a thread that stops before its next request of `verb`."""
+    def stopped(self, verb: str, run: Callable[[], object], nth: int = 1) -> "Stop":
+        """Begin `run` in a thread that stops before its nth request of `verb`."""
         stop = Stop()
-        self.script.before(verb, stop.stand)
-        self._start("first", run)
+        self.script.before(verb, stop.stand, nth=nth)
+        self.begin("first", run)
         assert stop.stands.wait(PATIENCE_SECONDS)
         return stop
 
@@ -153,16 +155,67 @@ def test_those_that_wait_share_one_commit_and_its_cost(process: Process) -> None
     assert process.rival.tree("main@").keys() == {"warm", "first", *names}
 
 
-def test_a_write_after_the_commit_began_is_in_the_next_one(process: Process) -> None:
+def test_a_call_whose_writes_the_running_commit_took_is_answered_with_it(process: Process) -> None:
     process.lake.put("first", "1")
     stop = process.stopped("set_if", process.committer("first"))  # before its seal
+    for name in ("late", "later"):
+        process.lake.put(name, "1")
+        process.call(name, process.committer(name))
+    stop.go.set()
+    process.end()
+    assert not process.errors and process.messages() == ["first"]
+    assert process.answers["late"] == process.answers["later"] == process.answers["first"]
+    assert process.rival.tree("main").keys() == {"first", "late", "later"}
+
+
+def test_a_call_with_writes_of_its_own_commits_them_on_the_running_commit(process: Process) -> None:
+    process.lake.put("first", "1")
+    stop = process.stopped("set_many", process.committer("first"))  # after its seal
     process.lake.put("late", "1")
     process.call("late", process.committer("late"))
     stop.go.set()
     process.end()
-    # The seal took the late row too, but the call came later: it looks for itself.
+    assert process.messages() == ["first", "late"]
+    assert process.rival.tree(process.answers["first"].id) == {"first": "1"}
+
+
+def test_a_call_that_comes_after_the_swap_is_not_answered_with_an_old_commit(
+    process: Process,
+) -> None:
+    process.lake.put("first", "1")
+    stop = Stop()
+    hooks = _Landed(stop.stand)
+    process.lake = replace(process.lake, ports=replace(process.lake.ports, hooks=hooks))
+    process.begin("first", process.committer("first"))
+    assert stop.stands.wait(PATIENCE_SECONDS)
+    process.call("late", process.committer("late"))
+    stop.go.set()
+    process.end()
     assert isinstance(process.errors["late"], NoChanges)
-    assert process.rival.tree(process.answers["first"].id) == {"first": "1", "late": "1"}
+
+
+def test_an_offer_that_is_not_the_head_is_no_answer(process: Process) -> None:
+    process.lake.put("first", "1")
+    # Before the swap: another process takes the rows and lands first.
+    stop = process.stopped("set_if", process.committer("first"), nth=2)
+    process.call("late", process.committer("late"))
+    process.rival.commit("elsewhere")
+    stop.go.set()
+    process.end()
+    assert process.answers["first"].commit.message == "elsewhere"
+    assert isinstance(process.errors["late"], NoChanges)
+
+
+class _Landed(NoHooks):
+    """Hooks that stop after the first landing."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stops = [stop]
+
+    def landed(self, repo: OpenRepository, pending: Pending) -> None:
+        for stop in self._stops[:]:
+            self._stops.remove(stop)
+            stop()
 
 
 class _Vetoing(NoHooks):
@@ -261,11 +314,10 @@ def test_commits_of_their_own_are_not_shared(process: Process) -> None:
     process.call("c1", process.committer("c1"))
     stop.go.set()
     process.end()
-    # e0 took what was staged; then nobody else finds anything.
+    # e0 took what was staged; e1, the next head, was offered to c0 and c1 before it landed.
     assert process.messages() == ["first", "e0", "e1"]
+    assert process.answers["c0"] == process.answers["c1"] == process.answers["e1"]
     assert {name for name, error in process.errors.items() if isinstance(error, NoChanges)} == {
-        "c0",
-        "c1",
         "o1",
         "o2",
     }
