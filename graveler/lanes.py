@@ -7,9 +7,9 @@ If two callers send a compare-and-swap of one record at once, one of them loses 
 again.  So callers that would compete take turns.  These rules hold:
 
 - A caller shares a result only if the work for it began after the caller arrived.
-- Work may offer its result to the callers that wait at this moment, before the result takes effect.
-  Such a caller works in its turn as all do; it takes the offer if it finds that nothing is left to
-  do.
+- Work may offer its result to the callers that wait at this moment, before the result takes effect,
+  and confirm the offer when it has.  Such a caller works in its turn as all do; it takes the offer
+  if it finds that nothing is left to do.
 - Only results are shared.  If the work raises anything, the callers that wait for its result are
   the next in the queue: one of them works, also for the others.
 - A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
@@ -46,10 +46,16 @@ class Patience(NamedTuple):
 class Turn:
     """What work is told about its lane, and tells it."""
 
-    offered: Any = None  # the newest result that was offered to this caller, or None
+    @property
+    def offered(self) -> Any:
+        """The newest result that was offered to this caller, if it is confirmed; or None."""
+        return None
 
-    def offer(self, result: object) -> None:
-        """Offer a result, which has not taken effect yet, to the callers that wait now."""
+    def offer(self) -> None:
+        """Offer the result, which has not taken effect yet, to the callers that wait now."""
+
+    def confirm(self, result: object) -> None:
+        """Say that the result has taken effect, after the offer."""
 
     def take(self) -> Any:
         """Return the offered result, for the caller of this work alone: those that would share its
@@ -118,14 +124,23 @@ class _Caller(Turn):
         self.leader: _Caller | None = None
         self.followers: list[_Caller] = []
         self.is_done = False
-        self.has_taken = False
         self.result: Any = None
+        self.offerer: _Caller | None = None
+        self.confirmed: Any = None
+        self.has_taken = False
 
-    def offer(self, result: object) -> None:
+    @property
+    def offered(self) -> Any:
+        return None if self.offerer is None else self.offerer.confirmed
+
+    def offer(self) -> None:
         with self._lock:
             for each in self._lane.queue:
                 if each.shares:
-                    each.offered = result
+                    each.offerer = self
+
+    def confirm(self, result: object) -> None:
+        self.confirmed = result
 
     def take(self) -> Any:
         self.has_taken = True
@@ -221,7 +236,7 @@ class TurnLanes:
         with self._lock:
             self._step_out(lane, own)
             followers = [each for each in own.followers if each.state is _State.WAITING]
-            own.followers = []
+            own.followers, own.offerer = [], None
             for each in followers:
                 each.leader = None
                 if own.is_done:

@@ -34,6 +34,7 @@ class Crew:
         patience: Patience = LONG,
         error: BaseException | None = None,
         offers: bool = False,
+        confirms: bool = True,
         takes: bool = False,
     ) -> None:
         """Begin a call, whose work ends at `end`.  Returns when it works or waits."""
@@ -46,7 +47,9 @@ class Crew:
                 taken: str = turn.take()
                 return taken
             if offers:
-                turn.offer(f"offer of {name}")
+                turn.offer()
+            if confirms:
+                turn.confirm(f"offer of {name}")
             if error is not None:
                 raise error
             return f"of {name}"
@@ -222,12 +225,25 @@ def test_an_offer_is_for_those_that_wait_and_share(crew: Crew) -> None:
     assert crew.results == {"a": "of a", "own": "of own", "b": "offer of a", "c": "of c"}
 
 
-def test_an_offer_of_work_that_fails_may_be_taken(crew: Crew) -> None:
-    crew.call("a", offers=True, error=ValueError())
+def test_an_offer_may_be_taken_if_it_is_confirmed(crew: Crew) -> None:
+    crew.call("a", offers=True, confirms=False)
+    crew.call("b", shares=False, offers=True, error=ValueError())
+    crew.call("c", takes=True)
+    crew.end("a")
+    crew.works("b")
+    crew.call("d", takes=True)
+    crew.end("b", "c", "d")
+    crew.close()
+    # Work that fails later has confirmed what took effect.
+    assert crew.results == {"a": "of a", "c": "offer of b", "d": "offer of b"}
+
+
+def test_an_offer_that_is_not_confirmed_is_none(crew: Crew) -> None:
+    crew.call("a", offers=True, confirms=False)
     crew.call("b", takes=True)
     crew.end("a", "b")
     crew.close()
-    assert crew.results == {"b": "offer of a"}
+    assert crew.results == {"a": "of a", "b": "of b"}
 
 
 def test_work_may_enter_its_own_lane() -> None:

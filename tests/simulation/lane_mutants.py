@@ -101,7 +101,8 @@ LANE_MUTANTS = (
                 "if result is not None:\n    return result",
                 """
                 if result is not None:
-                    call.turn.offer(result)
+                    call.turn.offer()
+                    call.turn.confirm(result)
                     return result
                 """,
             ),
@@ -125,5 +126,18 @@ LANE_MUTANTS = (
         "an offered commit also answers calls that came after it landed",
         ("shared", "clean"),
         (Edit(LANES, "TurnLanes.run", "own.is_done = not own.has_taken", "own.is_done = True"),),
+    ),
+    Mutant(
+        "L8",
+        "an offer is good before its swap is confirmed",
+        ("shared", "clean"),
+        (
+            Edit(
+                COMMIT,
+                "_tries",
+                "call.turn.offer()",
+                "call.turn.offer()\ncall.turn.confirm(drafts[-1].made)",
+            ),
+        ),
     ),
 )

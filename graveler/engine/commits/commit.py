@@ -351,9 +351,9 @@ def _tries(
             call.deadline.check("commit")
         _check_still_open(call, is_pending=seen.version == tried)
         tried = seen.version
-        if drafts[-1].made is not None:
-            call.turn.offer(drafts[-1].made)
+        call.turn.offer()
         if _advance(call, seen, drafts[-1]):
+            call.turn.confirm(drafts[-1].made)
             return _answer(drafts[-1])
         unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
