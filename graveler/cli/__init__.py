@@ -1,6 +1,7 @@
 """The commands of the console script `graveler`.
 
-    main          the table of all commands, exit codes; start here
+    overview      the table of all commands, `graveler --help`; start here
+    entry, main   the console script: finds the command and runs it; exit codes
     command       classes of commands
     arguments     arguments and options that several commands take
     invocation    one call: its options, profile, session and questions

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
+from graveler.cli import overview
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation
+from graveler.cli.overview import COLORS, ClientOption
 from graveler.errors import Invalid
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 else:  # generic only in the stubs of some releases
     _ParamType = click.ParamType
 F = Callable[..., int | None]
-_COLORS: Final = click.Choice(["auto", "always", "never"])
+_COLORS: Final = click.Choice(COLORS)
 
 
 class AliasOption(click.Option):
@@ -100,25 +102,18 @@ def _complete(
 def shared_options() -> list[click.Parameter]:
     """The options of all client commands."""
     return [
-        shared_option("--json", is_flag=True, help="print the objects of the API as JSON"),
-        shared_option("--jsonl", is_flag=True, help="print a JSON object a line, as they come"),
-        shared_option("--profile", metavar="NAME", help="the profile to use (GRAVELER_PROFILE)"),
-        shared_option("--server", metavar="URL", help="the server, instead of the profile's"),
-        shared_option("--access-key-id", metavar="ID", help="the access key; needs --secret-stdin"),
-        shared_option(
-            "--secret-stdin", is_flag=True, help="read the secret from the standard input"
-        ),
-        shared_option("--config", "-c", metavar="FILE", help="lakectl's file (~/.lakectl.yaml)"),
-        shared_option("--base-uri", metavar="TEXT", help="put this before addresses"),
-        shared_option("--color", type=_COLORS, help="colours: auto, always or never"),
-        shared_option("--utc", is_flag=True, help="print times in UTC"),
-        shared_option("--no-input", is_flag=True, help="never ask; fail instead"),
-        shared_option("--quiet", "-q", is_flag=True, help="print results only"),
-        shared_option("--verbose", "-v", is_flag=True, help="print every request on stderr"),
+        *(_shared(option) for option in overview.OPTIONS),
         # of lakectl, which logs to a file of its own
         shared_option("--no-color", "color", flag_value="never", hidden=True),
         *(shared_option(f"--log-{name}", hidden=True) for name in ("level", "format", "output")),
     ]
+
+
+def _shared(option: ClientOption) -> click.Option:
+    if not option.metavar:
+        return shared_option(*option.names, is_flag=True, help=option.help)
+    kind = _COLORS if "--color" in option.names else None
+    return shared_option(*option.names, metavar=option.metavar, type=kind, help=option.help)
 
 
 def is_shared(parameter: click.Parameter) -> bool:

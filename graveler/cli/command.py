@@ -1,6 +1,6 @@
 """The classes of commands: their help, and the options that all of them share.
 
-    Tables     a group whose commands are named in a literal table, so that its help imports none
+    Tables     the group of all commands, which are named in a literal table (overview.py)
     client     a command against a server; its function takes an `Invocation` first
     tending    a client command that can also open an embedded store, by `--store`
     operator   a command that runs a store, or sets AWS up; every failure ends with 1
@@ -12,29 +12,22 @@ For this folder.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 from click.exceptions import NoSuchCommand
 
+from graveler.cli import overview
 from graveler.cli.arguments import SharedOption, is_shared, shared_option, shared_options
+from graveler.cli.overview import Entry
 from graveler.errors import GravelerError
 
 F = Callable[..., int | None]
 _PATHS: Final = "graveler.paths"  # where a context keeps the words after `--`
 
 
-class Entry(NamedTuple):
-    """A line of a table of commands: where the command is, and its help line."""
-
-    module: str
-    name: str
-    help: str
-    section: str = ""  # empty: hidden from help
-
-
 class Tables(click.Group):
-    """A group that imports a command when it is called, or when its own help is asked for."""
+    """The group of all commands.  It imports a command when it is called."""
 
     def __init__(self, *args: Any, table: Mapping[str, Entry], **more: Any) -> None:
         super().__init__(*args, **more)
@@ -69,21 +62,8 @@ class Tables(click.Group):
             raise NoSuchCommand(args[0], possibilities=visible, ctx=ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, entry in self.table.items():
-            if entry.section:
-                sections.setdefault(entry.section, []).append((name, entry.help))
-        width = max(len(name) for rows in sections.values() for name, _ in rows)
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), help) for name, help in rows])
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.format_commands(ctx, formatter)
-        rows = [param.get_help_record(ctx) for param in self.get_params(ctx)]
-        with formatter.section("Options, before or after a client command"):
-            formatter.write_dl([row for row in rows if row is not None])
+    def get_help(self, ctx: click.Context) -> str:
+        return overview.text()
 
 
 class Group(click.Group):

@@ -20,7 +20,7 @@ ALLOWED = {
             "ClientCommand.format_epilog",
             "ClientCommand.format_options",
             "Group.list_commands",
-            "Tables.format_options",
+            "Tables.get_help",
             "Tables.list_commands",
         )
     },

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -15,7 +16,8 @@ from graveler.cli import failures
 from graveler.cli.address import UsageMistake
 from graveler.cli.command import ClientCommand, Tables
 from graveler.cli.failures import PartlyDone
-from graveler.cli.main import COMMANDS, main, root
+from graveler.cli.main import main, root
+from graveler.cli.overview import COMMANDS
 from graveler.errors import GravelerError
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR
@@ -98,28 +100,60 @@ def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[-1].startswith("graveler 0.")
 
 
-def loaded(*arguments: str, home: Path) -> set[str]:
-    """The modules that a command has loaded when it ends."""
+def entered(*arguments: str, after: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run the console script in a process of its own.  `after`: a statement at the end."""
     script = (
-        "import sys; before = set(sys.modules); from graveler.cli.main import main\n"
-        "code = main(sys.argv[1:])\n"
-        "print(*(set(sys.modules) - before), sep='\\n', file=sys.stderr)"
+        "import sys; before = set(sys.modules); from graveler.cli.entry import main\n"
+        f"code = main()\n{after}\nsys.exit(code)"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        env=environment(None) | {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(run.stderr.splitlines())
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **more)
 
 
-def test_help_loads_no_command(tmp_path: Path) -> None:
-    modules = loaded("--help", home=tmp_path)
-    assert "graveler.cli.main" in modules and not modules & set(HEAVY)
-    ours = {entry.module for entry in COMMANDS.values()}
-    assert not modules & (ours | {"http.client", "ssl", "graveler.client"})
+def test_help_imports_only_its_text(tmp_path: Path) -> None:
+    """It starts as fast as Python does: no Click, no command, no client."""
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    variables, names = environment(None) | home, "set(sys.modules) - before"
+    for words in (["--help"], ["-h"], ["help"]):
+        run = entered(
+            *words,
+            after=f"print(*({names}), sep='\\n', file=sys.stderr)",
+            env=variables,
+            stdout=subprocess.PIPE,
+        )
+        assert run.returncode == 0 and run.stdout.startswith("Usage: graveler [OPTIONS] COMMAND")
+        modules = set(run.stderr.splitlines())
+        assert not modules & {*HEAVY, "click", "dataclasses", "inspect", "json", "shutil"}
+        assert {name for name in modules if name.partition(".")[0] == "graveler"} == {
+            "graveler",
+            "graveler.cli",
+            "graveler.cli.entry",
+            "graveler.cli.overview",
+            "graveler.variables",
+        }
+
+
+def test_help_is_the_same_with_and_without_click(
+    user: Client,
+) -> None:
+    plain = entered("--help", env=user.environment(), stdout=subprocess.PIPE)
+    assert user.run("--help").out == user.run("-q", "-h").out == plain.stdout
+    assert user.run().err == plain.stdout
+    for option in root().get_params(click.Context(root())):
+        hidden = isinstance(option, click.Option) and option.hidden
+        assert any(f" {name}" in plain.stdout for name in option.opts) != hidden, option.name
+    narrow = user.run("--help", COLUMNS="64").out
+    assert max(map(len, narrow.partition("First steps")[0].splitlines())) <= 62
+    assert narrow.split() == plain.stdout.split()
+
+
+def test_help_that_cannot_be_written_is_reported() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no device that is always full")
+    with full.open("w") as stdout:
+        run = entered("--help", env=environment(None), stdout=stdout)
+    assert (run.returncode, run.stderr) == (1, "graveler: No space left on device\n")
 
 
 def test_a_client_command_loads_little(lake: Lake) -> None:
