@@ -182,6 +182,8 @@ PROFILES = {
 # The thirty cells with which the protocol was designed; their programs are the smallest.
 DESIGNED_FAMILIES = ("core", "commits", "merge", "reset", "branch", "cond")
 DESIGNED_PROFILES = ("clean", "crash", "amb", "delay", "all")
+# Verbs whose every call has a value of its own.
+_OWN_VALUES = ("create_only", "replace_only", "link_only", "link", "breaks", "upload_parts")
 _SCHEDULED = {
     name: [replace(profile, scheduler=scheduler) for scheduler in SCHEDULERS]
     for name, profile in PROFILES.items()
@@ -225,6 +227,5 @@ def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...
         return ("k1", "k2")
     if verb == "note":
         return (key, str(serial))
-    own = verb in (*("create_only", "replace_only", "link_only", "link", "breaks", "upload_parts"),)
-    value = f"{key}-0" if chance < 0.15 and not own else f"{key}-{serial}"
+    value = f"{key}-0" if chance < 0.15 and verb not in _OWN_VALUES else f"{key}-{serial}"
     return (key, value)

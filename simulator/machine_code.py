@@ -75,10 +75,16 @@ _COMPILED = (
     "simulator/registers.py",
     "simulator/schedule.py",
     "simulator/stage.py",
+    "simulator/uploads.py",
     "simulator/verbs/*.py",
 )
 # Simulated clients replace this cache with their own class, which does not inherit from it.
 _INTERPRETED = ("graveler/refs/cache.py",)
+_SHOWN_LINES = 12  # of the compiler's log
+
+
+class Refused(Exception):
+    """The sources cannot be compiled; the message is the end of the compiler's log."""
 
 
 def modules(root: Path) -> list[Path]:
@@ -96,7 +102,7 @@ def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lam
     """Copy and compile, until `stop` returns true.
 
     Raises `FileExistsError` if the folder exists, `TimeoutExpired` when the time is over, and
-    `CalledProcessError` if the compiler fails or was stopped.
+    `CalledProcessError` if the compiler fails or was stopped; the folder's `log` says why.
     """
     folder.mkdir(parents=True)
     for package in _PACKAGES:
@@ -130,7 +136,8 @@ def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Liter
     """The folder below `parent` with the code compiled from these sources.
 
     It is built within `seconds` unless it exists.  Folders of other sources are removed.  Returns
-    ABSENT if the code cannot be built.
+    ABSENT if there is no compiler, if the time is over, or if `stop` returned true.  Raises
+    `Refused` if the sources cannot be compiled.
     """
     if shutil.which(str(sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         return ABSENT
@@ -140,6 +147,11 @@ def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Liter
         half = parent / "half"
         try:
             build(half, seconds, stop)
+        except subprocess.CalledProcessError as error:
+            if not stop():
+                log = (half / "log").read_text(errors="replace")
+                raise Refused("\n".join(log.splitlines()[-_SHOWN_LINES:])) from error
+            return ABSENT
         except (subprocess.SubprocessError, OSError):
             return ABSENT
         half.rename(folder)

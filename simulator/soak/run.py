@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
@@ -121,16 +121,21 @@ class Signals:
 
 
 def run(
-    minutes: float, cores: int, signals: Signals, flows: Path | Literal[Absent.ABSENT] = ABSENT
+    minutes: float,
+    cores: int,
+    signals: Signals,
+    flows: Path | Literal[Absent.ABSENT] = ABSENT,
+    defects: Iterable[Failure] = (),
 ) -> tuple[Totals, dict[str, object]]:
     """Run all tracks for `minutes`, or until a signal; the schedules from compiled `flows`, if
-    given."""
+    given.  `defects` that are known before count as well."""
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
     names = [name for name, track in TRACKS.items() for _ in range(track.copies)]
     names += ["schedules"] * max(1, cores)
     totals = Totals()
+    totals.add(Report(failures=list(defects)))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="graveler-soak-", ignore_cleanup_errors=True) as folder:
         processes = [
@@ -211,7 +216,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with Signals() as signals:
         flows = _flows(options.minutes, signals)
-        totals, figures = run(options.minutes, options.cores, signals, flows)
+        defects = [flows] if isinstance(flows, Failure) else []
+        used = ABSENT if isinstance(flows, Failure) else flows
+        totals, figures = run(options.minutes, options.cores, signals, used, defects)
         for failure in totals.failures[:_SHOWN]:
             _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}")
         _say(soak_report.report(figures, totals.samples))
@@ -223,17 +230,22 @@ def main(arguments: list[str] | None = None) -> int:
         return 128 + signals.number if signals.number else int(bool(totals.failures))
 
 
-def _flows(minutes: float, signals: Signals) -> Path | Literal[Absent.ABSENT]:
-    """The compiled code for the schedules of a long soak; ABSENT: run the sources."""
+def _flows(minutes: float, signals: Signals) -> Path | Failure | Literal[Absent.ABSENT]:
+    """The compiled code for the schedules of a long soak; ABSENT: run the sources.
+
+    A failure if the sources cannot be compiled, or do something else when they are compiled.
+    """
     if minutes < _COMPILED_FROM_MINUTES:
         return ABSENT
     _say("compiling the flows for the schedules, which takes minutes the first time")
-    found = machine_code.kept(COMPILED, _COMPILING_SECONDS, lambda: bool(signals.number))
+    try:
+        found = machine_code.kept(COMPILED, _COMPILING_SECONDS, lambda: bool(signals.number))
+    except machine_code.Refused as error:
+        return Failure("", "", f"the flows cannot be compiled: {error}")
     if found is ABSENT:
         _say("not compiled: the schedules run the sources, at two thirds of the speed")
     elif not machine_code.does_the_same(found):
-        _say("what is compiled does something else than the sources: the schedules run the sources")
-        return ABSENT
+        return Failure("", "", "what is compiled does something else than the sources")
     return found
 
 

@@ -1,11 +1,13 @@
 """The doors to how fast schedules run, and to the compiled simulator."""
 
+import ast
 import gc
 import json
 import multiprocessing
 import shutil
 import sys
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,53 @@ def test_what_is_compiled_holds_all_flows() -> None:
     missing = flows - set(modules(ROOT))
     assert len(flows) > 50
     assert missing == {package / "refs/cache.py"}
+
+
+def _imported(module: str) -> Iterator[tuple[str, str, str]]:
+    """The names that a module imports: its own name for them, their module, their name there."""
+    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                yield name.asname or name.name, str(node.module), name.name
+
+
+def _file(module: str) -> Path:
+    path = ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _that_schedules_import() -> set[str]:
+    modules, ahead = set[str](), ["simulator.soak.schedules", "simulator.rates"]
+    while ahead:
+        module = ahead.pop()
+        if module not in modules and _file(module).exists():
+            modules.add(module)
+            for _, source, name in _imported(module):
+                ahead += [source, f"{source}.{name}"]
+    return modules
+
+
+def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
+    """Python refuses such a class when it is made: compiled schedules would not run."""
+    compiled = set(modules(ROOT))
+    used = _that_schedules_import()
+    assert {"simulator.uploads", "simulator.gc.run", "graveler.engine.commits.commit"} <= used
+    for module in used:
+        if _file(module) in compiled:
+            continue
+        foreign = {name: _file(source) for name, source, _ in _imported(module)}
+        for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+            for base in node.bases if isinstance(node, ast.ClassDef) else ():
+                name = ast.unparse(base).split("[")[0]
+                assert foreign.get(name) not in compiled, f"compile {module}: it extends {name}"
+
+
+@pytest.mark.slow
+def test_all_flows_are_translated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the C compiler, which refuses here: compiling takes minutes."""
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(machine_code.Refused, match=r"Command '\['false'"):
+        machine_code.kept(tmp_path / "kept", 600, lambda: False)
 
 
 def _whence(queue: "multiprocessing.Queue[str]") -> None:
