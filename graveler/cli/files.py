@@ -94,10 +94,11 @@ def _raise(error: OSError) -> None:
     raise Invalid(f"folder cannot be read: {error.filename}: {error.strerror}") from error
 
 
-def content(file: Path) -> Iterator[bytes]:
-    """The bytes of a file in pieces."""
-    with file.open("rb") as source:
-        while piece := source.read(_PIECE_BYTES):
+def content(file: Path, length: int = _PIECE_BYTES) -> Iterator[bytes]:
+    """The bytes of a file in pieces.  `length`: the size that it should have; a small file of this
+    size is one piece."""
+    with FileIO(file) as source:
+        while piece := source.read(min(length + 1, _PIECE_BYTES)):
             yield piece
 
 

@@ -140,17 +140,20 @@ class _Tasks:
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._changed, self._room = threading.Condition(lock), threading.Condition(lock)
         self._items: deque[_Task] = deque()
         self._parts: deque[_Task] = deque()
         self._running = 0
         self._is_closed = False
 
     def put(self, task: _Task) -> None:
-        """Add an item.  Waits while too many items wait."""
+        """Add an item.  Once 1,000 wait, this waits until half of them are taken, so that the
+        threads wake the caller seldom."""
         with self._changed:
-            while len(self._items) >= _AHEAD and not self._stop.is_set():
-                self._changed.wait(_LOOK_SECONDS)
+            if len(self._items) >= _AHEAD:
+                while len(self._items) > _AHEAD // 2 and not self._stop.is_set():
+                    self._room.wait(_LOOK_SECONDS)
             self._items.append(task)
             self._changed.notify()
 
@@ -173,7 +176,8 @@ class _Tasks:
                 if self._parts or self._items:
                     self._running += 1
                     task = (self._parts or self._items).popleft()
-                    self._changed.notify()
+                    if len(self._items) == _AHEAD // 2:
+                        self._room.notify()
                     return task
                 if self._is_closed and not self._running:  # nothing that runs can be split
                     break

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
+_SUFFIXES_KEPT: Final = 1_000
 
 
 @client(
@@ -173,7 +175,7 @@ class _Uploads:
         write = objects.upload_presigned if presign else objects.upload
         stored = write(
             *(self._session, self._place.repository, self._place.ref, source.path),
-            tally.pieces(files.content(source.file)),
+            tally.pieces(files.content(source.file, source.size)),
             _with_type(self._how, source.path),
             length=source.size,
         )
@@ -186,10 +188,16 @@ class _Uploads:
 def _with_type(how: Upload, path: str) -> Upload:
     if how.content_type:
         return how
+    suffixes = path.rpartition("/")[2].lstrip(".").partition(".")[2]
+    return Upload(_type_of(suffixes), how.metadata, how.create_only)
+
+
+@lru_cache(_SUFFIXES_KEPT)
+def _type_of(suffixes: str) -> str:
+    """The type of files with these suffixes: a folder has few of them."""
     import mimetypes
 
-    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return Upload(kind, how.metadata, how.create_only)
+    return mimetypes.guess_type(f"file.{suffixes}")[0] or "application/octet-stream"
 
 
 def _upload_stdin(

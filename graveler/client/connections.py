@@ -20,7 +20,16 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
+from http import HTTPStatus
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    InvalidURL,
+    UnknownProtocol,
+)
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -37,6 +46,11 @@ _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
 _PIECE_BYTES: Final = 1 << 18
+_HEADS_MAX: Final = 10  # "100 Continue" may precede the answer
+_HEADERS_MAX: Final = 200
+_LENGTH_DIGITS_MAX: Final = 20
+_LINE_BYTES_MAX: Final = 1 << 16
+_NO_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -164,7 +178,7 @@ class _Headers(Mapping[str, str]):
     """The headers of an answer; names in any case."""
 
     def __init__(self, answer: HTTPResponse) -> None:
-        self._values = {name.lower(): value for name, value in answer.getheaders()}
+        self._values = {name.lower(): value for name, value in answer.headers.raw_items()}
 
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]
@@ -176,10 +190,70 @@ class _Headers(Mapping[str, str]):
         return len(self._values)
 
 
+class _PlainResponse(HTTPResponse):
+    """Reads the head of an answer by itself: the parser of `http.client` is that of mail, which
+    takes longer than all else that a small request needs."""
+
+    def begin(self) -> None:
+        """Read the head.  Raises `HTTPException` if it is none, or too long."""
+        if getattr(self, "headers", None) is not None:  # read already
+            return
+        for _ in range(_HEADS_MAX):
+            version, status, reason = self._read_status()  # type: ignore[attr-defined]
+            headers = _read_headers(self.fp)
+            if status != HTTPStatus.CONTINUE:
+                break
+        else:
+            raise HTTPException("no answer follows many of status 100")
+        if not version.startswith("HTTP/1."):
+            raise UnknownProtocol(version)
+        self.version = 10 if version == "HTTP/1.0" else 11
+        self.code = self.status = status
+        self.reason = reason.strip()
+        self.headers = self.msg = headers
+        is_chunked = self.headers.get("Transfer-Encoding", "").lower() == "chunked"
+        self.chunked = is_chunked
+        self.chunk_left = None
+        self.length = None if is_chunked else _announced(self.headers)
+        method = self._method  # type: ignore[attr-defined]
+        if status in _NO_BODY or status < 200 or method == "HEAD":
+            self.length = 0
+        closes = self._check_close()  # type: ignore[attr-defined]
+        self.will_close = closes or (not is_chunked and self.length is None)
+
+
+def _read_headers(source: Any) -> HTTPMessage:
+    """The headers up to the empty line.  Raises `HTTPException` for too many, or too long ones."""
+    headers: list[list[str]] = []
+    while (line := source.readline(_LINE_BYTES_MAX + 1)) not in (b"\r\n", b"\n"):
+        if not line.endswith(b"\n") and len(line) <= _LINE_BYTES_MAX:
+            raise HTTPException("the head of the answer is cut off")
+        if len(line) > _LINE_BYTES_MAX or len(headers) >= _HEADERS_MAX:
+            raise HTTPException("the headers of the answer are too long")
+        text = line.decode("iso-8859-1")
+        name, colon, value = text.partition(":")
+        if text[0] in " \t" and headers:  # goes on with the header above
+            headers[-1][1] += f" {text.strip()}"
+        elif colon:
+            headers.append([name.strip(), value.strip()])
+    message = HTTPMessage()
+    for name, value in headers:
+        message.set_raw(name, value)
+    return message
+
+
+def _announced(headers: HTTPMessage) -> int | None:
+    """The length of the body, if the answer says it."""
+    text = headers.get("Content-Length", "")
+    is_length = text.isascii() and text.isdecimal() and len(text) <= _LENGTH_DIGITS_MAX
+    return int(text) if is_length else None
+
+
 class Joining(HTTPConnection):
     """Sends the head of a request together with the first piece of its body: one call of the
     system, and one arrival at the server, for a small body."""
 
+    response_class = _PlainResponse
     _holds = False
     _head = b""
 

@@ -16,6 +16,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -65,6 +66,7 @@ _ENDINGS: Final[tuple[tuple[str, type[GravelerError]], ...]] = (
     ("no changes", errors.NoChanges),
     ("(dirty branch)", errors.DirtyBranch),
 )
+_NAMES_KEPT: Final = 1_000
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -243,7 +245,13 @@ def below(*parts: str) -> str:
                 f"name invalid: it must not be empty, '.' or '..': name={part!r} "
                 f"of={'/'.join(parts)}"
             )
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    return "".join(f"/{_quoted(part)}" for part in parts)
+
+
+@lru_cache(_NAMES_KEPT)
+def _quoted(name: str) -> str:
+    """A name as a part of a path.  Calls repeat those of the repository and the branch."""
+    return quote(name, safe="")
 
 
 def with_query(path: str, /, **values: object) -> str:

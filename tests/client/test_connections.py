@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -319,3 +319,64 @@ def test_the_head_goes_with_the_first_piece(body: Any, count: int) -> None:
     joining.request_joined("PUT", "/p", body, {"Content-Length": "20"})
     assert len(sent.calls) == count and sent.calls[0].startswith(b"PUT /p HTTP/1.1\r\n")
     assert b"".join(sent.calls).count(b"\r\n\r\n") == 1
+
+
+# ---- heads of answers ----------------------------------------------------------------------------
+
+HEADS: Final = {
+    "kept": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length:2\r\n\r\nok",
+        b"HTTP/1.1 100 Continue\r\nX-A: 1\r\n\r\nHTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+        b"HTTP/1.1 200 OK\r\nX-Long: a\r\n  b\r\nno header\r\nContent-Length: 2\r\n\r\nok",
+    ),
+    "closed": (
+        b"HTTP/1.1 200 OK\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+    ),
+}
+
+
+@pytest.mark.parametrize("head", HEADS["kept"])
+def test_answers_after_which_the_connection_is_used_again(head: bytes, pool: Connections) -> None:
+    with peer([head, head]) as server:
+        assert ask(pool, server.url) == ask(pool, server.url) == b"ok"
+        assert [number for number, _ in server.requests] == [0, 0]
+
+
+@pytest.mark.parametrize("head", HEADS["closed"])
+def test_answers_after_which_the_connection_is_closed(head: bytes, pool: Connections) -> None:
+    with peer([head], [head]) as server:
+        assert ask(pool, server.url) == ask(pool, server.url) == b"ok"
+        assert [number for number, _ in server.requests] == [0, 1]
+
+
+def test_answers_without_a_body(pool: Connections) -> None:
+    length = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"
+    empty = b"HTTP/1.1 204 No Content\r\n\r\n"
+    same = b"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n"
+    with peer([length, empty, same, OK]) as server:
+        assert ask(pool, server.url, "HEAD") == ask(pool, server.url) == b""
+        assert ask(pool, server.url) == b"" and ask(pool, server.url) == b"ok"
+        assert len({number for number, _ in server.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Request-Id: r1\r\nContent-Le",
+        b"HTTP/1.1 200 OK\r\nX-Request-Id: r1\r\n",
+        b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X-A: a\r\n" * 300 + b"\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+        b"HTTP/2 200\r\n\r\n",
+        b"SSH-2.0-other\r\n",
+    ],
+)
+def test_a_head_that_is_none_is_a_lost_answer(head: bytes, pool: Connections) -> None:
+    for method, kind in (("GET", Unavailable), ("POST", OutcomeUnknown)):
+        with peer([head]) as server, pytest.raises(kind) as raised:
+            ask(pool, server.url, method)
+        assert type(raised.value) is kind
