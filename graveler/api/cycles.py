@@ -2,7 +2,10 @@
 
 uvicorn writes the head of an answer and its body apart: two system calls and two packets, which
 cost more than a look-up.  Here an answer whose body is complete is written at once.  Its start has
-the key `BODY_FOLLOWS`, which other servers ignore.  Used by server.py.
+the key `BODY_FOLLOWS`, which other servers ignore.
+
+A body that is in a file goes past this process (file_bodies.py).  A request may be answered so if
+its scope has the extension `FILE_BODIES`.  Used by server.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +14,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, STATUS_LINE, RequestResponseCycle
 
-from graveler.api.responses import BODY_FOLLOWS
+from graveler.api.file_bodies import Write
+from graveler.api.responses import BODY_FOLLOWS, FILE_BODIES
 from graveler.records import ABSENT, Absent
 
 _NAMES_MAX: Final = 512
@@ -41,7 +45,20 @@ class Cycle(RequestResponseCycle):
             return
         if not self.response_started and self.more_body:
             self.keep_alive = False
-        await super().send(message)
+        if message["type"] == FILE_BODIES:
+            await self._send_file(message["write"])
+        else:
+            await super().send(message)
+
+    async def _send_file(self, write: Write) -> None:
+        """Send the whole body of an answer, whose head was sent."""
+        if self.disconnected:
+            return
+        if not await self.transport.send_file(write, self.expected_content_length):  # type: ignore[attr-defined]
+            self.disconnected = True
+            return
+        self.expected_content_length = 0
+        await super().send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
         """Write an answer at once; what uvicorn does in two steps."""

@@ -15,6 +15,7 @@ from graveler.api.answers import Answer, StreamedBody
 from graveler.api.feed import Receive
 from graveler.api.metrics import add_requests
 from graveler.api.service import Service
+from graveler.block.adapter import FileChunks
 from graveler.errors import GravelerError
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -24,6 +25,7 @@ _LOG = logging.getLogger("graveler.access")
 _HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-amz-request-id", b"x-request-id"))
 _WITHOUT_LENGTH = frozenset((204, 304))
 BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body
+FILE_BODIES = "graveler.file_body"  # the server takes bodies from files; such a message is the body
 _ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
 
 
@@ -43,7 +45,10 @@ async def send(
     start = {"type": "http.response.start", "status": status, "headers": all_headers}
     if isinstance(body, StreamedBody):
         await send_message(start)
-        await _stream(service, receive, send_message, body)
+        if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
+            await _send_file(service, send_message, body.chunks)
+        else:
+            await _stream(service, receive, send_message, body)
     else:
         await send_message({**start, BODY_FOLLOWS: True})
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})
@@ -69,6 +74,20 @@ async def send(
 def _add_requests(service: Service) -> None:
     with suppress(GravelerError):  # then they are added later
         add_requests(service.ports, service.metrics)
+
+
+async def _send_file(service: Service, send_message: Send, chunks: FileChunks) -> None:
+    """Let the server send bytes of a file; the pool does what may wait for the disk."""
+    streams = service.pools.streams
+    try:
+        await send_message(
+            {
+                "type": FILE_BODIES,
+                "write": lambda socket, most: streams.proceed(chunks.send_to, socket, most),
+            }
+        )
+    finally:
+        await streams.proceed(chunks.close)
 
 
 async def _stream(

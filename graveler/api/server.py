@@ -20,7 +20,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from graveler.api.connections import Admission, Admittance, ConnectionLimits
 from graveler.api.cycles import Cycle
+from graveler.api.file_bodies import FileSender
 from graveler.api.front import DIRECT, Front
+from graveler.api.responses import FILE_BODIES
 from graveler.api.start import Application
 
 _STOP_SECONDS: Final = 20
@@ -83,7 +85,9 @@ class _Connection(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
         self.flow = _Flow(self.transport)
-        self._outlet = _Outlet(self)
+        self._sender = FileSender(self.loop, self.transport, self.flow, self._bounds)
+        self._extensions: dict[str, Any] = {FILE_BODIES: {}} if self._sender.serves else {}
+        self._outlet = _Outlet(self, self._sender)
         self._admitted = self._admission.enter(self._address)
         if self._admitted is Admittance.YES:
             self._await(self._bounds.head_seconds, self._close)
@@ -107,6 +111,7 @@ class _Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._sender.lose()
         if self._admitted is Admittance.YES:
             self._admission.leave(self._address)
         if self._refused_stays:
@@ -289,6 +294,7 @@ class BoundedProtocol(_Connection):
             return
         self._loose_bytes = 0
         super().on_headers_complete()
+        self.scope["extensions"] = self._extensions
         self.cycle.__class__ = Cycle  # uvicorn has no setting for this class
         self.cycle.transport = self._outlet  # type: ignore[assignment]
 
@@ -398,8 +404,9 @@ class _Flow(FlowControl):
 class _Outlet:
     """The transport to which the answers of a connection are written."""
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: _Connection, sender: FileSender) -> None:
         self._connection = connection
+        self.send_file = sender.send
         self.write = connection.transport.write
         self.is_closing = connection.transport.is_closing
 

@@ -35,7 +35,7 @@ body and a deletion of many.  A driver's docstring lists its further exceptions.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 from graveler.records import ABSENT, Absent
 
@@ -76,6 +76,12 @@ class ObjectHead(NamedTuple):
     storage_class: str = ""
 
 
+class Socket(Protocol):
+    """A socket that does not block.  It stays open while it is in use."""
+
+    descriptor: int
+
+
 class Body(NamedTuple):
     """An object or a range of it: the head of the whole object, the bounds of the range, and the
     bytes.  The reader must iterate to the end or close `chunks`."""
@@ -84,6 +90,28 @@ class Body(NamedTuple):
     start: int
     end: int
     chunks: Iterator[bytes]
+
+
+@runtime_checkable
+class FileChunks(Protocol):
+    """The chunks of a body that is in a file of this machine: the system can send them to a socket,
+    without reading them into this process."""
+
+    def send_to(self, socket: Socket, count_max: int) -> int:
+        """Send the next bytes, at most `count_max`; the next chunk begins after them.
+
+        Returns how many were sent; 0 at the end.  Raises `BlockingIOError` if the socket, which
+        does not block, takes none now; `ConnectionError` or `TimeoutError` if its connection has
+        ended; `Corrupt`, `Unavailable`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the file go: afterwards nothing is sent.
+
+        Idempotent, and safe while another thread sends.  Raises nothing.
+        """
+        ...
 
 
 class ListedObject(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from graveler import limits
-from graveler.block.adapter import ObjectHead
+from graveler.block.adapter import ObjectHead, Socket
 from graveler.block.folders import Temporary, open_file, translated
 from graveler.block.layout import Place
 from graveler.block.open_files import (
@@ -122,6 +122,24 @@ class Chunks:
         self.at += len(chunk)
         return chunk
 
+    def send_to(self, socket: Socket, count_max: int) -> int:
+        """See `FileChunks`.  If the file system refuses, the bytes are read and written."""
+        file = self._file
+        length = min(count_max, self.end - self.at)
+        if length <= 0 or file is ABSENT:
+            return 0
+        try:
+            sent = _sent(file.descriptor, socket.descriptor, length, self.at)
+        except (BlockingIOError, ConnectionError, TimeoutError):
+            raise  # of the socket
+        except OSError:
+            with translated(self._address):
+                raise
+        if not sent:
+            raise Corrupt(f"object ended early while being read: address={self._address}")
+        self.at += sent
+        return sent
+
     def append_to(self, target: Temporary) -> None:
         """Append all bytes to a file; then this one is closed.
 
@@ -167,3 +185,14 @@ def _copied(source: int, target: int, length: int, at: int) -> int:
         if error.errno in _REFUSALS:
             return 0
         raise
+
+
+def _sent(file: int, socket: int, length: int, at: int) -> int:
+    """Send up to `length` bytes of a file from the offset `at`.  Returns how many were sent; 0 if
+    the file has none there."""
+    try:
+        return os.sendfile(socket, file, at, length)
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+    return os.write(socket, os.pread(file, min(length, limits.chunk_length_bytes), at))

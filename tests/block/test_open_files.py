@@ -1,17 +1,23 @@
 """Files that stay open: fewer calls of the system, and never the bytes of a name that is gone."""
 
 import os
+import random
 import resource
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from graveler.block.adapter import FileChunks
+from graveler.block.file_reads import Chunks
 from graveler.block.layout import Place
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import (
     OBJECTS_KEPT_MAX,
     TABLES_KEPT_MAX,
+    OpenFile,
     OpenFiles,
     OpenTable,
     OpenTables,
@@ -247,3 +253,64 @@ def test_a_table_that_is_removed_while_it_is_opened_is_not_kept(tmp_path: Path) 
     tables.keep(table)
     assert tables.get("a") is None
     assert table.read(0, 1) == b"a"
+
+
+def test_the_system_sends_a_file_to_a_socket_until_it_is_full(blocks: LocalBlocks) -> None:
+    sent = random.Random(3).randbytes(8 * 1024 * 1024)
+    blocks.put(ADDRESS, [sent])
+    chunks = blocks.get(ADDRESS, 3, len(sent) - 2).chunks
+    assert isinstance(chunks, FileChunks)
+    received = bytearray()
+    with _pair() as (near, far):
+        with pytest.raises(BlockingIOError):
+            while chunks.send_to(near, 1024 * 1024):
+                pass
+        while len(received) < len(sent) - 5:
+            received += far.recv(1024 * 1024)
+            with suppress(BlockingIOError):
+                chunks.send_to(near, 1_000_000)
+        assert chunks.send_to(near, 1) == 0
+        assert received == sent[3:-2]
+        assert list(chunks) == []
+
+
+def test_a_file_that_the_system_does_not_send_is_read_and_written() -> None:
+    path = "/proc/self/status"  # no file system with a store on a disk
+    chunks = Chunks(OpenFile(os.open(path, os.O_RDONLY)), path)
+    chunks.end = 10
+    with _pair() as (near, far):
+        assert chunks.send_to(near, 4) == 4
+        assert chunks.send_to(near, 100) == 6
+        assert Path(path).read_bytes().startswith(far.recv(100))
+
+
+def test_a_file_that_lost_bytes_while_it_is_sent_is_corrupt(
+    tmp_path: Path, blocks: LocalBlocks
+) -> None:
+    chunks = blocks.get(ADDRESS).chunks
+    assert isinstance(chunks, FileChunks)
+    (file,) = (each for each in tmp_path.rglob("*") if each.is_file() and each.stat().st_size == 5)
+    os.truncate(file, 2)
+    with _pair() as (near, far):
+        assert chunks.send_to(near, 100) == 2
+        with pytest.raises(Corrupt):
+            chunks.send_to(near, 100)
+        far.close()
+        os.truncate(file, 5)
+        with pytest.raises(ConnectionError):
+            chunks.send_to(near, 100)
+
+
+class _Near:
+    """A socket that does not block."""
+
+    def __init__(self, raw: socket.socket) -> None:
+        raw.setblocking(False)
+        self.descriptor = raw.fileno()
+
+
+@contextmanager
+def _pair() -> Iterator[tuple[_Near, socket.socket]]:
+    near, far = socket.socketpair()
+    with near, far:
+        yield _Near(near), far
