@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from graveler.arrow.entry_columns import entry_columns
 from graveler.arrow.scan import Records
-from graveler.arrow.vectors import octets
+from graveler.arrow.vectors import octets, prefixed
 from graveler.block.address import resolve
 from graveler.errors import Corrupt
 from graveler.framing import identity_of
@@ -103,11 +103,11 @@ def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
     relative = pc.equal(kind, int(AddressType.RELATIVE))
     is_own = pc.and_(relative, pc.starts_with(text, "data/"))
     if pc.all(is_own, min_count=0).as_py():
-        return pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
+        return prefixed(f"{namespace}/".encode(), text)
     full = pc.equal(kind, int(AddressType.FULL))
     for start in OTHER_S3:
         full = pc.and_(full, pc.invert(pc.starts_with(text, start)))
-    joined = pc.binary_join_element_wise(pa.scalar(namespace), text, pa.scalar("/"))
+    joined = prefixed(f"{namespace}/".encode(), text)
     joined = pc.if_else(is_own, joined, text) if pc.any(is_own, min_count=0).as_py() else text
     rest = np.flatnonzero(~pc.or_(is_own, full).to_numpy(zero_copy_only=False))
     if not len(rest):

@@ -124,21 +124,24 @@ class _Cursors:
 
     def text(self, tag: int) -> Slices:
         """The bytes of the field; empty in messages without the field."""
-        begin, rows = self._at, self._has(tag)
-        if len(rows) == len(begin):
+        has = self._has(tag)
+        if has.all():
             begin, self._at = self._delimited(self._at + 1, self._end)
             return Slices(begin, self._at)
-        begin, end = begin.copy(), begin.copy()
+        rows, begin, end = np.flatnonzero(has), self._at.copy(), self._at.copy()
         begin[rows], end[rows] = self._delimited(self._at[rows] + 1, self._end[rows])
         self._at = end
         return Slices(begin, end)
 
     def number(self, tag: int) -> Any:
         """The number of the field; 0 in messages without the field."""
-        numbers = np.zeros(len(self._at), dtype=np.uint64)
-        rows = self._has(tag)
-        after = self._at.copy()
-        numbers[rows], after[rows] = varints(self._raw, self._at[rows] + 1)
+        has = self._has(tag)
+        if has.all():
+            numbers, after = varints(self._raw, self._at + 1)
+        else:
+            rows, after = np.flatnonzero(has), self._at.copy()
+            numbers = np.zeros(len(after), dtype=np.uint64)
+            numbers[rows], after[rows] = varints(self._raw, self._at[rows] + 1)
         _check((after > 0) & (after <= self._end))
         self._at = after
         return numbers
@@ -146,20 +149,23 @@ class _Cursors:
     def repeated(self, tag: int) -> tuple[Any, Slices]:
         """How often each message has the field, and where all occurrences stand, in order."""
         counts = np.zeros(len(self._at), dtype=np.int64)
-        begins, ends = [counts[:0]], [counts[:0]]
-        while len(rows := self._has(tag)):
+        rounds = []
+        while len(rows := np.flatnonzero(self._has(tag))):
             begin, end = self._delimited(self._at[rows] + 1, self._end[rows])
             self._at = self._at.copy()
             self._at[rows] = end
             counts[rows] += 1
-            begins.append(begin)
-            ends.append(end)
-        # All occurrences in one message stand before those of the next message.
-        return counts, Slices(np.sort(np.concatenate(begins)), np.sort(np.concatenate(ends)))
+            rounds.append((rows, begin, end))
+        first = np.cumsum(counts) - counts
+        begins, ends = np.empty((2, counts.sum()), dtype=np.int64)
+        for index, (rows, begin, end) in enumerate(rounds):
+            places = first[rows] + index
+            begins[places], ends[places] = begin, end
+        return counts, Slices(begins, ends)
 
     def _has(self, tag: int) -> Any:
-        """The rows whose next field is this one.  Rows at their end are left out."""
-        return np.flatnonzero((self._raw[self._at] == tag) & (self._at < self._end))
+        """Whether the next field of each row is this one.  It is not if a row is at its end."""
+        return (self._raw[self._at] == tag) & (self._at < self._end)
 
     def _delimited(self, at: Any, bound: Any) -> tuple[Any, Any]:
         """Read a length and skip as many bytes, which must not go beyond `bound`."""

@@ -12,14 +12,23 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graveler.arrow.vectors import PAD, Slices, is_ascending, octets, slices_of, varints
+from graveler.arrow.vectors import (
+    PAD,
+    Slices,
+    is_ascending,
+    octets,
+    slices_of,
+    varints,
+    windows,
+)
+from graveler.committed.blocks import StoredBlock
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import Census
 from graveler.committed.table import StoredChunk
@@ -28,6 +37,7 @@ from graveler.records import ABSENT, Absent, RangeRef
 from graveler.streams import successor
 
 _GROUP_BYTES: Final = 2 << 20  # decompressed, about ten thousand records
+_RESTART: Final = 4  # bytes of a restart offset, and of their number
 _TRAILER: Final = 8  # bytes of type and sequence number after a key
 _SET: Final = 1
 
@@ -96,7 +106,7 @@ def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
 
 def _groups(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
     held: list[StoredChunk] = []
-    payloads: list[bytes] = []
+    blocks: list[StoredBlock] = []
     length = 0
     for chunk in space.open(ref).chunks():
         if not isinstance(chunk, StoredChunk):  # a table in memory has no blocks
@@ -104,19 +114,19 @@ def _groups(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
             yield records_of(columns.keys, columns.values)
             continue
         held.append(chunk)
-        payloads.append(chunk.payload())
-        length += len(payloads[-1])
+        blocks.append(chunk.block())
+        length += blocks[-1].length
         if length >= _GROUP_BYTES:
-            yield from _parsed(held, payloads)
-            held, payloads, length = [], [], 0
-    yield from _parsed(held, payloads)
+            yield from _parsed(held, blocks)
+            held, blocks, length = [], [], 0
+    yield from _parsed(held, blocks)
 
 
-def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterator[Records]:
+def _parsed(chunks: Sequence[StoredChunk], blocks: Sequence[StoredBlock]) -> Iterator[Records]:
     """The records of some blocks, if there are any."""
     if not chunks:
         return
-    records = whole_records(payloads)
+    records = whole_records(*_unsealed(blocks))
     if records is ABSENT:
         columns = [chunk.columns() for chunk in chunks]
         keys = list(chain.from_iterable(each.keys for each in columns))
@@ -125,36 +135,57 @@ def _parsed(chunks: Sequence[StoredChunk], payloads: Sequence[bytes]) -> Iterato
         yield records
 
 
-def whole_records(payloads: Sequence[bytes]) -> Records | Literal[Absent.ABSENT]:
+def _unsealed(blocks: Sequence[StoredBlock]) -> tuple[Any, Sequence[int]]:
+    """The payloads one after another, `PAD` zeros, and where each payload ends.  One buffer for all
+    saves an allocation for each block, whose page faults cost more than its decompression."""
+    ends = list(accumulate(block.length for block in blocks))
+    raw = np.empty(ends[-1] + PAD, dtype=np.uint8)
+    raw[ends[-1] :] = 0
+    room = raw.data
+    for block, end in zip(blocks, ends, strict=True):
+        block.unseal_into(room[end - block.length : end])
+    return raw, ends
+
+
+def whole_records(raw: Any, ends: Sequence[int]) -> Records | Literal[Absent.ABSENT]:
     """The records of blocks in which every key stands whole.  Returns ABSENT if a block is of
-    another kind or damaged; the parser that reads record by record then finds the reason."""
-    layouts = list(map(_restarts, payloads))
-    if not all(each is not ABSENT for each in layouts):
+    another kind or damaged; the parser that reads record by record then finds the reason.
+
+    `raw`: the payloads of all blocks and `PAD` bytes, in an array.  `ends`: where each block
+    ends."""
+    layout = _entries(raw, np.array(ends, dtype=np.int64))
+    if layout is ABSENT:
         return ABSENT
-    begin = np.cumsum([0, *map(len, payloads)], dtype=np.int64)
-    counts = np.array([len(each) for each in layouts], dtype=np.int64)
-    at = np.concatenate(layouts).astype(np.int64) + np.repeat(begin[:-1], counts)
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    ends = np.append(at[1:], 0)
-    ends[np.cumsum(counts) - 1] = begin[1:] - 4 - 4 * counts
-    raw = pa.py_buffer(b"".join([*payloads, bytes(PAD)]))
-    numbers = np.frombuffer(raw, dtype=np.uint8)
-    unshared, key = varints(numbers, np.minimum(at + 1, len(numbers) - 1))
-    length, begin_key = varints(numbers, np.minimum(key, len(numbers) - 1))
+    begin, end = layout
+    unshared, length_at = varints(raw, begin + 1)
+    length, begin_key = varints(raw, length_at)
     end_key = begin_key + unshared.astype(np.int64) - _TRAILER
     value = end_key + _TRAILER
-    sound = (at[first] == begin[:-1]).all() and (value + length.astype(np.int64) == ends).all()
-    sound = sound and (begin_key > 0).all() and (unshared >= _TRAILER).all()
-    sound = sound and max(unshared.max(), length.max()) <= begin[-1]
-    if not sound or numbers[at].any() or (numbers[end_key] != _SET).any():
+    sound = not raw[begin].any() and (begin_key > 0).all() and (unshared >= _TRAILER).all()
+    sound = sound and max(unshared.max(), length.max()) <= ends[-1]
+    sound = sound and (value + length.astype(np.int64) == end).all()
+    if not sound or (raw[end_key] != _SET).any():
         return ABSENT
-    return Records(raw, Slices(begin_key, end_key), Slices(value, ends))
+    return Records(pa.py_buffer(raw), Slices(begin_key, end_key), Slices(value, end))
 
 
-def _restarts(payload: bytes) -> Any:
-    """The restart offsets of a block; ABSENT if it has none, or they do not fit into it."""
-    count = int.from_bytes(payload[-4:], "little")
-    end = len(payload) - 4 - 4 * count
-    if count == 0 or end <= 0:
+def _entries(raw: Any, ends: Any) -> Slices | Literal[Absent.ABSENT]:
+    """Where the entries of all blocks stand, by the restart offsets of the blocks; ABSENT if a
+    block has no offsets, or some that do not ascend from 0 to the end of its entries."""
+    begins = np.concatenate([[0], ends[:-1]])
+    if not (ends - begins > _RESTART).all():
         return ABSENT
-    return np.frombuffer(payload, dtype="<u4", count=count, offset=end)
+    numbers = windows(raw, "<u4")
+    counts = numbers[ends - _RESTART].astype(np.int64)
+    tails = ends - _RESTART * (1 + counts)
+    if not ((counts > 0) & (tails > begins)).all():
+        return ABSENT
+    following = np.cumsum(counts)
+    first = following - counts
+    at = np.arange(following[-1]) * _RESTART + np.repeat(tails - first * _RESTART, counts)
+    begin = numbers[at].astype(np.int64) + np.repeat(begins, counts)
+    end = np.append(begin[1:], 0)
+    end[following - 1] = tails
+    if not ((begin[first] == begins).all() and (begin < end).all()):
+        return ABSENT
+    return Slices(begin, end)

@@ -19,6 +19,18 @@ import pyarrow.compute as pc
 PAD: Final = 16  # zeros after a buffer, so that a number may be read wherever a slice may begin
 _VARINT_BYTES_MAX: Final = 10
 EMPTY: Final = b""
+_MORE: Final = 0x80  # the bit of a byte that another byte of the varint follows
+_MORE_BITS: Final = np.uint64(0x8080808080808080)
+_ONE: Final = np.uint64(1)
+# How eight groups of 7 bits become one number: two neighbours at a time lose the gap between them.
+_PACKING: Final = tuple(
+    (np.uint64(keep), np.uint64(move), np.uint64(shift))
+    for keep, move, shift in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    )
+)
 
 
 class Slices(NamedTuple):
@@ -39,11 +51,22 @@ def slices_of(pieces: Sequence[bytes], begin: int) -> Slices:
     return Slices(ends - lengths, ends)
 
 
+def windows(raw: Any, kind: str) -> Any:
+    """What a number of type `kind` would be at each place of the buffer, as a view."""
+    dtype = np.dtype(kind)
+    return np.ndarray((len(raw) - dtype.itemsize + 1,), dtype, raw, 0, (1,))
+
+
 def octets(raw: pa.Buffer, at: Slices) -> Any:
     """The slices as a binary array."""
     count = len(at.begin)
     if not count:
         return pa.array([], pa.binary())
+    lengths = at.end - at.begin
+    length = int(lengths[0])
+    if length and (lengths == length).all():
+        whole = windows(np.frombuffer(raw, dtype=np.uint8), f"V{length}")
+        return binary_of(np.arange(count + 1) * length, whole[at.begin])
     offsets = np.empty(2 * count, dtype=np.int32)
     offsets[0::2], offsets[1::2] = at.begin, at.end
     whole = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), raw])
@@ -53,18 +76,32 @@ def octets(raw: pa.Buffer, at: Slices) -> Any:
 def varints(raw: Any, at: Any) -> tuple[Any, Any]:
     """The varints that begin at the places `at`, and where each ends.  The end is -1 for a varint
     that is longer than ten bytes."""
-    byte = raw[at]
-    value = (byte & 0x7F).astype(np.uint64)
-    end = at + 1
-    rows = np.flatnonzero(byte & 0x80)
-    for more in range(1, _VARINT_BYTES_MAX):
-        if not len(rows):
-            return value, end
-        byte = raw[np.minimum(at[rows] + more, len(raw) - 1)]
-        value[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * more)
-        end[rows] += 1
-        rows = rows[(byte & 0x80) > 0]
-    end[rows] = -1
+    first = raw[at]
+    if not (first & _MORE).any():
+        return first.astype(np.uint64), at + 1
+    eight = windows(raw, "<u8")[at]
+    stops = ~eight & _MORE_BITS
+    stop = stops & (~stops + _ONE)  # the lowest, in the last byte of the varint
+    value = eight & (stop - _ONE) & ~_MORE_BITS
+    for keep, move, shift in _PACKING:
+        value = (value & keep) | ((value & move) >> shift)
+    end = at + (np.frexp(stop.astype(np.float64))[1] >> 3)
+    rows = np.flatnonzero(stops == 0)
+    if len(rows):
+        value[rows], end[rows] = _long_varints(raw, at[rows])
+    return value, end
+
+
+def _long_varints(raw: Any, at: Any) -> tuple[Any, Any]:
+    """As `varints`, byte by byte."""
+    value, end = np.zeros(len(at), dtype=np.uint64), np.full(len(at), -1)
+    rows = np.arange(len(at))
+    for index in range(_VARINT_BYTES_MAX):
+        byte = raw[np.minimum(at[rows] + index, len(raw) - 1)]
+        value[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * index)
+        is_last = byte < _MORE
+        end[rows[is_last]] = at[rows[is_last]] + index + 1
+        rows = rows[~is_last]
     return value, end
 
 
@@ -125,9 +162,9 @@ def fixed(raw: bytes, count: int) -> Any:
     return binary_of(np.arange(count + 1, dtype=np.int32) * (len(raw) // count), raw)
 
 
-def binary_of(offsets: Any, raw: bytes) -> Any:
+def binary_of(offsets: Any, raw: Any) -> Any:
     """A binary array of the bytes between the offsets."""
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(raw)]
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(raw)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
@@ -135,3 +172,18 @@ def joined(*parts: Any) -> Any:
     """Arrays and constants, concatenated row by row."""
     columns = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar(EMPTY, pa.binary()))
+
+
+def prefixed(prefix: bytes, texts: Any) -> Any:
+    """The values of a string array without nulls, each behind `prefix`."""
+    if not len(texts):
+        return texts
+    offsets = offsets_of(texts)
+    lengths = np.diff(offsets)
+    if (lengths != lengths[0]).any():
+        return pc.binary_join_element_wise(pa.scalar(prefix.decode()), texts, pa.scalar(""))
+    rows = np.empty((len(texts), len(prefix) + int(lengths[0])), dtype=np.uint8)
+    rows[:, : len(prefix)] = np.frombuffer(prefix, dtype=np.uint8)
+    old = np.frombuffer(bytes_of(texts), dtype=np.uint8)
+    rows[:, len(prefix) :] = old.reshape(len(texts), lengths[0])
+    return binary_of(np.arange(len(texts) + 1) * rows.shape[1], rows).view(pa.string())

@@ -8,7 +8,7 @@
 No byte is used before its checksum was verified.  Every length is checked against a bound before
 memory is allocated for it.  Bytes that do not parse raise `Corrupt`.  A block in which every key is
 stored whole (restart interval 1, as this project writes) is parsed without replaying entries.
-Pure; for `table.py` only.
+Pure; for `table.py` and the Arrow reader (`graveler/arrow/scan.py`).
 """
 
 import struct
@@ -32,6 +32,7 @@ _INTERNAL = 8  # bytes of type and sequence number behind every user key
 _SET = 1
 _MASK = 0xA282EAD8
 _NONE, _SNAPPY, _ZSTD = 0, 1, 7
+_VARINT_BYTES_MAX = 10
 _HEAD = 5  # an entry's first bytes, by which its decoded header is cached
 _HEADS_MAX = 1 << 14
 _RECORD_COST = 100  # bytes of memory that a record takes beside its key and value
@@ -44,52 +45,72 @@ def unseal(stored: bytes, prefixed: bool) -> bytes:
     `prefixed`: a compressed payload, except Snappy, begins with its decompressed length (table
     version 2 and later).
     """
-    body = stored[:-4]
-    if (
-        len(stored) < TRAILER_LENGTH
-        or masked_crc(body) != struct.unpack_from("<I", stored, len(body))[0]
-    ):
-        raise Corrupt(f"block fails its checksum: length={len(stored)}")
-    kind = body[-1]
-    if kind == _NONE:
-        return body[:-1]
-    try:
-        if kind == _SNAPPY:
-            return _unsnap(memoryview(body)[:-1])
-        if kind == _ZSTD and prefixed:
-            return _unzstd(body[:-1])
-    except (cramjam.DecompressionError, ValueError) as error:
-        raise Corrupt("block does not decompress") from error
-    raise Corrupt(f"block has an unknown compression: type={kind}")
+    return StoredBlock(stored, prefixed).payload()
+
+
+class StoredBlock:
+    """A stored block whose checksum is right.
+
+    `length`: of its payload when it is decompressed, in bytes."""
+
+    __slots__ = ("_kind", "_packed", "length")
+
+    def __init__(self, stored: bytes, prefixed: bool) -> None:
+        """`prefixed`: see `unseal`.  Raises `Corrupt`."""
+        body = stored[:-4]
+        if (
+            len(stored) < TRAILER_LENGTH
+            or masked_crc(body) != struct.unpack_from("<I", stored, len(body))[0]
+        ):
+            raise Corrupt(f"block fails its checksum: length={len(stored)}")
+        self._kind = body[-1]
+        self._packed = memoryview(body)[:-1]
+        self.length = self._unsealed_length(prefixed)
+        if self.length > limits.table_block_length_bytes_max:
+            raise Corrupt(f"block states an impossible length: length={self.length}")
+
+    def _unsealed_length(self, prefixed: bool) -> int:
+        """The decompressed length; leaves the compressed bytes alone in `_packed`."""
+        if self._kind == _NONE:
+            return len(self._packed)
+        if self._kind == _SNAPPY:
+            try:
+                length: int = cramjam.snappy.decompress_raw_len(self._packed)
+            except (cramjam.DecompressionError, ValueError) as error:
+                raise Corrupt("block does not decompress") from error
+            return length
+        if self._kind == _ZSTD and prefixed:
+            length, start = read_varint(bytes(self._packed[:_VARINT_BYTES_MAX]), 0)
+            self._packed = self._packed[start:]
+            return length
+        raise Corrupt(f"block has an unknown compression: type={self._kind}")
+
+    def payload(self) -> bytes:
+        """The payload.  Raises `Corrupt`."""
+        room = bytearray(self.length)
+        self.unseal_into(room)
+        return bytes(room)
+
+    def unseal_into(self, room: bytearray | memoryview) -> None:
+        """Write the payload into `room`, which has exactly its length.  Raises `Corrupt`."""
+        written = self.length
+        try:
+            if self._kind == _SNAPPY:
+                written = cramjam.snappy.decompress_raw_into(self._packed, room)
+            elif self._kind == _ZSTD:
+                written = cramjam.zstd.decompress_into(self._packed, room)
+            else:
+                room[:] = self._packed
+        except (cramjam.DecompressionError, ValueError) as error:
+            raise Corrupt("block does not decompress") from error
+        if written != self.length:
+            raise Corrupt("block does not decompress to its length")
 
 
 def masked_crc(body: bytes) -> int:
     """CRC32C, rotated and shifted, as tables store it."""
     crc: int = google_crc32c.value(body)
     return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + _MASK) & 0xFFFFFFFF
-
-
-def _unsnap(packed: memoryview) -> bytes:
-    length = cramjam.snappy.decompress_raw_len(packed)
-    _check_length(length)
-    raw = bytes(cramjam.snappy.decompress_raw(packed, output_len=length))
-    if len(raw) != length:
-        raise Corrupt("block does not decompress to its length")
-    return raw
-
-
-def _unzstd(packed: bytes) -> bytes:
-    length, start = read_varint(packed, 0)
-    _check_length(length)
-    room = bytearray(length)
-    if cramjam.zstd.decompress_into(packed[start:], room) != length:
-        raise Corrupt("block does not decompress to its length")
-    return bytes(room)
-
-
-def _check_length(length: int) -> None:
-    if length > limits.table_block_length_bytes_max:
-        raise Corrupt(f"block states an impossible length: length={length}")
 
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:

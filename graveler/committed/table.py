@@ -31,6 +31,7 @@ from graveler import limits
 from graveler.committed.blocks import (
     TRAILER_LENGTH,
     Block,
+    StoredBlock,
     index_entries,
     plain_entries,
     read_varint,
@@ -109,6 +110,10 @@ class StoredChunk:
     def is_current(self) -> bool:
         """Whether the block can be reused in a table of the current version."""
         return self._prefixed
+
+    def block(self) -> StoredBlock:
+        """The block, checked.  Raises `Corrupt`."""
+        return StoredBlock(self.stored, self._prefixed)
 
     def payload(self) -> bytes:
         """The block, checked and decompressed (`blocks.py` draws it).  Raises `Corrupt`."""
