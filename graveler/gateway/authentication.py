@@ -1,6 +1,6 @@
 """Who sent a request: its signature, checked with the secret of the key that it names.
 
-    request ──► signatures.py, or signatures_v2.py ──► auth/proofs.py ──► caller, body
+    request ──► claims.py ──► signatures.py or signatures_v2.py, auth/proofs.py ──► caller, body
 
 Everything that needs no secret is checked first, without any request to the store.  For the route,
 as `Identify` (identity.py).
@@ -14,13 +14,14 @@ from graveler.api.service import Service
 from graveler.auth.callers import Caller
 from graveler.auth.proofs import Matches, Proofs
 from graveler.errors import Code, Unauthenticated
-from graveler.gateway import payload, signatures, signatures_v2
+from graveler.gateway import claims, payload, signatures, signatures_v2
 from graveler.gateway.address import Level, address_of, bucket_of_host, domains_of
+from graveler.gateway.claims import Claim, OpenRequest, Payload
 from graveler.gateway.errors import S3Error
 from graveler.gateway.identity import Identity
 from graveler.gateway.payload import Framing, VerifiedBody
 from graveler.gateway.request import S3Request
-from graveler.gateway.signatures import ChunkSeal, Claim, OpenRequest, Payload, SigningKeys
+from graveler.gateway.signatures import ChunkSeal, SigningKeys
 from graveler.records import ABSENT, Absent
 
 
@@ -44,15 +45,15 @@ class Authentication:
         requests of `Proofs.identify`.
         """
         now_ns = service.ports.clock.now_ns()
-        raw = signatures.RawRequest(
+        raw = claims.RawRequest(
             request.method, request.raw_path, request.raw_query, request.lines, now_ns
         )
-        opened = signatures.open_request(raw, request.pairs)
+        opened = claims.open_request(raw, request.pairs)
         if not opened.how:
             raise S3Error("AccessDenied")
         if opened.how == "query of version 2":
             return self._by_version_2(service, request, opened, address)
-        claim = signatures.claim(opened)
+        claim = claims.claim(opened)
         proof = _Proof(claim, self._keys)
         caller = self._caller(service, claim.key_id, proof, address)
         seal = proof.seal() if claim.payload.form.has_signed_chunks else ABSENT

@@ -17,8 +17,9 @@ from typing import Final, Literal
 from graveler.gateway import checksums
 from graveler.gateway.checksums import Checks, StatedChecksums
 from graveler.gateway.chunks import ChunkDecoder
+from graveler.gateway.claims import Form, Payload
 from graveler.gateway.errors import S3Error
-from graveler.gateway.signatures import ChunkSeal, Form, Payload
+from graveler.gateway.signatures import ChunkSeal
 from graveler.records import ABSENT, Absent
 
 _DIGITS_MAX: Final = 15

@@ -1,145 +1,28 @@
-"""Verifies AWS Signature Version 4 in the header `Authorization`, or in the query (presigned).
+"""Verifies the signature of a claim (claims.py): AWS Signature Version 4.
 
     canonical request   method ‖ path ‖ query ‖ headers ‖ their names ‖ payload, by lines
     text to sign        AWS4-HMAC-SHA256 ‖ time ‖ scope ‖ SHA-256 of the canonical request
     scope               day / region / s3 / aws4_request
     key                 HMAC of HMAC …: secret, day, region, s3, aws4_request
 
-`open_request` and `claim` read what a request claims and check everything that needs no secret, in
-this order:
-
-1. There is one mechanism, and its algorithm is AWS4-HMAC-SHA256.
-2. The scope names the service s3 and the day of the date.  The region is free: a secret guards one
-   service, and clients guess the region.
-3. The date is at most 15 minutes away.  A presigned URL is valid for the time that it names.
-4. `host` and every header `x-amz-*` are signed, so nobody adds an instruction to a signed request.
-   A parameter `x-amz-*` of a presigned URL stands for a header.
-5. No parameter occurs twice.  The canonical form is made from the bytes as they were sent.
-
-Then `is_signed` compares the signature with the one that the secret makes.  Pure, but for
-`SigningKeys`, whose threads only replace whole values.  For identity.py.
+The canonical form is made from the bytes as they were sent.  Pure, but for `SigningKeys`, whose
+threads only replace whole values.  For authentication.py.
 """
 
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from enum import Enum
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from graveler.gateway.errors import S3Error
-from graveler.gateway.request import Pairs, parameters
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent
+from graveler.gateway.claims import ALGORITHM, Claim
 
-ALGORITHM: Final = b"AWS4-HMAC-SHA256"
-SKEW_SECONDS_MAX: Final = 15 * 60
-EXPIRES_SECONDS_MAX: Final = 7 * 24 * 3600
-CONTENT_SHA256: Final = b"x-amz-content-sha256"
-AMZ: Final = b"x-amz-"
-
-_AUTHORIZATION_LENGTH_MAX: Final = 16 * 1024
-_KEY_ID_LENGTH_MAX: Final = 128
-_REGION: Final = re.compile(rb"[!-.0-~]{1,64}")
-_MOMENT: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
-_MOMENTS_MAX: Final = 1_024
-_HEADER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
-# How nearly every client writes the header.
-_USUAL_FIELDS: Final = re.compile(
-    rb"AWS4-HMAC-SHA256 Credential=([^,\s]+), ?SignedHeaders=([^,\s]+), ?Signature=([^,\s]+)"
-)
-_HASH: Final = re.compile(rb"[0-9a-f]{64}")
-_SECONDS: Final = re.compile(rb"[0-9]{1,9}")
 _PATH_RESERVED: Final = re.compile(rb"[^A-Za-z0-9/_.~-]")
 _RESERVED: Final = re.compile(rb"[^A-Za-z0-9_.~-]")
 _ENCODED: Final = {bytes((byte,)): b"%%%02X" % byte for byte in range(256)}
-_TOKEN: Final = b"x-amz-security-token"
-_OWN: Final = frozenset(
-    (
-        b"x-amz-algorithm",
-        b"x-amz-credential",
-        b"x-amz-date",
-        b"x-amz-expires",
-        b"x-amz-signedheaders",
-        b"x-amz-signature",
-    )
-)
-# Parameters that make a query a signed one, in version 4 and in version 2.
-_V4_MARKS: Final = frozenset((b"X-Amz-Algorithm", b"X-Amz-Credential", b"X-Amz-Signature"))
-_V2_MARKS: Final = frozenset((b"AWSAccessKeyId", b"Signature"))
-_UNSIGNED: Final = b"UNSIGNED-PAYLOAD"
-_HEADER_ERROR: Final = "AuthorizationHeaderMalformed"
-_QUERY_ERROR: Final = "AuthorizationQueryParametersError"
 _KEYS_MAX: Final = 4_096
-_KNOWN_MAX: Final = 1_024
-_KNOWN_LENGTH_MAX: Final = 1_024  # of a text that is remembered
-_DAY_LENGTH: Final = len("yyyymmdd")
-
-
-class RawRequest(NamedTuple):
-    """A request as it was sent: path and query before they are decoded, and the headers with names
-    in lower case."""
-
-    method: str
-    path: bytes
-    query: bytes
-    headers: Pairs
-    now_ns: int
-
-
-class Form(Enum):
-    """How the bytes of a body are sent, and what proves them."""
-
-    HASH = "hash"  # a hash of the whole body
-    UNSIGNED = "UNSIGNED-PAYLOAD"
-    UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"  # chunks, then a checksum
-    CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"  # signed chunks
-    CHUNKS_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"  # and a signed trailer
-
-    @property
-    def is_chunked(self) -> bool:
-        return self not in (Form.HASH, Form.UNSIGNED)
-
-    @property
-    def has_signed_chunks(self) -> bool:
-        return self in (Form.CHUNKS, Form.CHUNKS_TRAILER)
-
-    @property
-    def has_trailer(self) -> bool:
-        return self in (Form.UNSIGNED_TRAILER, Form.CHUNKS_TRAILER)
-
-
-class Payload(NamedTuple):
-    """What a request says about its body.  `sha256`: hexadecimal, for the form `HASH`."""
-
-    form: Form
-    sha256: str = ""
-
-
-class Claim(NamedTuple):
-    """What a request claims, and what its signature has to cover.
-
-    `text`: the text to sign.  `hoisted`: parameters of a presigned URL that stand for headers, by
-    names in lower case.
-    """
-
-    key_id: str
-    day: bytes
-    region: bytes
-    moment: bytes
-    text: bytes
-    signature: bytes
-    payload: Payload
-    hoisted: Pairs = ()
-
-    @property
-    def scope(self) -> bytes:
-        return scope(self.day, self.region)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,307 +35,17 @@ class ChunkSeal:
     signature: bytes
 
 
-_OF_NOTHING: Final = hashlib.sha256().hexdigest().encode()
-_EMPTY: Final = Payload(Form.HASH, _OF_NOTHING.decode())
-
-
-def scope(day: bytes, region: bytes) -> bytes:
-    """The scope of a signature.  Pure."""
-    return b"/".join((day, region, b"s3", b"aws4_request"))
-
-
-# ---- what a request claims -----------------------------------------------------------------------
-
-
-class OpenRequest(NamedTuple):
-    """A request with its query and its headers taken apart, and how it is signed: not at all, by
-    version 4 in the header or in the query, or by version 2 in the query."""
-
-    request: RawRequest
-    how: Literal["", "header", "query", "query of version 2"]
-    query: Mapping[bytes, bytes]
-    headers: Mapping[bytes, bytes]  # in canonical form
-
-
-def open_request(
-    request: RawRequest, pairs: Pairs | Literal[Absent.ABSENT] = ABSENT
-) -> OpenRequest:
-    """Take a request apart.  `pairs`: those of its query, if they were decoded already.
-
-    Raises `S3Error` for a parameter that occurs twice, for two mechanisms, and for an algorithm
-    other than that of version 4.  Pure."""
-    query = _single(parameters(request.query) if pairs is ABSENT else pairs)
-    authorizations = [value for name, value in request.headers if name == b"authorization"]
-    is_v4, is_v2 = not _V4_MARKS.isdisjoint(query), not _V2_MARKS.isdisjoint(query)
-    if len(authorizations) + is_v4 + is_v2 > 1:
-        raise S3Error("InvalidRequest", "Only one authentication mechanism is allowed.")
-    headers = joined(request.headers)
-    if authorizations:
-        if authorizations[0].partition(b" ")[0] != ALGORITHM:
-            raise _unsupported()
-        return OpenRequest(request, "header", query, headers)
-    if is_v4:
-        return OpenRequest(request, "query", query, headers)
-    return OpenRequest(request, "query of version 2" if is_v2 else "", query, headers)
-
-
-def _single(pairs: Pairs) -> dict[bytes, bytes]:
-    """Parameters by name.  Raises `S3Error` if one occurs twice: also in another case, if it can
-    stand for a header."""
-    if not pairs:
-        return {}
-    named = dict(pairs)
-    own = [name.lower() for name in named if name[: len(AMZ)].lower() == AMZ]
-    if len(named) < len(pairs) or len(set(own)) < len(own):
-        raise S3Error("InvalidArgument", "A query parameter occurs twice.")
-    return named
-
-
-def joined(headers: Pairs) -> dict[bytes, bytes]:
-    """Headers by name in canonical form: without spaces around a value, single spaces inside,
-    repeated headers joined by a comma.  Pure."""
-    values: dict[bytes, bytes] = {}
-    for name, raw in headers:
-        value = b" ".join(raw.split()) if b" " in raw or b"\t" in raw else raw
-        values[name] = values[name] + b"," + value if name in values else value
-    return values
-
-
-def claim(opened: OpenRequest) -> Claim:
-    """What a request that is signed by version 4 claims.  Raises `S3Error`.  Pure."""
-    refuse_token(opened)
-    return _claim_of_header(opened) if opened.how == "header" else _claim_of_query(opened)
-
-
-def refuse_token(opened: OpenRequest) -> None:
-    """Raises `S3Error` for a request with a token of temporary credentials: there are none."""
-    if _TOKEN in opened.headers or any(name.lower() == _TOKEN for name in opened.query):
-        raise S3Error("InvalidToken", "")
-
-
-def refused_form() -> S3Error:
-    """The error for a form of the body that a presigned URL cannot prove."""
-    return S3Error("AccessDenied", "A presigned URL does not allow this form of the payload.")
-
-
-def _claim_of_header(opened: OpenRequest) -> Claim:
-    headers, now_ns = opened.headers, opened.request.now_ns
-    credential, listed, signature = _fields(headers[b"authorization"])
-    key_id, day, region = _credential(credential, _HEADER_ERROR)
-    moment, seconds = _date(headers)
-    if day != moment[:8]:
-        raise S3Error(_HEADER_ERROR, "Invalid credential date: it is not the day of the request.")
-    if abs(now_ns - seconds * SECOND_NS) > SKEW_SECONDS_MAX * SECOND_NS:
-        raise S3Error("RequestTimeTooSkewed", "")
-    names = _signed_names(listed, headers, frozenset(), _HEADER_ERROR)
-    stated = headers.get(CONTENT_SHA256)
-    if stated is None:
-        raise S3Error(
-            "InvalidRequest", "Missing required header for this request: x-amz-content-sha256"
-        )
-    text = _text(opened, names, stated, moment, scope(day, region))
-    return Claim(key_id, day, region, moment, text, signature, payload(stated))
-
-
-def _claim_of_query(opened: OpenRequest) -> Claim:
-    query, headers = opened.query, opened.headers
-    if query.get(b"X-Amz-Algorithm") != ALGORITHM:
-        raise _unsupported()
-    key_id, day, region = _credential(query.get(b"X-Amz-Credential", b""), _QUERY_ERROR)
-    moment = query.get(b"X-Amz-Date", b"")
-    seconds = _seconds_of(moment)
-    if seconds is ABSENT:
-        raise S3Error(_QUERY_ERROR, "X-Amz-Date must have the form yyyyMMdd'T'HHmmss'Z'.")
-    if day != moment[:8]:
-        raise S3Error(_QUERY_ERROR, "Invalid credential date: it is not the day of X-Amz-Date.")
-    _check_life(query.get(b"X-Amz-Expires", b""), seconds, opened.request.now_ns)
-    exempt = frozenset((CONTENT_SHA256,))
-    names = _signed_names(query.get(b"X-Amz-SignedHeaders", b""), headers, exempt, _QUERY_ERROR)
-    hoisted = _hoisted(query, headers)
-    stated = dict(hoisted).get(CONTENT_SHA256, b"")
-    if CONTENT_SHA256 in names:
-        stated = headers[CONTENT_SHA256]
-    body = payload(stated or headers.get(CONTENT_SHA256, _UNSIGNED))
-    if body.form.is_chunked and (not stated or body.form.has_signed_chunks):
-        raise refused_form()
-    text = _text(opened, names, stated or _UNSIGNED, moment, scope(day, region))
-    signature = query.get(b"X-Amz-Signature", b"")
-    return Claim(key_id, day, region, moment, text, signature, body, hoisted)
-
-
-def _hoisted(query: Mapping[bytes, bytes], headers: Mapping[bytes, bytes]) -> Pairs:
-    """The parameters that stand for headers.  Raises `S3Error` if a header says something else."""
-    hoisted = []
-    for name, value in query.items():
-        lower = name.lower()
-        if lower.startswith(AMZ) and lower not in _OWN:
-            if headers.get(lower, value) != value:
-                raise S3Error("InvalidRequest", "A header contradicts a query parameter.")
-            hoisted.append((lower, value))
-    return tuple(hoisted)
-
-
-def payload(stated: bytes) -> Payload:
-    """What a value of `x-amz-content-sha256` says about the body.  Raises `S3Error`.  Pure."""
-    if stated == _OF_NOTHING:
-        return _EMPTY
-    if _HASH.fullmatch(stated):
-        return Payload(Form.HASH, stated.decode())
-    for form in Form:
-        if form is not Form.HASH and stated == form.value.encode():
-            return Payload(form)
-    raise S3Error(
-        "InvalidArgument",
-        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, "
-        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or the "
-        "SHA-256 of the body in hexadecimal digits.",
-    )
-
-
-# ---- the parts of a claim ------------------------------------------------------------------------
-
-
-def _fields(authorization: bytes) -> Sequence[bytes]:
-    """The three fields of the header: credential, names of the signed headers, signature."""
-    if len(authorization) > _AUTHORIZATION_LENGTH_MAX:
-        raise S3Error(_HEADER_ERROR, "The header is too long.")
-    usual = _USUAL_FIELDS.fullmatch(authorization)
-    if usual is not None:
-        return usual.groups()
-    pairs = []
-    for part in authorization[len(ALGORITHM) :].split(b","):
-        name, _, value = part.strip().partition(b"=")
-        pairs.append((name, value))
-    fields = dict(pairs)
-    if len(pairs) != 3 or set(fields) != {b"Credential", b"SignedHeaders", b"Signature"}:
-        raise S3Error(
-            _HEADER_ERROR, "It must have Credential, SignedHeaders and Signature, each once."
-        )
-    return fields[b"Credential"], fields[b"SignedHeaders"], fields[b"Signature"]
-
-
-@lru_cache(_KNOWN_MAX)  # a client names the same one all day
-def _credential(text: bytes, error: str) -> tuple[str, bytes, bytes]:
-    """Key id, day and region.  Split from the right, because a key id may contain a slash."""
-    parts = text.rsplit(b"/", 4)
-    if len(parts) != 5 or not 0 < len(parts[0]) <= _KEY_ID_LENGTH_MAX:
-        raise S3Error(error, "Credential must be <key id>/<yyyyMMdd>/<region>/s3/aws4_request.")
-    key_id, day, region, service, end = parts
-    if service != b"s3" or end != b"aws4_request":
-        raise S3Error(error, "The scope of the credential must end with /s3/aws4_request.")
-    if len(day) != _DAY_LENGTH:
-        raise S3Error(error, "Invalid credential date: it must have the form yyyyMMdd.")
-    if not _REGION.fullmatch(region):
-        raise S3Error(error, "The region is not a name.")
-    return key_id.decode("latin-1"), day, region
-
-
-def _date(headers: Mapping[bytes, bytes]) -> tuple[bytes, int]:
-    """The time of a signed request: in the form in which it is signed, and in seconds."""
-    moment = headers.get(b"x-amz-date")
-    if moment is None:
-        moment = _basic_form(headers.get(b"date", b""))
-    seconds = _seconds_of(moment)
-    if seconds is ABSENT:
-        raise S3Error(
-            "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header"
-        )
-    return moment, seconds
-
-
-def _basic_form(date: bytes) -> bytes:
-    """A date of HTTP in the basic form of ISO 8601; any other text as it is."""
-    try:
-        moment = parsedate_to_datetime(date.decode("latin-1"))
-        in_utc = moment.astimezone(UTC) if moment.tzinfo else moment
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return date
-    return in_utc.strftime("%Y%m%dT%H%M%SZ").encode()
-
-
-def _seconds_of(moment: bytes) -> int | Literal[Absent.ABSENT]:
-    match = _MOMENT.fullmatch(moment)
-    return ABSENT if match is None else _utc_seconds(match.groups())
-
-
-@lru_cache(_MOMENTS_MAX)  # the requests of one second name the same time
-def _utc_seconds(numbers: tuple[bytes, ...]) -> int | Literal[Absent.ABSENT]:
-    year, month, day, hour, minute, second = map(int, numbers)
-    try:
-        return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
-    except ValueError:
-        return ABSENT
-
-
-def _check_life(expires: bytes, seconds: int, now_ns: int) -> None:
-    """Raises `S3Error` unless a presigned URL is valid now."""
-    life = int(expires) if _SECONDS.fullmatch(expires) else 0
-    if not 1 <= life <= EXPIRES_SECONDS_MAX:
-        raise S3Error(_QUERY_ERROR, f"X-Amz-Expires must be 1 to {EXPIRES_SECONDS_MAX} seconds.")
-    if seconds * SECOND_NS > now_ns + SKEW_SECONDS_MAX * SECOND_NS:
-        raise S3Error("AccessDenied", "Request is not valid yet")
-    if now_ns >= (seconds + life) * SECOND_NS:
-        raise S3Error("AccessDenied", "Request has expired")
-
-
-def _signed_names(
-    listed: bytes,
-    headers: Mapping[bytes, bytes],
-    exempt: frozenset[bytes],
-    error: str,
-) -> Sequence[bytes]:
-    """The names of the signed headers.  Raises `S3Error` unless they cover what they have to."""
-    names, named = _names(listed)
-    if not names:
-        raise S3Error(error, "SignedHeaders must be names in lower case, in order, each once.")
-    if b"host" not in named:
-        raise S3Error("AccessDenied", "The header host must be signed.")
-    for name in headers:
-        if name.startswith(AMZ) and name not in named and name not in exempt:
-            raise S3Error(
-                "AccessDenied", "There were headers present in the request which were not signed"
-            )
-    if not headers.keys() >= named:
-        raise S3Error("SignatureDoesNotMatch", "A signed header is not in the request.")
-    return names
-
-
-def _names(listed: bytes) -> tuple[Sequence[bytes], frozenset[bytes]]:
-    """The names of headers in a list of them; none if it is malformed."""
-    return _known_names(listed) if len(listed) <= _KNOWN_LENGTH_MAX else _read_names(listed)
-
-
-def _read_names(listed: bytes) -> tuple[Sequence[bytes], frozenset[bytes]]:
-    names = tuple(listed.split(b";"))
-    named = frozenset(names)
-    if names != tuple(sorted(named)) or not all(map(_HEADER_NAME.fullmatch, names)):
-        return (), frozenset()
-    return names, named
-
-
-_known_names: Final = lru_cache(_KNOWN_MAX)(_read_names)  # a client signs the same ones each time
-
-
-def _unsupported() -> S3Error:
-    return S3Error(
-        "InvalidRequest",
-        "The authorization mechanism you have provided is not supported. Please use "
-        "AWS4-HMAC-SHA256.",
-    )
-
-
 # ---- the canonical form --------------------------------------------------------------------------
 
 
-def _text(
-    opened: OpenRequest, names: Sequence[bytes], stated: bytes, moment: bytes, scope: bytes
-) -> bytes:
-    """The text to sign.  `stated`: the line of the payload."""
-    digest = hashlib.sha256(_canonical(opened, names, stated)).hexdigest().encode()
-    return b"\n".join((ALGORITHM, moment, scope, digest))
+def text_to_sign(claim: Claim) -> bytes:
+    """The text that the signature of a claim is made of.  Pure."""
+    digest = hashlib.sha256(_canonical(claim)).hexdigest().encode()
+    return b"\n".join((ALGORITHM, claim.moment, claim.scope, digest))
 
 
-def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> bytes:
+def _canonical(claim: Claim) -> bytes:
+    opened, names = claim.opened, claim.names
     request = opened.request
     query = [
         (_RESERVED.sub(_encoded, name), _RESERVED.sub(_encoded, value))
@@ -466,7 +59,7 @@ def _canonical(opened: OpenRequest, names: Sequence[bytes], stated: bytes) -> by
         *[name + b":" + opened.headers[name] for name in names],
         b"",
         b";".join(names),
-        stated,
+        claim.stated,
     ]
     return b"\n".join(lines)
 
@@ -494,7 +87,7 @@ def signing_key(secret: str, day: bytes, region: bytes) -> bytes:
 def is_signed(claim: Claim, key: bytes) -> bool:
     """Whether the signature of a request is that of the signing key; in constant time.  Pure."""
     code = _begun(key).copy()
-    code.update(claim.text)
+    code.update(text_to_sign(claim))
     return hmac.compare_digest(code.hexdigest().encode(), claim.signature)
 
 

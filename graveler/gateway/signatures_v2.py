@@ -17,8 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.gateway.errors import S3Error
-from graveler.gateway.signatures import (
+from graveler.gateway.claims import (
     AMZ,
     CONTENT_SHA256,
     EXPIRES_SECONDS_MAX,
@@ -29,6 +28,7 @@ from graveler.gateway.signatures import (
     refuse_token,
     refused_form,
 )
+from graveler.gateway.errors import S3Error
 from graveler.limits import SECOND_NS
 
 _PARAMETERS: Final = frozenset((b"AWSAccessKeyId", b"Signature", b"Expires"))

@@ -18,10 +18,11 @@ from graveler.auth.credentials import NewCredential
 from graveler.clock import SystemClock
 from graveler.errors import GravelerError, Refused
 from graveler.gateway.authentication import Authentication
+from graveler.gateway.claims import Form, scope
 from graveler.gateway.errors import S3Error
 from graveler.gateway.identity import Identity
 from graveler.gateway.request import S3Request, parameters, request_of
-from graveler.gateway.signatures import ChunkSeal, Form, scope, signing_key
+from graveler.gateway.signatures import ChunkSeal, signing_key
 from tests.auth.bench import SECRET, Lake
 from tests.auth.test_sealing import as_an_earlier_release
 from tests.gateway.serving import DOMAIN

@@ -11,9 +11,10 @@ import pytest
 import xxhash
 
 from graveler.gateway import checksums, payload
+from graveler.gateway.claims import Form, Payload
 from graveler.gateway.errors import S3Error
 from graveler.gateway.payload import VerifiedBody
-from graveler.gateway.signatures import ChunkSeal, Form, Payload
+from graveler.gateway.signatures import ChunkSeal
 from tests.gateway.test_crc64 import by_bits
 from tests.gateway.vectors import (
     CHUNK_SIGNATURES,

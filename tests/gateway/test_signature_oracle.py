@@ -12,9 +12,9 @@ from botocore.auth import HmacV1QueryAuth, S3SigV4Auth, S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.gateway import signatures, signatures_v2
+from graveler.gateway import claims, signatures_v2
+from graveler.gateway.claims import RawRequest
 from graveler.gateway.errors import S3Error
-from graveler.gateway.signatures import RawRequest
 from tests.gateway.vectors import KEY_ID, SECOND, SECRET, is_accepted
 
 CREDENTIALS = Credentials(KEY_ID, SECRET)
@@ -149,7 +149,7 @@ def test_what_botocore_signs_is_accepted_and_nothing_else(
 
 
 def is_accepted_v2(request: RawRequest) -> bool:
-    opened = signatures.open_request(request)
+    opened = claims.open_request(request)
     if opened.how != "query of version 2":
         return False
     claim = signatures_v2.claim(opened, "", has_key=True, writes=False)

@@ -5,9 +5,9 @@ import hmac
 
 import pytest
 
-from graveler.gateway import signatures, signatures_v2
+from graveler.gateway import claims, signatures_v2
+from graveler.gateway.claims import Form, Payload, RawRequest
 from graveler.gateway.errors import S3Error
-from graveler.gateway.signatures import Form, Payload, RawRequest
 from tests.gateway.vectors import EMPTY, KEY_ID, NOW_NS, SECOND, SECRET
 
 NOW = NOW_NS // SECOND
@@ -36,7 +36,7 @@ def outcome(
 ) -> str:
     """`accepted`, `forged`, or the code of the error."""
     try:
-        opened = signatures.open_request(request)
+        opened = claims.open_request(request)
         claim = signatures_v2.claim(opened, bucket, has_key=has_key, writes=writes)
     except S3Error as error:
         return error.s3_code
@@ -45,7 +45,7 @@ def outcome(
 
 def test_a_url_reads_a_key() -> None:
     assert outcome(request()) == outcome(request("HEAD")) == "accepted"
-    opened = signatures.open_request(request())
+    opened = claims.open_request(request())
     claim = signatures_v2.claim(opened, "", has_key=True, writes=False)
     assert claim.key_id == KEY_ID and not signatures_v2.is_signed(claim, SECRET + "x")
 
@@ -119,7 +119,7 @@ def test_a_body_has_the_hash_that_is_signed_and_no_frames() -> None:
         header = (b"x-amz-content-sha256", stated.encode())
         return request("PUT", headers=(header,), amz=f"x-amz-content-sha256:{stated}\n")
 
-    opened = signatures.open_request(sent(EMPTY))
+    opened = claims.open_request(sent(EMPTY))
     claim = signatures_v2.claim(opened, "", has_key=True, writes=True)
     assert signatures_v2.is_signed(claim, SECRET)
     assert claim.payload == Payload(Form.HASH, EMPTY)

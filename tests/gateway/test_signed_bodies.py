@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from graveler.gateway.signatures import ChunkSeal, Form, scope, signing_key
+from graveler.gateway.claims import Form, scope
+from graveler.gateway.signatures import ChunkSeal, signing_key
 from tests.api.serving import Reply
 from tests.gateway.serving import Gateway, S3Client, code_of, exchange
 from tests.gateway.test_chunks import signatures

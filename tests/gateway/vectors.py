@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
-from graveler.gateway import signatures
-from graveler.gateway.signatures import Claim, RawRequest
+from graveler.gateway import claims, signatures
+from graveler.gateway.claims import Claim, RawRequest
+from graveler.gateway.errors import S3Error
 
 KEY_ID = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -80,7 +81,7 @@ def presigned_query(signature: bytes, **changed: str) -> bytes:
 
 
 def parse(request: RawRequest) -> Claim:
-    return signatures.claim(signatures.open_request(request))
+    return claims.claim(claims.open_request(request))
 
 
 def is_accepted(request: RawRequest) -> bool:
@@ -94,7 +95,7 @@ def signed(request: RawRequest) -> RawRequest:
     """The request with the right signature in the place of `?`, whatever it claims."""
     claim = parse(request)
     key = signatures.signing_key(SECRET, claim.day, claim.region)
-    right = hmac.digest(key, claim.text, "sha256").hex().encode()
+    right = hmac.digest(key, signatures.text_to_sign(claim), "sha256").hex().encode()
     headers = [(name, value.replace(b"Signature=?", b"Signature=" + right))
                for name, value in request.headers]  # fmt: skip
     query = request.query.replace(b"Signature=?", b"Signature=" + right)
@@ -115,3 +116,76 @@ def chunked(
         line = b"%x" % size + (b";chunk-signature=" + signature if signature else b"") + b"\r\n"
         body += line + (fill * size + b"\r\n" if size else b"")
     return body + end
+
+
+# ---- AWS's examples ------------------------------------------------------------------------------
+
+GET = header_request(
+    "GET",
+    b"/test.txt",
+    b"",
+    base_headers(range="bytes=0-9"),
+    b"f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+)
+PUT = header_request(
+    "PUT",
+    b"/test%24file.text",
+    b"",
+    base_headers(
+        "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
+        date="Fri, 24 May 2013 00:00:00 GMT",
+        x_amz_storage_class="REDUCED_REDUNDANCY",
+    ),
+    b"98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+)
+LIFECYCLE = header_request(
+    "GET",
+    b"/",
+    b"lifecycle",
+    base_headers(),
+    b"fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
+)
+LIST = header_request(
+    "GET",
+    b"/",
+    b"max-keys=2&prefix=J",
+    base_headers(),
+    b"34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+)
+HOST = ((b"host", b"examplebucket.s3.amazonaws.com"),)
+PRESIGNED = RawRequest(
+    "GET",
+    b"/test.txt",
+    presigned_query(b"aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"),
+    HOST,
+    NOW_NS,
+)
+
+
+def url(**changed: str) -> RawRequest:
+    """A presigned URL with the right signature."""
+    return signed(PRESIGNED._replace(query=presigned_query(b"?", **changed)))
+
+
+def code(request: RawRequest) -> str:
+    """The error of a request; empty if none of the rules that need no secret is broken."""
+    try:
+        parse(request)
+    except S3Error as error:
+        return error.s3_code
+    return ""
+
+
+def changed(request: RawRequest, name: bytes, before: bytes, after: bytes) -> RawRequest:
+    """The request with one header rewritten."""
+    headers = [
+        (key, value.replace(before, after) if key == name else value)
+        for key, value in request.headers
+    ]
+    assert headers != list(request.headers)
+    return request._replace(headers=headers)
+
+
+def authorization(before: bytes, after: bytes, request: RawRequest = GET) -> str:
+    """The error of a request whose `Authorization` is rewritten."""
+    return code(changed(request, b"authorization", before, after))
