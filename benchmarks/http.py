@@ -1,6 +1,7 @@
 """The HTTP service under load: requests per second, latencies, long operations, memory.
 
     rates       stat, get, list 100, branch, upload at 8 and 64 connections
+    unsynced    upload again, by a server with `--sync off`
     verbs       one at a time: create branch, commit one, diff one, merge one
     contention  committers and merges on one branch, and a mixed load (contention.py)
     bulk        a commit of many staged, a list over many tombstones, a bulk delete, imports
@@ -63,12 +64,13 @@ def measure(scale: Scale = FULL) -> list[Line]:
         lines += bulk(target, scale, Path(folder))
         lines += beside(target, scale)
         now, peak = served.memory_mb(pid), served.memory_mb(pid, "VmHWM")
-        lower: dict[str, Any] = {"better": "lower", "scales": "none"}
-        return [
-            *lines,
-            line("server memory after all this", now, "MB", 1_400, **lower),
-            line("server memory, peak", peak, "MB", goal=GOAL_PEAK_MB, **lower),
-        ]
+    lower: dict[str, Any] = {"better": "lower", "scales": "none"}
+    return [
+        *lines,
+        line("server memory after all this", now, "MB", 1_400, **lower),
+        line("server memory, peak", peak, "MB", goal=GOAL_PEAK_MB, **lower),
+        *unsynced(scale),
+    ]
 
 
 def rates(target: Target, scale: Scale) -> list[Line]:
@@ -87,6 +89,31 @@ def rates(target: Target, scale: Scale) -> list[Line]:
             [repeated(requests[name], scale.seconds)] * connections for _ in range(scale.rounds)
         )
         found.append(_rate_line(name, connections, [run(target, connections, s) for s in streams]))
+    for connections, loads in _uploads(target, scale):
+        found.append(_rate_line("upload of 64 bytes", connections, loads, scales="sync"))
+    return found
+
+
+def unsynced(scale: Scale) -> list[Line]:
+    """The uploads again, on a store of their own that syncs nothing."""
+    reason = "`--sync off`, for tests only"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served.serving(Path(folder), "--sync", "off") as (target, _pid),
+    ):
+        served.prepare(target)
+        return [
+            loaded(
+                f"upload of 64 bytes, {connections} connections, sync off",
+                [checked(load) for load in loads],
+                reason=reason,
+            )
+            for connections, loads in _uploads(target, scale)
+        ]
+
+
+def _uploads(target: Target, scale: Scale) -> Iterator[tuple[int, list[Load]]]:
+    """Uploads of 64 bytes to new paths: the number of connections, and the rounds."""
     branch = branched(target, "uploads")
     counter = itertools.count()
     for connections in (8, 64):
@@ -99,8 +126,7 @@ def rates(target: Target, scale: Scale) -> list[Line]:
                 scale.seconds,
             )
             loads.append(run(target, connections, [fresh] * connections))
-        found.append(_rate_line("upload of 64 bytes", connections, loads, scales="sync"))
-    return found
+        yield connections, loads
 
 
 def _rate_line(name: str, connections: int, loads: list[Load], scales: str = "cpu") -> Line:

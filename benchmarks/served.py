@@ -26,12 +26,12 @@ Line = dict[str, Any]
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[Target, int]]:
-    """A running server on a fresh store, and its process id."""
+def serving(folder: Path, *options: str) -> Iterator[tuple[Target, int]]:
+    """A running server on a fresh store, and its process id.  `options`: more of `serve`."""
     (folder / "import").mkdir()
     command = [sys.executable, "-c", "import sys; from graveler.cli.main import main; main()"]
     command += ["serve", "--store", str(folder / "store"), "--listen", "127.0.0.1:0"]
-    command += ["--import-root", str(folder / "import")]
+    command += ["--import-root", str(folder / "import"), *options]
     environment = {
         **os.environ,
         "GRAVELER_ACCESS_KEY_ID": KEY,

@@ -14,7 +14,7 @@ For the commands, the HTTP service and the tests.
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -55,11 +55,14 @@ def open_embedded(
     base_url: str = "",
     commit_rows_max: float = inf,
     rocks: RocksSettings | None = None,
+    synced: bool = True,
 ) -> Embedded:
     """Open the store in a folder, or create it.  The caller closes it.
 
     `commit_rows_max`: see `EngineSettings`; by default there is no limit.  Set one if a cluster
     makes larger commits.  `rocks`: the settings of the database.
+    `synced`: false only for data that may be lost: no answer waits for a sync, and a loss of power
+    may take anything that was acknowledged, or leave a store that cannot be opened.
     Errors: `Conflict` if another process has the store open, `Unavailable` or `StorageFull` if the
     folder cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not
     a folder, or if the folder of the store has other files and is no store.
@@ -67,7 +70,8 @@ def open_embedded(
     clock, ids = SystemClock(), SystemIds()
     folder = folders.prepared(store)
     roots = [folders.import_root(root) for root in import_roots]
-    kv = RocksStore(str(folder / "kv"), rocks)
+    settings = rocks or RocksSettings()
+    kv = RocksStore(str(folder / "kv"), replace(settings, synced=settings.synced and synced))
     try:
         folders.close_files(folder / "kv")  # RocksDB creates files with the modes of the umask
         secret, before = folders.key_in(folder / KEY_FILE, ids)
@@ -75,7 +79,13 @@ def open_embedded(
         signer = Signer(secrets.derive(secret, PRESIGNED_PURPOSE), base_url, clock, earlier)
         rules = ImportRules(roots=roots, closed=(folder,))
         blocks = LocalBlocks(
-            folder / "objects", clock=clock, ids=ids, signer=signer, imports=rules, journaled=True
+            folder / "objects",
+            clock=clock,
+            ids=ids,
+            signer=signer,
+            imports=rules,
+            journaled=True,
+            synced=synced,
         )
         scratch = folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process

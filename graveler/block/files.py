@@ -47,15 +47,23 @@ class DeletionTarget(NamedTuple):
 class Files:
     """The files below one root; `reads` reads them.  `address` is for messages only."""
 
-    def __init__(self, root: Path, clock: Clock, ids: Ids, *, journaled: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        clock: Clock,
+        ids: Ids,
+        *,
+        journaled: bool = False,
+        synced: bool = True,
+    ) -> None:
         self._clock = clock
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
         with translated(str(root)):
-            self._folders = Folders(root, ids)
+            self._folders = Folders(root, ids, synced=synced)
         self._journal = Journal(self._folders)
         self._small = SmallFiles(self._folders, self._journal, self._lock)
-        self._journaled = journaled
-        if journaled:
+        self._journaled = journaled and synced
+        if journaled:  # an earlier process may have left one
             with translated(str(root)):
                 self._journal.recover(self._small.write_again)
         self._time_lock = threading.Lock()
@@ -75,7 +83,7 @@ class Files:
                 with translated(address):
                     temporary.write(chunk)
                     size += len(chunk)
-                    if size - flushed >= _FLUSHED_BYTES:
+                    if self._folders.synced and size - flushed >= _FLUSHED_BYTES:
                         _begin_flush(temporary, flushed, size)
                         flushed = size
             return self._stored(temporary, place, mode, address)
@@ -107,7 +115,8 @@ class Files:
         with translated(address):
             written_ns = self._fresh_ns()
             os.utime(temporary.file, ns=(written_ns, written_ns))
-            os.fsync(temporary.file)
+            if self._folders.synced:
+                os.fsync(temporary.file)
             with closing(self._folders.make(place.folders)) as folder:
                 with self._settled(place):
                     _publish(temporary, folder, place.name, mode, address)

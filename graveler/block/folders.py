@@ -188,9 +188,10 @@ class SharedSync:
 
 
 class Folders:
-    """The folders below one root."""
+    """The folders below one root.  `synced`: false for data that a loss of power may take."""
 
-    def __init__(self, root: Path, ids: Ids) -> None:
+    def __init__(self, root: Path, ids: Ids, *, synced: bool = True) -> None:
+        self.synced = synced
         self._lock = threading.Lock()
         self._durable: set[tuple[str, ...]] = set()
         self._syncs: dict[tuple[str, ...], SharedSync] = {}
@@ -220,6 +221,8 @@ class Folders:
     def sync(self, names: tuple[str, ...], descriptor: int, address: str) -> None:
         """Make links, renames and unlinks in a folder durable.  A failure raises
         `OutcomeUnknown`."""
+        if not self.synced:
+            return
         with self._lock:
             shared = self._syncs.setdefault(names, SharedSync())
             shared.users += 1
@@ -233,8 +236,7 @@ class Folders:
                 if not shared.users:
                     self._syncs.pop(names, None)
 
-    @staticmethod
-    def _open_or_make(at: int, name: str, is_durable: bool) -> int:
+    def _open_or_make(self, at: int, name: str, is_durable: bool) -> int:
         try:
             descriptor = os.open(name, _FOLDER, dir_fd=at)
         except FileNotFoundError:
@@ -242,7 +244,7 @@ class Folders:
                 os.mkdir(name, 0o700, dir_fd=at)
             descriptor, is_durable = os.open(name, _FOLDER, dir_fd=at), False
         try:
-            if not is_durable:
+            if self.synced and not is_durable:
                 os.fsync(at)
         except BaseException:
             os.close(descriptor)

@@ -105,8 +105,9 @@ class _LocalReads(_LocalDeletes):
         signer: Presigner = _UNSIGNED,
         imports: ImportRules = _NO_IMPORTS,
         journaled: bool = False,
+        synced: bool = True,
     ) -> None:
-        super().__init__(Files(root, clock, ids, journaled=journaled))
+        super().__init__(Files(root, clock, ids, journaled=journaled, synced=synced))
         self._uploads = LocalUploads(self._files, ids, clock)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
@@ -163,7 +164,8 @@ class LocalBlocks(_LocalReads):
     """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`.
 
     `journaled`: a journal makes small new objects durable (journal.py).  Then this process owns the
-    folder alone, and calls `close` at its end.
+    folder alone, and calls `close` at its end.  `synced`: if false, nothing is synced: a loss of
+    power may take or damage any file that was stored; the end of a process takes none.
     """
 
     def put(

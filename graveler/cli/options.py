@@ -91,6 +91,7 @@ class ServeOptions:
     s3: S3Options = field(default_factory=S3Options)
     insecure_http: bool = False  # other machines may use plain HTTP
     user_requests_per_second: int = 0  # 0: no limit
+    synced: bool = True  # false: for data that may be lost
 
 
 @dataclass(frozen=True, slots=True)

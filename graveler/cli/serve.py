@@ -16,11 +16,17 @@ from graveler.records import ABSENT
 from graveler.settings import AdministratorKeys, administrator_keys, environment
 
 _SETUP_TOKEN_LENGTH: Final = 32
+_UNSYNCED: Final = (
+    "graveler: warning: sync is off: if the machine loses power or its system crashes, "
+    "acknowledged uploads, commits and the whole store may be lost; for tests only"
+)
 
 
 def serve(options: ServeOptions) -> int:
     """Serve until interrupted.  Returns 0 after a graceful stop."""
     keys = administrator_keys(environment())
+    if not options.synced:
+        print(_UNSYNCED, file=sys.stderr, flush=True)
     options = replace(options, setup_token=SystemIds().unique(_SETUP_TOKEN_LENGTH))
 
     def prepare(store: Embedded, listen: Listen) -> None:

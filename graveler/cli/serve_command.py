@@ -78,6 +78,13 @@ _HOOKS_ALLOW_LOOPBACK: Final = click.option(
     metavar="N",
     help="commit more than N uncommitted rows only with Spark (default: no limit)",
 )
+@click.option(
+    "--sync",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    help="off: for tests on throw-away data; nothing is synced, so a loss of power or a crash of "
+    "the system may lose acknowledged uploads and commits, or the whole store (default: on)",
+)
 @rate("no limit")
 @click.option(
     "--audit-mib-max",
@@ -121,6 +128,7 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
             s3=s3_options,
             insecure_http=more["insecure_http"],
             user_requests_per_second=more["user_requests_per_second"],
+            synced=more["sync"] == "on",
         )
     )
 

@@ -50,6 +50,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             import_roots=options.import_roots,
             base_url=options.front.public_url,
             commit_rows_max=rows_max,
+            synced=options.synced,
         )
         try:
             prepare(store, at.listen)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from rocksdict import (
@@ -44,13 +45,17 @@ _UNSYNCED: Final = WriteOptions()
 @dataclass(frozen=True, slots=True)
 class RocksSettings:
     """The memory and files that the database may use, and the pause before it reopens files that
-    failed.  The defaults need at most about 64 MB of memory."""
+    failed.  The defaults need at most about 64 MB of memory.
+
+    `synced`: if false, no answer waits for a sync: a loss of power may take any row, the end of a
+    process takes none."""
 
     write_buffer_bytes: int = 16 * 1024 * 1024
     write_buffer_count: int = 3
     block_cache_bytes: int = 16 * 1024 * 1024
     open_files_max: int = 128
     reopen_seconds: float = 1.0
+    synced: bool = True
 
 
 class _Storage(NamedTuple):
@@ -255,7 +260,8 @@ class Database:
             rows = Rdict(self._path, _options(self._settings))
         except Exception as error:
             raise _translated(error, "open", self._path) from error
-        return _Storage(rows, GroupCommit(self.lock, rows.flush_wal, self._clock, self._counts))
+        flush = partial(rows.flush_wal, self._settings.synced)
+        return _Storage(rows, GroupCommit(self.lock, flush, self._clock, self._counts))
 
 
 def _translated(error: BaseException | None, tried: str, path: str) -> GravelerError:

@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -13,11 +14,13 @@ from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
 from graveler.auth import accounts, secrets, sessions
 from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
+from graveler.engine.commits import commit
 from graveler.engine.objects import addresses, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Corrupt, Invalid, Unauthenticated
+from graveler.kv import database
 
 
 def _modes(folder: Path) -> dict[str, int]:
@@ -29,6 +32,41 @@ def _store(folder: Path) -> None:
     store = open_embedded(folder)
     repo = repository.create(store.ports, NewRepository("lake", "local://lake/x"))
     write.upload(open_repository(store.ports, repo), "main", "a", write.Upload([b"bytes"]))
+    store.close()
+
+
+class _Rows:
+    """A database that notes whether its log is synced."""
+
+    def __init__(self, rows: Any, noted: list[str]) -> None:
+        self._rows, self._noted = rows, noted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
+
+    def flush_wal(self, sync: bool) -> None:
+        if sync:
+            self._noted.append("log")
+        self._rows.flush_wal(sync)
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_only_a_store_that_may_lose_its_data_answers_without_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: bool
+) -> None:
+    noted: list[str] = []
+    real = database.Rdict
+    monkeypatch.setattr(database, "Rdict", lambda *given: _Rows(real(*given), noted))
+    store = open_embedded(tmp_path / "store", synced=synced)
+    for name in ("fsync", "fdatasync"):
+        sync = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda file, sync=sync: [noted.append("file"), sync(file)])
+    repo = repository.create(store.ports, NewRepository("lake", "local://lake/x"))
+    opened = open_repository(store.ports, repo)
+    for path, size in (("small", 10), ("large", 100_000), ("streamed", 20 << 20)):
+        write.upload(opened, "main", path, write.Upload([b"x" * size]))
+    commit.commit(opened, "main", commit.CommitRequest("all of it", "somebody"))
+    assert set(noted) == ({"log", "file"} if synced else set())
     store.close()
 
 

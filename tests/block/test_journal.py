@@ -20,6 +20,7 @@ from graveler.block.journal import SmallFile, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, Place
 from graveler.block.local import LocalBlocks
 from graveler.block.small_files import SMALL_BYTES
+from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
     AlreadyExists,
     Corrupt,
@@ -393,6 +394,16 @@ class TestFailures:
         path.parent.rmdir()
         blocks.put(address(2), [b"2"], CREATE)
         assert content(blocks, address(2)) == b"2"
+
+
+def test_a_store_without_syncs_replays_what_an_earlier_process_left(root: Path) -> None:
+    opened(root).put(address(1), [b"one"], CREATE)
+    (file,) = placed(root)
+    file.write_bytes(b"")  # as a loss of power may leave it
+    blocks = LocalBlocks(root, clock=SystemClock(), ids=SystemIds(), journaled=True, synced=False)
+    assert (content(blocks, address(1)), segments(root)) == (b"one", [])
+    blocks.put(address(2), [b"two"], CREATE)
+    assert segments(root) == []
 
 
 _CHILD = """

@@ -241,6 +241,20 @@ def test_commits_of_more_rows_than_it_is_told_are_left_to_spark(tmp_path: Path) 
         assert refused.status_code == 503 and "handed over" in refused.json()["message"]
 
 
+def test_without_syncs_it_warns_and_a_kill_loses_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", "--sync", "off") as service, service.client() as client:
+        put = client.post(f"{repository(client)}/objects", params={"path": "a"}, content=b"one")
+        assert put.status_code == 201
+        _, _, err = service.end(signal.SIGKILL)
+        line = _only_line(err)
+        assert "warning: sync is off" in line and "acknowledged uploads, commits" in line
+    with serving(tmp_path / "store") as service, service.client() as client:
+        got = client.get("/repositories/lake/refs/main/objects", params={"path": "a"})
+        assert (got.status_code, got.content) == (200, b"one")
+        code, _, err = service.end(signal.SIGTERM)
+        assert (code, err) == (0, "")
+
+
 def _only_line(text: str) -> str:
     assert text.count("\n") == 1, text
     return text
