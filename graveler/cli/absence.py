@@ -45,11 +45,32 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
         return f"ref not found: {place}", f"graveler branch list {place.repository}"
-    branch = invocation.target
-    if branch is not None and branch.ref and not _exists(refs.get_branch, invocation, branch):
-        text = f"{branch.at('')} is a tag or a commit, and only a branch can be changed"
-        return text, f"graveler branch list {branch.repository}"
-    return None
+    return _no_branch(invocation)
+
+
+def unwritable(error: GravelerError, invocation: Invocation) -> GravelerError:
+    """The error of a command that has changed nothing, or one that says that its target is no
+    branch.  Cost: at most two requests.  If they fail, the error stays as it is."""
+    try:
+        answer = _no_branch(invocation)
+    except GravelerError:
+        return error
+    if answer is None:
+        return error
+    reason, remedy = answer
+    return NotFound(reason, "", reason=reason, remedy=remedy, status="404")
+
+
+def _no_branch(invocation: Invocation) -> tuple[str, str] | None:
+    """What the target of the command is, if it is no branch, and what to do instead."""
+    from graveler.client import refs
+
+    place = invocation.target
+    if place is None or not place.ref or _exists(refs.get_branch, invocation, place):
+        return None
+    kind = "tag" if _exists(refs.get_tag, invocation, place) else "commit"
+    text = f"{place.at('')} is a {kind}, and only a branch can be changed"
+    return text, f"graveler branch create {place.repository}/NAME {place.ref}, and change that"
 
 
 def _refs(invocation: Invocation) -> Iterator[Address]:

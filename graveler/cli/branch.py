@@ -172,7 +172,7 @@ def reset(
         raise UsageMistake("--at needs --hard")
     if ref is not None:
         return _hard_reset(invocation, address, ref, typed)
-    place = invocation.path(address, optional=True)
+    place = invocation.target = invocation.path(address, optional=True)
     changes = _uncommitted(invocation, place, place.path, 1 if yes else _COUNT_MAX)
     if changes:
         invocation.confirm(f"Discard {changes} of {place}?", yes=yes)

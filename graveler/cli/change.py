@@ -9,7 +9,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import AliasOption, address_argument, at, ignored, is_here, yes
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.output import field, first_line, plural
+from graveler.cli.output import first_line, plural
 from graveler.client import commits
 from graveler.client.commits import Commit, Message
 from graveler.clock import SystemClock
@@ -64,6 +64,7 @@ def commit(
     with --no-wait it goes on too, and `graveler jobs show` tells the result.
     """
     address, metadata = invocation.ref(branch), metadata_pairs(pairs)
+    invocation.target = address
     text = message.strip() and message
     if not text and not allow_empty_message:
         text = _edited(invocation, address)
@@ -306,6 +307,7 @@ def revert(
         try:
             commits.revert(
                 *(session, name, into.ref, commit["id"]),
+                message=_revert_message(commit),
                 parent=parent or 0,
                 allow_empty=allow_empty,
             )
@@ -315,9 +317,17 @@ def revert(
                 raise
             raise replay from error
         reverts.append(commits.get(session, name, into.ref))
-    columns = (field("id", "id", "COMMIT"), field("message"))
-    invocation.output.items(columns, reverts)
+    output = invocation.output
+    if output.form == "human":
+        for created in reverts:
+            _print_commit(invocation, into.ref, created)
+    else:
+        output.items((), reverts)
     return 0
+
+
+def _revert_message(commit: Commit) -> str:
+    return f'Revert "{first_line(commit["message"])}"\n\nUndoes commit {commit["id"]}.'
 
 
 @client(

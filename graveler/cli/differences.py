@@ -1,6 +1,7 @@
 """`graveler diff` and `status`: what differs between refs, and what is uncommitted."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,7 @@ from graveler.cli.output import Output, field, paged, plain, plural, size, tsv
 from graveler.client import commits, refs
 from graveler.client.commits import Difference
 from graveler.client.session import Session
-from graveler.errors import Invalid, NotFound
+from graveler.errors import GravelerError, Invalid, NotFound
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
@@ -171,6 +172,8 @@ def diff(
             print_changes(output, whole)
     if not differs and right is None and is_here("left"):
         _note_files(invocation)
+    if sides.right:
+        _note_uncommitted(invocation, sides)
     return FAILED if exit_code and differs else DONE
 
 
@@ -184,6 +187,21 @@ def _note_files(invocation: Invocation) -> None:
             f"nothing is uncommitted on the branch; {plural(count, 'file')} changed in this "
             "folder: graveler local status, graveler local commit"
         )
+
+
+def _note_uncommitted(invocation: Invocation, sides: "_Sides") -> None:
+    """A diff of two refs compares commits: say so if B has changes that are none yet.  Cost: one
+    request, for a person only."""
+    output = invocation.output
+    if output.form != "human" or output.quiet or past.is_past(invocation):
+        return
+    name, _, right, _ = sides
+    with suppress(GravelerError):  # a tag, a commit, or not allowed
+        if next(commits.uncommitted(invocation.session, name, right, amount=1), None) is not None:
+            output.note(
+                f"{name}/{right} has uncommitted changes, which are not compared: "
+                f"graveler diff {name}/{right}"
+            )
 
 
 def _one_prefix(prefix: str, paths: tuple[str, ...]) -> str:

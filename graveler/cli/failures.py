@@ -24,7 +24,7 @@ import click
 from click.exceptions import NoArgsIsHelpError, NoSuchCommand, NoSuchOption
 
 from graveler import errors
-from graveler.cli.absence import precise
+from graveler.cli.absence import precise, unwritable
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, plain_lines
@@ -50,7 +50,7 @@ INTERRUPTED: Final = 130
 
 
 class PartlyDone(GravelerError):
-    """Some items of several failed; each has been reported."""
+    """Some items of several failed; each has been reported.  `done`: how many did not."""
 
 
 # The first kind that fits decides.
@@ -77,6 +77,8 @@ def exit_code(error: GravelerError) -> int:
 def report(error: GravelerError, invocation: Invocation) -> int:
     """Print an error on stderr, and return its exit code."""
     sys.stdout.flush()
+    if isinstance(error, PartlyDone) and error.fields.get("done") == "0":
+        error = unwritable(error, invocation)
     error = precise(error, invocation)
     message, hint = _message(error, invocation), _hint(error, invocation)
     fields = {

@@ -48,6 +48,7 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     options = TransferOptions(**more).checked()
     recursive = options.recursive
     come, into = _sides(invocation, source, target, recursive=recursive)
+    invocation.target = into
     moves = list(_moves(invocation, come, into, options))
     if not moves:
         raise NotFound("no objects below this prefix")

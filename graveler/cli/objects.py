@@ -230,6 +230,7 @@ def rm(
     if choice and not recursive:
         raise UsageMistake("--include and --exclude need -r")
     place, session = invocation.path(address, optional=recursive), invocation.session
+    invocation.target = place
 
     def chosen() -> Iterator[Stats]:
         if not recursive:

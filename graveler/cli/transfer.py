@@ -102,7 +102,8 @@ class Tally:
         lines = "\n  ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
         raise PartlyDone(
             f"{plural(len(self.failures), 'object')} of {self.files_expected:,} not {verb}:\n"
-            f"  {lines}"
+            f"  {lines}",
+            done=str(self.files + self.skipped + self.deleted),
         )
 
 

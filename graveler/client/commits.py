@@ -282,11 +282,15 @@ def revert(
     branch: str,
     ref: str,
     *,
+    message: str = "",
     parent: int = 0,
     allow_empty: bool = False,
 ) -> None:
-    """Undo a commit with a new commit.  `parent`: which parent of a merge to return to, from 1."""
+    """Undo a commit with a new commit.  `message`: of the new one; empty: the server's usual one.
+    `parent`: which parent of a merge to return to, from 1."""
     body: dict[str, Any] = {"ref": ref, "parent_number": parent}
+    if message:
+        body["commit_overrides"] = {"message": message}
     if allow_empty:
         body["allow_empty"] = True
     session.ask("POST", below("repositories", repository, "branches", branch, "revert"), body)

@@ -536,3 +536,29 @@ def test_help_is_a_command_too(user: Client) -> None:
     assert user.line("help").out == user.line("--help").out
     assert user.line("help branch create").out == user.line("branch create --help").out
     assert user.line("help nonsense").code == 2
+
+
+def test_a_diff_of_refs_says_that_uncommitted_changes_are_left_out(lake: Lake) -> None:
+    lake.commit_of("a")
+    name, user = lake.name, lake.user
+    assert user.run("branch", "create", f"{name}/dev", "main").code == 0
+    assert user.run("diff", f"{name}/main", "dev") == (0, "", "")
+    assert user.run("upload", "-", f"{name}/dev/b", input=b"b").code == 0
+    hint = f"{name}/dev has uncommitted changes, which are not compared: graveler diff {name}/dev\n"
+    for line in (["diff", f"{name}/main", "dev"], ["diff", f"{name}/main..dev"]):
+        assert user.run(*line) == (0, "", hint)
+        assert user.run(*line, "-q") == (0, "", "")
+        assert user.run(*line, "--json") == (0, "[]\n", "")
+        assert user.run(*line, "--exit-code").code == 0
+    assert user.run("diff", f"{name}/dev", "main").err == ""
+
+
+def test_a_revert_names_what_it_undoes_as_a_cherry_pick_names_what_it_repeats(lake: Lake) -> None:
+    lake.commit_of("a")
+    name, user = lake.name, lake.user
+    first = user.run("log", f"{name}/main", "-n", "1", "--json").out
+    old = json.loads(first)[0]
+    result = user.run("revert", f"{name}/main", "main", "--yes")
+    (new,) = json.loads(user.run("log", f"{name}/main", "-n", "1", "--json").out)
+    assert result.out == f'[main {new["id"]}] Revert "{old["message"]}"\n'
+    assert new["message"] == f'Revert "{old["message"]}"\n\nUndoes commit {old["id"]}.'

@@ -378,10 +378,17 @@ def test_a_server_without_a_proposal_wants_a_namespace(user: Client) -> None:
 
 # ---- what is missing -----------------------------------------------------------------------------
 
+WITH_A_BRANCH = "branch create {lake}/NAME v1, and change that"
+
 
 @pytest.mark.parametrize(
     ("line", "missing", "remedy"),
     [
+        ("commit {lake}/v1 -m x", "{lake}/v1 is a tag", WITH_A_BRANCH),
+        ("reset {lake}/v1 -y", "{lake}/v1 is a tag", WITH_A_BRANCH),
+        ("rm {lake}/v1/a", "{lake}/v1 is a tag", WITH_A_BRANCH),
+        ("rm -r {lake}/v1/ -y", "{lake}/v1 is a tag", WITH_A_BRANCH),
+        ("mv lakefs://{lake}/v1/a lakefs://{lake}/v1/b", "{lake}/v1 is a tag", WITH_A_BRANCH),
         ("diff {lake}/main nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
         ("diff {lake}/main..nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
         ("diff {lake}/nosuch main", "ref not found: {lake}/nosuch", "branch list {lake}"),
@@ -395,8 +402,8 @@ def test_a_server_without_a_proposal_wants_a_namespace(user: Client) -> None:
         ("branch show nowhere/main", "repository not found: nowhere", "repo list"),
         ("ls nowhere/main/a/", "repository not found: nowhere", "repo list"),
         ("cat {lake}/main/nosuch", "not found: {lake}/main/nosuch", "ls {lake}/main"),
-        ("revert {lake}/v1 main -y", "{lake}/v1 is a tag or a commit", "branch list {lake}"),
-        ("merge {lake}/main v1", "{lake}/v1 is a tag or a commit", "branch list {lake}"),
+        ("revert {lake}/v1 main -y", "{lake}/v1 is a tag", WITH_A_BRANCH),
+        ("merge {lake}/main v1", "{lake}/v1 is a tag", WITH_A_BRANCH),
     ],
 )
 def test_the_address_that_is_missing_is_named(
@@ -424,5 +431,20 @@ def test_a_tag_cannot_be_written(lake: Lake, tmp_path: Path, command: str) -> No
     (tmp_path / "a").write_text("a")
     source = str(tmp_path / "a") if command == "upload" else f"lakefs://{lake.name}/main/a"
     result = lake.user.run(command, source, f"lakefs://{lake.name}/v1/x")
-    assert result.code == 3 and f"{lake.name}/v1 is a tag or a commit" in result.err
-    assert result.err.endswith(f"\ntry: graveler branch list {lake.name}\n")
+    assert result.code == 3 and f"{lake.name}/v1 is a tag, and only a branch" in result.err
+    assert result.err.endswith(f"\ntry: graveler {WITH_A_BRANCH.format(lake=lake.name)}\n")
+
+
+def test_a_folder_cannot_be_uploaded_to_a_tag_or_a_commit(lake: Lake, tmp_path: Path) -> None:
+    commit = lake.commit_of("a")
+    lake.user.run("tag", "create", f"{lake.name}/v1", "main")
+    for name in ("b", "c"):
+        (tmp_path / name).write_text(name)
+    for ref, kind in (("v1", "tag"), (commit, "commit")):
+        result = lake.user.run("upload", "-r", str(tmp_path), f"{lake.name}/{ref}/x/")
+        message, hint = result.err.splitlines()[-2:]
+        assert result.code == 3
+        assert message == (
+            f"graveler: {lake.name}/{ref} is a {kind}, and only a branch can be changed"
+        )
+        assert hint.startswith(f"try: graveler branch create {lake.name}/NAME {ref}")
