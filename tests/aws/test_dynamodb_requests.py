@@ -27,6 +27,7 @@ from graveler.records import BreakParameters, CommitEntry
 from graveler.refs.graph import commits
 from graveler.requests import RetryPolicy
 from graveler.staging import area
+from graveler.testing.clockwork import TickingClock
 from tests.aws.conftest import PATIENT, local
 from tests.engine.lake import Lake
 from tests.fault_proxy import FaultProxy, fault_proxy
@@ -59,7 +60,8 @@ class Counted:
     def __init__(self, store: DynamoStore, proxy: FaultProxy, fanout: ThreadFanout) -> None:
         self._proxy = proxy
         kv = RetryingStore(store, SystemClock(), RetryPolicy())
-        self._ports = replace(open_memory(), kv=kv, fanout=fanout)
+        # Its clock stands nearly still: what is cached stays cached, however slow the machine is.
+        self._ports = replace(open_memory(TickingClock()), kv=kv, fanout=fanout)
 
     def growing(self, rows: int, most: int) -> Lake:
         """One shard for so many rows of the last commits."""
