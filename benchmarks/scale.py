@@ -125,7 +125,7 @@ def document() -> str:
         _runs(
             "committers beside 50 writers",
             8,
-            (1, 8, 32),
+            (1, 8, 32, 100),
             lambda count: writers(8, 50, 4, (count, 0.0)),
         )
     )

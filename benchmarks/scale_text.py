@@ -212,9 +212,15 @@ def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
             f"| {found.lost} |"
         )
     yield ""
-    yield "A committer that loses the race for the branch record finds its changes in the winner's"
-    yield "commit and returns that commit. So the number of swaps grows with the number of"
-    yield "committers, not with its square.\n"
+    yield "Each committer is a process of its own, as each Lambda function is. A committer that"
+    yield "loses the race for the branch record finds its changes in the winner's commit and"
+    yield "returns that commit. So the number of swaps grows with the number of committers, not"
+    yield "with its square. *Commits* counts the answers with a commit; several may name the same"
+    yield "one.\n"
+    yield "Only the threads of one process take turns and share a commit"
+    yield "([protocol](../explanation/protocol.md), section 4b). Functions share nothing: a hundred"
+    yield "of them that commit to one branch get the last line of this table. Let few functions"
+    yield "commit, or give each its own branch and merge.\n"
 
 
 def _events(lines: Sequence[RunLine]) -> Iterator[str]:

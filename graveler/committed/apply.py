@@ -208,6 +208,10 @@ class Applier:
     def _merged(self, columns: Columns, changes: Sequence[Change]) -> Columns:
         """`columns` with the changes applied; the same object if none is effective."""
         keys, values = columns.keys, columns.values
+        if not keys:  # behind the last range, where a branch grows: nothing to search
+            new_records = [(key, new) for key, new in changes if new is not TOMBSTONE]
+            self.added += len(new_records)
+            return Columns.of(new_records) if new_records else columns
         edits: list[Edit] = []
         at, count = 0, len(keys)
         for key, new in changes:
