@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graveler.block.counter import ObservedBlocks
-from graveler.errors import OutcomeUnknown
+from graveler.errors import Unavailable
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
     ABSENT,
@@ -140,7 +140,7 @@ class MeteredStore:
         self._meter.write("conditional Put", spent)
         return self._store.set_newer(partition, key, value, version, order)
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

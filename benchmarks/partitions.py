@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from benchmarks.metering import READ_BATCH, READ_UNIT_BYTES, WRITE_UNIT_BYTES, item_size, units
 from benchmarks.timeline import Timeline
-from graveler.errors import OutcomeUnknown, Unavailable
+from graveler.errors import Unavailable
 from graveler.kv.store import (
     Condition,
     Guarded,
@@ -167,7 +167,7 @@ class PartitionedStore:
             "put", need, lambda: self._store.set_newer(partition, key, value, version, order)
         )
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

@@ -35,6 +35,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import range_file
+from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
@@ -105,7 +106,7 @@ def _no_parts(address: str) -> Unsupported:
     return Unsupported(f"simulated objects are not uploaded in parts: {address=}")
 
 
-class SimulatedBlocks(_WithoutParts, OneByOne):
+class SimulatedBlocks(_WithoutParts, CreatesOneByOne, OneByOne):
     """`Blocks` of one client, without multipart uploads.  `step` is called before each effect, and
     may raise."""
 

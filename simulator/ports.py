@@ -14,7 +14,7 @@ from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.engine.ports import EngineSettings, Ports, Sequential
-from graveler.errors import OutcomeUnknown
+from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.ids import BranchId, CommitId
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import (
@@ -204,7 +204,7 @@ class SimulatedStore:
 
         return self._conditional((partition, key), apply)
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

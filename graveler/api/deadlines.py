@@ -12,7 +12,7 @@ from typing import Literal
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import Metarange, RangeStore, Table
 from graveler.engine.ports import Deadline, P, operation_deadline
-from graveler.errors import OutcomeUnknown
+from graveler.errors import Unavailable
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Condition, Newer, Outcome, Place, Row, ScanPage, Store, Write
 from graveler.records import Absent, RangeRef, Record
@@ -72,7 +72,7 @@ class ExpiringStore:
     ) -> Outcome:
         return self._store.set_newer(partition, key, value, version, order)
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return self._store.set_newer_many(rows)
 
     def delete(

@@ -27,12 +27,15 @@ from graveler.api.requests import TooLarge
 from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
+from graveler.block.adapter import OVERWRITE
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
+from graveler.engine.objects.write_many import NewUpload
 from graveler.errors import Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
+from graveler.records import ABSENT, Entry
 
 _OBJECTS: Final = BRANCH + "/objects"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
@@ -67,8 +70,9 @@ class UploadQuery(PathQuery, frozen=True):
 async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions) -> Answer:
     """Upload an object: the raw body, or multipart/form-data with one part `content`.
 
-    If the whole body arrived in the first message, one thread stores it.  Otherwise a thread stores
-    the body while it arrives, through a `Feed`.
+    If the whole body arrived in the first message, one thread stores it; a small one, unless the
+    write is conditional, together with those of other requests.  Otherwise a thread stores the body
+    while it arrives, through a `Feed`.
     """
     mode = headers.mode
     content_type = call.header(b"content-type")
@@ -91,6 +95,14 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
         raise TooLarge(_TOO_LARGE.format(bytes_max))
     if not message.get("more_body", False):
         chunks = (first,) if first else ()
+        if mode is OVERWRITE and len(first) < limits.upload_batched_bytes_max:
+            batches = call.service.pools.uploads
+            if batches is not ABSENT:
+                new = _opened(upload, chunks, boundary)
+                entry = await batches.start(
+                    NewUpload(call.repo, branch, query.path, new, query.force)
+                )
+                return _stats(call, query, new, entry)
         return await call.service.pools.writers.start(_store, call, query, upload, chunks, boundary)
     feed = Feed()
     stored = call.service.pools.streams.start(_store_fed, call, query, upload, feed, boundary)
@@ -113,16 +125,25 @@ def _store_fed(
 def _store(
     call: Call, query: UploadQuery, upload: Upload, chunks: Iterable[bytes], boundary: bytes
 ) -> Answer:
+    new = _opened(upload, chunks, boundary)
+    branch = call.arguments["branch"]
+    entry = write.upload(call.repo, branch, query.path, new, force=query.force)
+    return _stats(call, query, new, entry)
+
+
+def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:
+    """The upload with its body, which may be a part of a form."""
     content_type = upload.content_type
     if boundary:
         content_type, part = multipart.open_part(chunks, boundary, "content")
         # A complete body stays a tuple, so that the engine can send it again after a refusal.
         chunks = tuple(part) if isinstance(chunks, Sequence) else part
-    new = replace(upload, body=chunks, content_type=content_type)
-    path, branch = query.path, call.arguments["branch"]
-    entry = write.upload(call.repo, branch, path, new, force=query.force)
+    return replace(upload, body=chunks, content_type=content_type)
+
+
+def _stats(call: Call, query: UploadQuery, new: Upload, entry: Entry) -> Answer:
     # The content type as the client gave it: the entry has a default.
-    shape = shapes.full_stats(call.repo.record, path, entry, content_type=content_type)
+    shape = shapes.full_stats(call.repo.record, query.path, entry, content_type=new.content_type)
     return answers.json(shape, 201)
 
 

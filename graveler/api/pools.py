@@ -11,10 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from graveler.api.batches import Batches
+from graveler.engine.objects.write_many import NewUpload
 from graveler.errors import Internal, Unavailable
 from graveler.kv.wait import WouldWait
+from graveler.records import ABSENT, Absent, Entry
 
 T = TypeVar("T")
 
@@ -123,6 +126,7 @@ class Pools(NamedTuple):
     """The pools: short writes, bodies, imports, and scans or walks.
 
     `is_remote`: look-ups ask a network, so none of them runs on the event loop.
+    `uploads`: small uploads that share syncs; `ABSENT` for a store that shares none.
     """
 
     writers: BoundedPool
@@ -130,6 +134,7 @@ class Pools(NamedTuple):
     imports: Executor
     walkers: BoundedPool
     is_remote: bool = False
+    uploads: Batches[NewUpload, Entry] | Literal[Absent.ABSENT] = ABSENT
 
     async def point(self, function: Callable[..., T], *arguments: object) -> T:
         """Run a look-up on the event loop if it does not have to wait; otherwise in a thread."""
@@ -142,6 +147,8 @@ class Pools(NamedTuple):
 
     def close(self) -> None:
         """Wait for running work in all pools, and drop waiting work."""
+        if self.uploads is not ABSENT:
+            self.uploads.close()
         self.writers.close()
         self.streams.close()
         self.walkers.close()

@@ -14,8 +14,10 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal, Protocol
 
+from graveler import limits
 from graveler.api import responses
 from graveler.api.answers import message
+from graveler.api.batches import Batches
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Receive
 from graveler.api.operation import API_PREFIX
@@ -31,9 +33,11 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keyrings import Wrapper
 from graveler.auth.request_rates import RequestRates
+from graveler.clock import Clock
+from graveler.engine.objects.write_many import NewUpload, upload_many
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
-from graveler.records import ABSENT, Absent
+from graveler.records import ABSENT, Absent, Entry
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
 _PLAIN: Final = (
@@ -84,12 +88,22 @@ def open_service(
         ThreadPoolExecutor(settings.import_threads, "import"),
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
         settings.is_remote,
+        ABSENT if settings.is_remote else _uploads(ports.clock, settings),
     )
     jobs = queue(ports, pools)
     records = LoggedTrail() if trail is ABSENT else trail
     rates = RequestRates(ports.clock, settings.user_requests_per_second)
     hooked = announcing(ports, jobs)
     return Service(hooked, auth, grants, settings, pools, jobs, trail=records, rates=rates)
+
+
+def _uploads(clock: Clock, settings: ServiceSettings) -> Batches[NewUpload, Entry]:
+    return Batches(
+        upload_many,
+        clock,
+        batch_max=limits.upload_batch_count_max,
+        waiting_max=settings.requests_waiting_max,
+    )
 
 
 class Route(Protocol):

@@ -26,6 +26,9 @@ completely or not at all.
     B11  If the storage cannot distinguish a version from one that is written later,
         `check_versions` and every deletion by such a version raise `Unsupported`, and nothing is
         deleted.
+    B12  A creation of many does to each what a put with CREATE does, and an error of one concerns
+        no other.  Their addresses are new, and nobody else knows them before the answer: until
+        then a list may show such an object with fewer bytes, and a crash may leave it so.
 
 Errors: `NotFound`, `AlreadyExists`, `PreconditionFailed`, `RangeUnsatisfiable`, `StorageFull`,
 `Unavailable`, `Invalid`, `Unsupported`.  One call is one request, except a put or copy of a long
@@ -37,6 +40,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
+from graveler.errors import GravelerError
 from graveler.records import ABSENT, Absent
 
 
@@ -198,6 +202,14 @@ class Target(NamedTuple):
     version: str = ANY_VERSION
 
 
+class NewObject(NamedTuple):
+    """An object to create, as the arguments of `BlockStore.put`."""
+
+    address: str
+    body: Sequence[bytes]
+    storage_class: str = ""
+
+
 class BlockStore(Protocol):
     """Reads, writes, lists and deletes objects.  The module's clauses are the contract."""
 
@@ -323,5 +335,17 @@ class BulkDeletes(Protocol):
         ...
 
 
-class Blocks(BlockStore, Multipart, BulkDeletes, Protocol):
+class BulkCreations(Protocol):
+    """Creates many objects per call."""
+
+    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+        """Create objects at different addresses, which are new and known to nobody else (B12).
+
+        The result has the head of each object, or the error that `put` would raise for it, at its
+        index.  Costs one `put` for each; a driver may share syncs among them.
+        """
+        ...
+
+
+class Blocks(BlockStore, Multipart, BulkDeletes, BulkCreations, Protocol):
     """The whole port: every driver and wrapper implements it."""

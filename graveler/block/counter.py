@@ -18,6 +18,7 @@ from graveler.block.adapter import (
     Blocks,
     Body,
     Mode,
+    NewObject,
     ObjectHead,
     ObjectPage,
     Part,
@@ -28,11 +29,13 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
+from graveler.errors import GravelerError
 from graveler.requests import Counts
 
 
-class _CountedDeletes:
-    """The deletions; a deletion of many counts as one request."""
+class _CountedMany:
+    """The calls for many: a deletion counts as one request, a creation as one put for each
+    object.  And the single deletions."""
 
     def __init__(self, store: Blocks, counts: Counts) -> None:
         self._store = store
@@ -46,12 +49,16 @@ class _CountedDeletes:
         self._counts.add("delete_all")
         self._store.delete_all(targets)
 
+    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+        self._counts.add("put", len(objects))
+        return self._store.create_many(objects)
+
     def check_versions(self, address: str) -> None:
         self._counts.add("check_versions")
         self._store.check_versions(address)
 
 
-class _CountedParts(_CountedDeletes):
+class _CountedParts(_CountedMany):
     """The uploads in parts."""
 
     def create_upload(self, address: str, storage_class: str = "") -> str:

@@ -44,6 +44,14 @@ class DeletionTarget(NamedTuple):
     address: str
 
 
+class NewFile(NamedTuple):
+    """A file to create, whose body is in memory."""
+
+    place: Place
+    body: Sequence[bytes]
+    address: str
+
+
 class Files:
     """The files below one root; `reads` reads them.  `address` is for messages only."""
 
@@ -98,6 +106,30 @@ class Files:
             if status is not ABSENT:
                 return head_of(status)
         return self.write(place, body, CREATE, address)
+
+    def create_many(self, files: Sequence[NewFile]) -> list[ObjectHead | GravelerError]:
+        """As `create`, for files whose names are new and known to nobody else.  Returns the head of
+        each, or the error that `create` would raise."""
+        results: dict[int, ObjectHead | GravelerError] = {}
+        small: dict[int, SmallFile] = {}
+        if self._journaled:
+            for number, file in enumerate(files):
+                content = b"".join(file.body)
+                if len(content) < SMALL_BYTES:
+                    small[number] = SmallFile(file.place, self._fresh_ns(), content)
+            created = self._small.create_many(list(small.values())) if small else ()
+            for number, result in zip(small, created, strict=True):
+                if isinstance(result, os.stat_result):
+                    results[number] = head_of(result)
+                elif result is not ABSENT:
+                    results[number] = _error(result, files[number].address)
+        for number, file in enumerate(files):
+            if number not in results:
+                try:
+                    results[number] = self.write(file.place, file.body, CREATE, file.address)
+                except GravelerError as error:
+                    results[number] = error
+        return [results[number] for number in range(len(files))]
 
     def join(self, place: Place, pieces: Iterable[Chunks], address: str) -> ObjectHead:
         """As `write`, with the bytes of open files one after the other.  Where the file system
@@ -212,6 +244,14 @@ class Files:
         with self._time_lock:
             self._newest_ns = max(self._clock.now_ns(), self._newest_ns + 1)
             return self._newest_ns
+
+
+def _error(error: OSError | GravelerError, address: str) -> GravelerError:
+    try:
+        with translated(address):
+            raise error
+    except GravelerError as known:
+        return known
 
 
 def _begin_flush(temporary: Temporary, start: int, end: int) -> None:

@@ -22,7 +22,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler.block.layout import TEMPORARY, Place
 from graveler.clock import Ids
@@ -41,7 +41,7 @@ from graveler.turns import Turns
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DURABLE_COUNT_MAX = 10_000
 
 _KINDS: dict[int, tuple[type[GravelerError], str]] = {
@@ -270,9 +270,14 @@ class Temporary(NamedTuple):
 
     def write(self, chunk: bytes) -> None:
         """Append all of `chunk`."""
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(self.file, view) :]
+        write_all(self.file, chunk)
+
+
+def write_all(descriptor: int, chunk: bytes) -> None:
+    """Write all of `chunk`."""
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 class TemporaryFiles:
@@ -295,7 +300,7 @@ class TemporaryFiles:
         with translated(address):
             own = self._folder()
             name = f"{os.getpid()}-{next(self._serial)}"  # a forked process shares the folder
-            descriptor = os.open(name, _NEW, 0o600, dir_fd=own)
+            descriptor = os.open(name, NEW_FILE, 0o600, dir_fd=own)
         try:
             with closing(descriptor):
                 yield Temporary(descriptor, own, name)

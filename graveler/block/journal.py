@@ -24,7 +24,7 @@ import errno
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -103,15 +103,15 @@ class Segment:
             os.unlink(self.name, dir_fd=folder)
             raise
 
-    def append(self, file: SmallFile) -> None:
-        """Append the record of a file, durably: return after a sync that covers it.
+    def append(self, files: Sequence[SmallFile]) -> None:
+        """Append the records of files, durably: return after a sync that covers them.
 
-        Raises `OSError`; then the record may be in the segment or not, and the segment takes no
+        Raises `OSError`; then any of the records may be in the segment, and the segment takes no
         more records.
         """
-        record = encode(file)
+        records = b"".join(map(encode, files))
         with self._lock:
-            self._write(record)
+            self._write(records)
         self._syncs.sync(self._descriptor)
 
     def is_full(self) -> bool:
@@ -178,15 +178,15 @@ class Journal:
         self._number = int(names[-1])
 
     def enter(self) -> Segment:
-        """The segment for one file.  The caller places the file, appends its record, and calls
-        `leave`.  Raises `OSError` if no segment takes the file."""
+        """The segment for new files.  The caller places the files, appends their records, and calls
+        `leave`.  Raises `OSError` if no segment takes files."""
         with self._changed:
             segment = self._current()
             segment.users += 1
             return segment
 
     def leave(self, segment: Segment) -> None:
-        """End the use of a segment that began with `enter`, whether its file was stored or not."""
+        """End the use of a segment that began with `enter`, whether files were stored or not."""
         with self._changed:
             segment.users -= 1
             if segment.is_retired:

@@ -25,6 +25,7 @@ from graveler.block.adapter import (
     Beat,
     Body,
     Mode,
+    NewObject,
     ObjectHead,
     ObjectPage,
     Part,
@@ -36,7 +37,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.file_reads import Chunks
-from graveler.block.files import DeletionTarget, Files
+from graveler.block.files import DeletionTarget, Files, NewFile
 from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.local_uploads import LocalUploads
@@ -180,6 +181,20 @@ class LocalBlocks(_LocalReads):
         if mode is CREATE and isinstance(body, Sequence):
             return self._files.create(place, body, parts.address)
         return self._files.write(place, body, mode, parts.address)
+
+    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+        """With a journal, one write and one sync make all small objects durable."""
+        results: dict[int, ObjectHead | GravelerError] = {}
+        files: dict[int, NewFile] = {}
+        for number, new in enumerate(objects):
+            try:
+                parts = layout.owned(new.address)
+                files[number] = NewFile(layout.place(parts), new.body, parts.address)
+            except GravelerError as error:
+                results[number] = error
+        created = self._files.create_many(list(files.values()))
+        results.update(zip(files, created, strict=True))
+        return [results[number] for number in range(len(objects))]
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         # A real copy: a hard link would keep the old time, and garbage collection uses the time to

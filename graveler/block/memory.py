@@ -39,6 +39,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import split, split_prefix
+from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
@@ -55,7 +56,7 @@ class _Upload(NamedTuple):
     parts: dict[int, tuple[StoredPart, bytes]]
 
 
-class _MemoryObjects(OneByOne):
+class _MemoryObjects(CreatesOneByOne, OneByOne):
     """Whole objects."""
 
     def __init__(self, clock: Clock, scheme: str = "mem") -> None:

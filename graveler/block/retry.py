@@ -51,6 +51,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.bodies import Rereadable
+from graveler.block.creation import CreatesOneByOne
 from graveler.clock import Clock
 from graveler.errors import Conflict, NotFound, OutcomeUnknown, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
@@ -125,7 +126,7 @@ class _RetryingParts(_RetryingDeletes):
                     raise attempts.verdict(error) from error
 
 
-class RetryingBlocks(_RetryingParts):
+class RetryingBlocks(CreatesOneByOne, _RetryingParts):
     """`Blocks` that repeats failed calls where that is safe.  Each attempt is a request."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:

@@ -51,6 +51,7 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import Parts
 from graveler.block.bodies import Kept
+from graveler.block.creation import CreatesOneByOne
 from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
 from graveler.block.s3_calls import S3Calls
 from graveler.block.s3_deletes import S3Deletes
@@ -73,7 +74,7 @@ class S3Options:
     read_only: tuple[str, ...] = ()
 
 
-class _S3Reads(S3Deletes):
+class _S3Reads(CreatesOneByOne, S3Deletes):
     """What reads, and what all calls need."""
 
     def __init__(

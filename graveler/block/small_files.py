@@ -1,17 +1,22 @@
 """Places small files without a sync of their own; the journal makes them durable.
 
-    temporary file ──► link under its name ──► record in the journal ──► sync of the journal
+    one     temporary file ──► link under its name ──┐
+                                                     ├──► records in the journal ──► one sync
+    many    written under their names, one by one ───┘
 
-If the journal takes no record, or its sync fails, the file is withdrawn and written again with
-syncs of its own.  So a journal that fails costs time, never an answer.  For the local driver only.
+A name that others may know needs the link: they see the whole file or none.  Nobody knows the names
+of many before the answer, so each is created under its name, with fewer system calls.
+If the journal takes no record, or its sync fails, the files are withdrawn and written again with
+syncs of their own.  So a journal that fails costs time, never an answer.  For the local driver
+only.
 """
 
 import os
 import threading
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TypeVar
 
-from graveler.block.folders import Folders, closing
+from graveler.block.folders import NEW_FILE, Folders, closing, write_all
 from graveler.block.journal import Journal, Segment, SmallFile
 from graveler.block.layout import Place
 from graveler.block.open_files import OpenFile
@@ -20,6 +25,9 @@ from graveler.records import ABSENT, Absent
 
 SMALL_BYTES: Final = 64 * 1024  # a file of this length is synced itself
 _FOLDERS_MAX: Final = 8
+
+T = TypeVar("T")
+Created = os.stat_result | OSError | OutcomeUnknown | Literal[Absent.ABSENT]
 
 
 class SmallFiles:
@@ -46,7 +54,7 @@ class SmallFiles:
         try:
             status = self._place(segment, file)
             try:
-                segment.append(file)
+                segment.append((file,))
             except OSError:
                 self._withdraw(segment, file.place)
                 return ABSENT
@@ -54,29 +62,78 @@ class SmallFiles:
         finally:
             self._journal.leave(segment)
 
+    def create_many(self, files: Sequence[SmallFile]) -> list[Created]:
+        """As `create`, for files whose names are new and known to nobody else, with one sync.
+        Returns for each what `create` returns or raises."""
+        try:
+            segment = self._journal.enter()
+        except OSError:
+            return [ABSENT for _ in files]
+        try:
+            results = [self._write(segment, file) for file in files]
+            placed = [at for at, each in enumerate(results) if isinstance(each, os.stat_result)]
+            if placed:
+                try:
+                    segment.append([files[at] for at in placed])
+                except OSError:
+                    for at in placed:
+                        results[at] = self._withdrawn(segment, files[at].place)
+            return results
+        finally:
+            self._journal.leave(segment)
+
     def _place(self, segment: Segment, file: SmallFile) -> os.stat_result:
         place = file.place
         with self._folders.temporary.new(place.name) as temporary:
-            temporary.write(file.content)
-            os.utime(temporary.file, ns=(file.written_ns, file.written_ns))
+            _fill(temporary.file, file)
             status = os.fstat(temporary.file)
-            for is_repeated in (False, True):
-                folder = self._folder(place.folders)
-                try:
-                    with self._lock(place):
-                        os.link(
-                            temporary.name,
-                            place.name,
-                            src_dir_fd=temporary.folder,
-                            dst_dir_fd=folder.descriptor,
-                        )
-                        segment.places.add(place)
-                    break
-                except FileNotFoundError:  # the folder was removed: make it again
-                    self._open.pop(place.folders, None)
-                    if is_repeated:
-                        raise
+
+            def link(folder: int) -> None:
+                os.link(temporary.name, place.name, src_dir_fd=temporary.folder, dst_dir_fd=folder)
+
+            self._named(segment, place, link)
         return status
+
+    def _write(self, segment: Segment, file: SmallFile) -> Created:
+        """Write a file under its name.  If that fails, nothing of it stays."""
+        place = file.place
+
+        def create(folder: int) -> int:
+            return os.open(place.name, NEW_FILE, 0o600, dir_fd=folder)
+
+        try:
+            descriptor = self._named(segment, place, create)
+        except OSError as error:
+            return error
+        try:
+            with closing(descriptor):
+                _fill(descriptor, file)
+                return os.fstat(descriptor)
+        except OSError as error:
+            left = self._withdrawn(segment, place)
+            return error if left is ABSENT else left
+
+    def _named(self, segment: Segment, place: Place, give: Callable[[int], T]) -> T:
+        """Give a file its name in its folder, as one of the segment.  `give` gets the folder."""
+        for is_repeated in (False, True):
+            folder = self._folder(place.folders)
+            try:
+                with self._lock(place):
+                    named = give(folder.descriptor)
+                    segment.places.add(place)
+                    return named
+            except FileNotFoundError:  # the folder was removed: make it again
+                self._open.pop(place.folders, None)
+                if is_repeated:
+                    raise
+        raise AssertionError("the second attempt returns or raises")
+
+    def _withdrawn(self, segment: Segment, place: Place) -> OutcomeUnknown | Literal[Absent.ABSENT]:
+        try:
+            self._withdraw(segment, place)
+        except OutcomeUnknown as unknown:
+            return unknown
+        return ABSENT
 
     def _withdraw(self, segment: Segment, place: Place) -> None:
         try:
@@ -102,8 +159,13 @@ class SmallFiles:
             closing(self._folders.make(file.place.folders)) as folder,
             self._folders.temporary.new(file.place.name) as temporary,
         ):
-            temporary.write(file.content)
-            os.utime(temporary.file, ns=(file.written_ns, file.written_ns))
+            _fill(temporary.file, file)
             os.rename(
                 temporary.name, file.place.name, src_dir_fd=temporary.folder, dst_dir_fd=folder
             )
+
+
+def _fill(descriptor: int, file: SmallFile) -> None:
+    """Write the bytes of a file, and set its time."""
+    write_all(descriptor, file.content)
+    os.utime(descriptor, ns=(file.written_ns, file.written_ns))

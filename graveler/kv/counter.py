@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from graveler import limits
-from graveler.errors import OutcomeUnknown
+from graveler.errors import Unavailable
 from graveler.kv.store import Condition, Newer, Outcome, Place, Row, ScanPage, Store, Write
 from graveler.records import Absent
 from graveler.requests import Counts
@@ -65,7 +65,7 @@ class ObservedStore:
         self._counts.add("set_newer")
         return self._store.set_newer(partition, key, value, version, order)
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         self._counts.add("set_newer", len(rows))
         return self._store.set_newer_many(rows)
 

@@ -178,7 +178,7 @@ class DynamoStore:
         check_write(partition, key, value)
         return self._put((partition, key), Row(value, version, order), items.if_newer(order))
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

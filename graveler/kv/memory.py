@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from graveler.errors import OutcomeUnknown
+from graveler.errors import Unavailable
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -141,7 +141,7 @@ class MemoryStore:
             self._put(partition, key, Row(value, version, order))
             return WRITTEN
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

@@ -112,7 +112,7 @@ class RetryingStore:
             lambda: self._store.set_newer(partition, key, value, version, order),
         )
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def _recognise(self, place: Place, version: bytes, write: Callable[[], Outcome]) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.clock import Clock, SystemClock
-from graveler.errors import OutcomeUnknown
+from graveler.errors import Unavailable
 from graveler.kv.database import Database, RocksSettings
 from graveler.kv.group_commit import SyncCounts
 from graveler.kv.layout import behind, decode_row, encode_row, flat_key
@@ -143,7 +143,7 @@ class RocksStore:
             self._files.put(flat, stored)
             return WRITTEN
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         """One look, one batch and one sync for all rows."""
         check_newer_many(rows)
         stored = {
@@ -152,8 +152,11 @@ class RocksStore:
         }
         self._files.prompt.check()
         with self._files.lock:
-            seen = self._files.current_many(list(stored))
-            outcomes: list[Outcome | OutcomeUnknown] = [
+            try:
+                seen = self._files.current_many(list(stored))
+            except Unavailable as error:
+                return [error for _ in rows]
+            outcomes: list[Outcome | Unavailable] = [
                 WRITTEN if current is ABSENT or current.order < row.order else Declined(current)
                 for row, current in zip(rows, seen, strict=True)
             ]
@@ -167,8 +170,8 @@ class RocksStore:
                     self._files.put_all(written)  # its sync covers the rows that were seen, too
                 elif stored:
                     self._files.decline(list(stored), ABSENT)
-            except OutcomeUnknown as unknown:
-                return [unknown for _ in rows]
+            except Unavailable as error:
+                return [error for _ in rows]
         return outcomes
 
     def delete(

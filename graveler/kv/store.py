@@ -36,7 +36,7 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol
 
 from graveler import limits
-from graveler.errors import Invalid, OutcomeUnknown
+from graveler.errors import Invalid, OutcomeUnknown, Unavailable
 from graveler.records import ABSENT, Absent
 
 Place = tuple[bytes, bytes]  # partition, key
@@ -185,12 +185,12 @@ class Store(Protocol):
         be greater than 0."""
         ...
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         """`set_newer` for each of the `rows`, which are at different places, in any order.
 
-        The result has the outcome of each row at its index; an unknown outcome is an element of it,
-        not raised.  After an error any subset may have been applied.  The rows together are not
-        atomic."""
+        The result has the outcome of each row at its index.  An `Unavailable` of a row, also
+        `OutcomeUnknown`, is an element of it, not raised, and says of its row what K8 says.  After
+        another error any subset may have been applied.  The rows together are not atomic."""
         ...
 
     def delete(
@@ -205,15 +205,18 @@ class Store(Protocol):
         ...
 
 
-def newer_one_by_one(store: Store, rows: Sequence[Newer]) -> list[Outcome | OutcomeUnknown]:
-    """`set_newer_many` of a store that has no cheaper way than `set_newer` for each row."""
+def newer_one_by_one(store: Store, rows: Sequence[Newer]) -> list[Outcome | Unavailable]:
+    """`set_newer_many` of a store that has no cheaper way than `set_newer` for each row.  After a
+    row that the store could not take, the others are not sent."""
     check_newer_many(rows)
-    outcomes: list[Outcome | OutcomeUnknown] = []
+    outcomes: list[Outcome | Unavailable] = []
     for row in rows:
         try:
             outcomes.append(store.set_newer(*row))
         except OutcomeUnknown as unknown:
             outcomes.append(unknown)
+        except Unavailable as error:
+            return outcomes + [error] * (len(rows) - len(outcomes))
     return outcomes
 
 

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits, wire
 from graveler.clock import Clock, Ids, ulid, ulid_born_ns
-from graveler.errors import Corrupt, Internal, OutcomeUnknown
+from graveler.errors import Corrupt, Internal, Unavailable
 from graveler.fanout import SEQUENTIAL, Fanout
 from graveler.identity import shard
 from graveler.ids import StagingToken
@@ -152,30 +152,35 @@ def stage(
     return decode(outcome.current)
 
 
-class TokenRow(NamedTuple):
-    """A row for `stage_many`: its key, and its order."""
+class NewRow(NamedTuple):
+    """A row for `stage_many`, as the arguments of `stage`."""
 
+    token: StagingToken
     key: bytes
+    value: StagedValue
+    wid: bytes
     order: int
 
 
 def stage_many(
-    kv: Store,
-    token: StagingToken,
-    rows: Sequence[TokenRow],
-    value: StagedValue,
-    *,
-    wid: bytes,
-    ids: Ids,
-) -> list[Staged | Literal[Written.WRITTEN] | OutcomeUnknown]:
-    """`stage` with the same `value` at each of the different keys.
+    kv: Store, rows: Sequence[NewRow], ids: Ids
+) -> list[Staged | Literal[Written.WRITTEN] | Unavailable]:
+    """`stage` for each of the rows, which are at different places.
 
-    The result has the answer for each row at its index; an unknown outcome is an element of it.
+    The result has the answer for each row at its index; an `Unavailable` of a row, also
+    `OutcomeUnknown`, is an element of it.
     One request for each row, and on the embedded store one sync for all (`set_newer_many`).
     """
-    stored = wire.encode_staged(value, wid)
-    newer = [Newer(*place_of(token, row.key), stored, ids.stamp(), row.order) for row in rows]
-    answers: list[Staged | Literal[Written.WRITTEN] | OutcomeUnknown] = []
+    newer = [
+        Newer(
+            *place_of(row.token, row.key),
+            wire.encode_staged(row.value, row.wid),
+            ids.stamp(),
+            row.order,
+        )
+        for row in rows
+    ]
+    answers: list[Staged | Literal[Written.WRITTEN] | Unavailable] = []
     for row, outcome in zip(rows, kv.set_newer_many(newer), strict=True):
         if isinstance(outcome, Declined):
             if outcome.current is ABSENT:

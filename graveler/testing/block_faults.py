@@ -28,6 +28,7 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
+from graveler.block.creation import CreatesOneByOne
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.testing.faults import Fault, FaultPlan
 
@@ -103,7 +104,7 @@ class _FaultyParts(_Faulty):
         self._send("abort_upload", lambda: self._store.abort_upload(address, upload_id))
 
 
-class FaultyBlocks(_FaultyParts):
+class FaultyBlocks(CreatesOneByOne, _FaultyParts):
     """`Blocks` whose requests fail by plan."""
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:

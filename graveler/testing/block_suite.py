@@ -11,8 +11,23 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import limits
-from graveler.block.adapter import CREATE, Blocks, PartOf, PartPage, Target
-from graveler.errors import Invalid, NotFound, RangeUnsatisfiable, Unsupported
+from graveler.block.adapter import (
+    CREATE,
+    Blocks,
+    NewObject,
+    ObjectHead,
+    PartOf,
+    PartPage,
+    Target,
+)
+from graveler.errors import (
+    AlreadyExists,
+    GravelerError,
+    Invalid,
+    NotFound,
+    RangeUnsatisfiable,
+    Unsupported,
+)
 from graveler.testing.block_clauses import Capabilities, PutClauses, ReadClauses, content
 from graveler.testing.block_oracle import compare_at_random
 from graveler.testing.hostile_names import KEYS_IN_ORDER, escaping_addresses
@@ -134,6 +149,25 @@ class ChangeClauses(Capabilities):
         for name in (names[1], names[3]):
             assert self.seen(blocks.head(name)) == self.seen(new[name])
             assert content(blocks, name) == b"new"
+
+    def test_b12_many_are_created_as_each_would_be(self, blocks: Blocks) -> None:
+        taken = f"{self.bucket}/a/taken"
+        blocks.put(taken, [b"old"])
+        bodies = [(), (b"1",), (b"2", b"x" * 99), (b"3" * 70_000,), (b"", b"4")]
+        objects = [NewObject(f"{self.bucket}/a/{n}", body) for n, body in enumerate(bodies)]
+        objects.insert(2, NewObject(taken, (b"new",)))
+        objects.insert(4, NewObject("nowhere://a/b", (b"x",)))
+        results = blocks.create_many(objects)
+        for new, result in zip(objects, results, strict=True):
+            if isinstance(result, ObjectHead):
+                assert self.seen(blocks.head(new.address)) == self.seen(result)
+                assert content(blocks, new.address) == b"".join(new.body)
+        errors = [type(each) for each in results if isinstance(each, GravelerError)]
+        assert errors == [AlreadyExists, Invalid]
+        assert content(blocks, taken) == b"old"
+        lines = blocks.list(f"{self.bucket}/a/", "", 10).lines
+        assert len(lines) == 6
+        assert blocks.create_many(()) == []
 
     def test_b10_both_versions_of_one_name_may_be_meant(self, blocks: Blocks) -> None:
         name = f"{self.bucket}/a"

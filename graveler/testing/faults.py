@@ -96,7 +96,7 @@ class FaultyStore:
             "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
         )
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

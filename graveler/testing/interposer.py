@@ -10,7 +10,7 @@ no action waits pass unchanged.  For tests only.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from graveler.errors import OutcomeUnknown
+from graveler.errors import Unavailable
 from graveler.kv.store import (
     Condition,
     Newer,
@@ -130,7 +130,7 @@ class InterposedStore:
             "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
         )
 
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | OutcomeUnknown]:
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
         return newer_one_by_one(self, rows)
 
     def delete(

@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from graveler.block import disk, journal
-from graveler.block.adapter import CREATE, Blocks, Update
+from graveler.block.adapter import CREATE, Blocks, NewObject, ObjectHead, Update
 from graveler.block.journal import SmallFile, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, Place
 from graveler.block.local import LocalBlocks
@@ -24,6 +24,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.errors import (
     AlreadyExists,
     Corrupt,
+    GravelerError,
     NotFound,
     OutcomeUnknown,
     StorageFull,
@@ -406,6 +407,129 @@ def test_a_store_without_syncs_replays_what_an_earlier_process_left(root: Path) 
     assert segments(root) == []
 
 
+class TestMany:
+    """Creations of many: one sync for all, and what holds for one holds for each."""
+
+    def test_what_was_answered_comes_back(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        heads = created(blocks, range(30))
+        power.lose_power()
+        assert placed(root) == []
+        again = opened(root)
+        for number, head in enumerate(heads):
+            assert isinstance(head, ObjectHead)
+            assert content(again, address(number)) == b"%d" % number
+            assert again.head(address(number))[:3] == head[:3]
+
+    def test_small_files_share_one_sync(
+        self, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        large = (b"x" * SMALL_BYTES,)
+        blocks.create_many([NewObject(address(98), (b"x",)), NewObject(address(99), large)])
+        syncs: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda _: syncs.append("file"))
+        monkeypatch.setattr(os, "fdatasync", lambda _: syncs.append("segment"))
+        created(blocks, range(1, 20))
+        assert syncs == ["segment"]
+        blocks.create_many([NewObject(address(20), large)])
+        assert syncs == ["segment", "file", "file"]
+
+    def test_a_refused_creation_changes_nothing(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"first"], CREATE)
+        kinds = [type(result) for result in created(blocks, range(3))]
+        assert kinds == [ObjectHead, AlreadyExists, ObjectHead]
+        power.lose_power()
+        again = opened(root)
+        assert [content(again, address(n)) for n in range(3)] == [b"0", b"first", b"2"]
+
+    @pytest.mark.parametrize("name", ["write", "fdatasync"])
+    def test_a_segment_that_fails_leaves_files_with_syncs_of_their_own(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        created(blocks, [0])
+        (before,) = segments(root)
+        inner: Callable[..., int] = getattr(os, name)
+
+        def failing(descriptor: int, *data: bytes) -> int:
+            if os.readlink(f"/proc/self/fd/{descriptor}") == str(before):
+                raise OSError(errno.EIO, "injected")
+            return inner(descriptor, *data)
+
+        monkeypatch.setattr(os, name, failing)
+        assert all(isinstance(head, ObjectHead) for head in created(blocks, range(1, 5)))
+        power.lose_power()
+        again = opened(root)
+        assert [content(again, address(n)) for n in range(5)] == [b"%d" % n for n in range(5)]
+
+    def test_files_that_can_neither_be_synced_nor_removed_have_an_unknown_outcome(
+        self, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        created(blocks, [0])
+        unlink = os.unlink
+
+        def refusing(path: str, *, dir_fd: int | None = None) -> None:
+            if path == address(2).rpartition("/")[2]:
+                raise OSError(errno.EIO, "injected")
+            unlink(path, dir_fd=dir_fd)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", _failing)
+            patched.setattr(os, "unlink", refusing)
+            kinds = [type(result) for result in created(blocks, range(1, 4))]
+        assert kinds == [ObjectHead, OutcomeUnknown, ObjectHead]
+
+    def test_no_room_leaves_nothing_and_is_over_once_there_is_room(
+        self, blocks: LocalBlocks, root: Path
+    ) -> None:
+        created(blocks, [1])
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        try:
+            results = created(blocks, range(10, 13))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert [type(result) for result in results] == [StorageFull] * 3
+        assert [path.name[-2:] for path in placed(root)] == ["01"]
+        assert [path for path in (root / TEMPORARY).rglob("*") if path.is_file()] == []
+        created(blocks, range(10, 13))
+        again = opened(root)
+        assert [content(again, address(n)) for n in (1, 10, 11, 12)] == [b"1", b"10", b"11", b"12"]
+
+    def test_a_folder_that_was_removed_is_made_again(self, blocks: LocalBlocks, root: Path) -> None:
+        created(blocks, [1])
+        (path,) = placed(root)
+        path.unlink()
+        path.parent.rmdir()
+        created(blocks, [2, 3])
+        assert [content(blocks, address(n)) for n in (2, 3)] == [b"2", b"3"]
+
+    def test_what_was_removed_stays_removed(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        created(blocks, range(3))
+        blocks.delete(address(1))
+        power.lose_power()
+        again = opened(root)
+        with pytest.raises(NotFound):
+            again.head(address(1))
+        assert [content(again, address(number)) for number in (0, 2)] == [b"0", b"2"]
+
+
+def created(blocks: Blocks, numbers: Iterable[int]) -> Sequence[ObjectHead | GravelerError]:
+    return blocks.create_many([NewObject(address(number), (b"%d" % number,)) for number in numbers])
+
+
 _CHILD = """
 import sys
 from pathlib import Path
@@ -416,11 +540,21 @@ for number in range(100_000):
     blocks.put(address(number), [b"%d" % number], CREATE)
     print(number, flush=True)
 """
+_CHILD_OF_MANY = """
+import sys
+from pathlib import Path
+from tests.block.test_journal import created, opened
+blocks = opened(Path(sys.argv[1]))
+for first in range(0, 100_000, 20):
+    created(blocks, range(first, first + 20))
+    print(*range(first, first + 20), sep=chr(10), flush=True)
+"""
 
 
 @pytest.mark.parametrize("survived", [1, 40])
-def test_a_kill_and_the_loss_of_all_unsynced_files(root: Path, survived: int) -> None:
-    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(root)], stdout=subprocess.PIPE)
+@pytest.mark.parametrize("program", [_CHILD, _CHILD_OF_MANY], ids=["one", "many"])
+def test_a_kill_and_the_loss_of_all_unsynced_files(root: Path, survived: int, program: str) -> None:
+    child = subprocess.Popen([sys.executable, "-c", program, str(root)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     answered = [child.stdout.readline() for _ in range(survived)]
     child.send_signal(signal.SIGKILL)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 
 
@@ -17,5 +18,5 @@ class Overridden:
         return getattr(self._port, verb)
 
 
-class OverriddenBlocks(OneByOne, Overridden):
-    """An object store with other verbs; many deletions are single ones."""
+class OverriddenBlocks(CreatesOneByOne, OneByOne, Overridden):
+    """An object store with other verbs; many creations or deletions are single ones."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
@@ -40,8 +41,9 @@ class _Watched:
         return told
 
 
-class _WatchedBlocks(OneByOne, _Watched):
-    """Each of many deletions is told, as if it were alone: a worker may die between two."""
+class _WatchedBlocks(CreatesOneByOne, OneByOne, _Watched):
+    """Each of many creations or deletions is told, as if it were alone: a worker may die between
+    two."""
 
 
 @dataclass

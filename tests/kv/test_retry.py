@@ -167,6 +167,16 @@ def test_an_unknown_row_of_many_stands_in_its_place_and_the_others_are_written()
     assert [key for key, _ in bench.rows()] == [b"0", b"2"]
 
 
+def test_after_a_row_that_is_not_written_the_others_are_not_sent() -> None:
+    faults = dict.fromkeys(range(2, 2 + ATTEMPTS), Fault.REFUSED)
+    bench = Bench(faults)
+    rows = [Newer(b"p", b"%d" % n, b"v", b"mine%d" % n, 5) for n in range(3)]
+    first, *others = bench.store.set_newer_many(rows)
+    assert first is WRITTEN and [type(each) for each in others] == [Unavailable] * 2
+    assert [key for key, _ in bench.rows()] == [b"0"]
+    assert bench.faulty.requests == 1 + ATTEMPTS
+
+
 def test_a_real_refusal_passes_through() -> None:
     bench = Bench({})
     theirs = Row(b"x", b"theirs", 9)

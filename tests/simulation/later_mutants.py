@@ -138,7 +138,7 @@ LATER_MUTANTS = (
         (
             Edit(
                 WRITING,
-                "_second_read",
+                "second_read",
                 "__found__ is ABSENT or __found__.branch.staging == ...",
                 "True",
             ),
@@ -184,7 +184,7 @@ LATER_MUTANTS = (
                 WRITING,
                 "put_many_newer",
                 "return [__each__ for key in keys]",
-                "return [(after[key], True) for key in keys]",
+                "return [(results[key][0], True) for key in keys]",
             ),
         ),
     ),
@@ -192,7 +192,7 @@ LATER_MUTANTS = (
         "R7d",
         "a bulk deletion takes a row of greater order for its own",
         ("bulk", "clean"),
-        (Edit(WRITING, "put_many_newer", "__found__ is WRITTEN or __found__.wid == ...", "True"),),
+        (Edit(WRITING, "put_rows_newer", "__found__ is WRITTEN or __found__.wid == ...", "True"),),
     ),
     Mutant(
         "R8",

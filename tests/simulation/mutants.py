@@ -205,7 +205,7 @@ MUTANTS = (
             Edit(
                 WRITING,
                 "_write",
-                "__seen__ = _second_read(...)",
+                "__seen__ = second_read(...)",
                 """
                 if written:
                     return
@@ -218,7 +218,7 @@ MUTANTS = (
         "S11",
         "the second read comes from a cache",
         ("core", "clean"),
-        (Edit(WRITING, "_second_read", "branches.find(...)", "cached(repo, branch)"),),
+        (Edit(WRITING, "second_read", "branches.find(...)", "cached(repo, branch)"),),
     ),
     Mutant(
         "S12",
@@ -231,11 +231,11 @@ MUTANTS = (
                 """
                 __order__, __written__ = put_newer(__ports__, __token__, *__row__)
                 __before__ = __token__
-                __seen__ = _second_read(*__read__)
+                __seen__ = second_read(*__read__)
                 """,
                 """
                 __before__ = __token__
-                __seen__ = _second_read(*__read__)
+                __seen__ = second_read(*__read__)
                 __order__, __written__ = put_newer(__ports__, __before__, *__row__)
                 """,
             ),

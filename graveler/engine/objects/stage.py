@@ -82,7 +82,7 @@ def _write(
     for attempt in range(limits.write_attempt_count_max):
         order, written = put_newer(repo, seen.branch.staging, key, value, wid, order)
         before = seen.branch.staging
-        seen = _second_read(repo, branch, ABSENT if attempt else before)
+        seen = second_read(repo, branch, ABSENT if attempt else before)
         if written and seen.branch.staging == before:
             return
         unconfirmed.mark_unconfirmed()
@@ -122,28 +122,44 @@ def put_many_newer(
 ) -> list[tuple[int, bool]]:
     """As `put_newer`, for rows with the same value at different keys, each with its own order of
     `orders`.  Returns what `put_newer` returns, in the order of `keys`."""
-    after = {key: orders[key] for key in keys}
-    written: set[bytes] = set()
-    rest = list(keys)
+    rows = [area.NewRow(token, key, value, wid, orders[key]) for key in keys]
+    results: dict[bytes, tuple[int, bool]] = {}
+    for key, result in zip(keys, put_rows_newer(ports, rows), strict=True):
+        if isinstance(result, Unavailable):
+            raise result
+        results[key] = result
+    return [results[key] for key in keys]
+
+
+def put_rows_newer(
+    ports: Ports, rows: Sequence[area.NewRow]
+) -> list[tuple[int, bool] | Unavailable]:
+    """As `put_newer`, for rows at different places.  Returns for each row what `put_newer` returns,
+    or the `Unavailable` that it would raise."""
+    results: dict[int, tuple[int, bool] | Unavailable] = {}
+    rest = dict(enumerate(rows))
     for _ in range(limits.conditional_round_count_max):
         if not rest:
             break
-        rows = [area.TokenRow(key, after[key]) for key in rest]
-        outcomes = area.stage_many(ports.kv, token, rows, value, wid=wid, ids=ports.ids)
-        rest = []
-        for (key, order), outcome in zip(rows, outcomes, strict=True):
+        sent = list(rest.items())
+        outcomes = area.stage_many(ports.kv, [row for _, row in sent], ports.ids)
+        for (number, row), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, OutcomeUnknown):
-                after[key] = order + 1
-            elif outcome is WRITTEN or outcome.wid == wid:
-                after[key] = order + 1
-                written.add(key)
+                results[number] = row.order + 1, False
+            elif isinstance(outcome, Unavailable):
+                results[number] = outcome
+            elif outcome is WRITTEN or outcome.wid == row.wid:
+                results[number] = row.order + 1, True
             else:
-                after[key] = max(order, outcome.order) + 1
-                rest.append(key)
-    return [(after[key], key in written) for key in keys]
+                rest[number] = row._replace(order=max(row.order, outcome.order) + 1)
+                continue
+            del rest[number]
+    kept_losing = {number: (row.order, False) for number, row in rest.items()}
+    results |= kept_losing
+    return [results[number] for number in range(len(rows))]
 
 
-def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:
+def second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:
     """The branch record, read after a row was sent (step 3).
 
     `only`: the token that rows were sent to, if it was a single one.  If the branch was deleted

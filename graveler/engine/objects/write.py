@@ -128,12 +128,22 @@ def check_storage_class(storage_class: str) -> None:
 
 def stored(repo: OpenRepository, upload: Upload) -> Entry:
     """Store the body under a fresh address; return an entry for it.  `StorageFull`.  1 put."""
-    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    body = MeasuredBody(upload.body)
+    relative, body = measured(repo, upload)
     # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
     repo.blocks.put(full, sent, CREATE, upload.storage_class)
+    return described(repo, upload, relative, body)
+
+
+def measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody]:
+    """A fresh address for the body, relative to the repository, and the body."""
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
+    return relative, MeasuredBody(upload.body)
+
+
+def described(repo: OpenRepository, upload: Upload, relative: str, body: MeasuredBody) -> Entry:
+    """The entry of an upload whose body was read to its end."""
     return Entry(
         address=relative,
         size=body.size,

@@ -1,0 +1,146 @@
+"""Batches behind the event loop: what waits together is done together."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from graveler.api.batches import Batches
+from graveler.clock import SystemClock
+from graveler.errors import Unavailable
+
+
+class Work:
+    """Doubles numbers; refuses 0; fails whole for a negative one.  Waits while the gate is
+    closed."""
+
+    def __init__(self, *, is_open: bool = True) -> None:
+        self.batches: list[list[int]] = []
+        self.entered, self.gate = threading.Event(), threading.Event()
+        if is_open:
+            self.gate.set()
+
+    def __call__(self, items: Sequence[int]) -> list[int | Exception]:
+        self.batches.append(list(items))
+        self.entered.set()
+        assert self.gate.wait(60)
+        if min(items) < 0:
+            raise ZeroDivisionError
+        return [2 * item if item else KeyError(item) for item in items]
+
+    def batched(self, batch_max: int = 4, waiting_max: int = 8) -> Batches[int, int]:
+        return Batches(self, SystemClock(), batch_max=batch_max, waiting_max=waiting_max)
+
+
+async def entered(work: Work) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, work.entered.wait, 60)
+
+
+def test_what_waits_during_a_batch_is_done_together() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)
+        batches = work.batched()
+        first = batches.start(1)
+        await entered(work)
+        others = [batches.start(number) for number in range(2, 8)]
+        work.gate.set()
+        assert await asyncio.gather(first, *others) == [2, 4, 6, 8, 10, 12, 14]
+        assert work.batches == [[1], [2, 3, 4, 5], [6, 7]]
+        assert await batches.start(9) == 18
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_each_item_has_its_own_error_and_a_batch_that_fails_is_not_the_last() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)
+        batches = work.batched()
+        first = batches.start(1)
+        await entered(work)
+        zero, three = batches.start(0), batches.start(3)
+        work.gate.set()
+        assert await first == 2 and await three == 6
+        with pytest.raises(KeyError):
+            await zero
+        with pytest.raises(ZeroDivisionError):
+            await batches.start(-1)
+        assert await batches.start(4) == 8
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_more_than_the_limit_are_refused_and_room_comes_back() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)
+        batches = work.batched(waiting_max=2)
+        first = batches.start(1)
+        await entered(work)
+        waiting = [batches.start(2), batches.start(3)]
+        with pytest.raises(Unavailable, match="too many requests"):
+            batches.start(4)
+        work.gate.set()
+        assert await asyncio.gather(first, *waiting) == [2, 4, 6]
+        assert await batches.start(4) == 8
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_an_abandoned_item_is_not_begun() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)
+        batches = work.batched()
+        first = batches.start(1)
+        await entered(work)
+        abandoned, kept = batches.start(2), batches.start(3)
+        abandoned.cancel()
+        first.cancel()  # it runs already: its result has no taker
+        work.gate.set()
+        assert await kept == 6
+        assert work.batches == [[1], [3]]
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_a_close_waits_for_what_runs_and_drops_what_waits() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)
+        batches = work.batched()
+        running = batches.start(1)
+        await entered(work)
+        waiting = batches.start(2)
+        asyncio.get_running_loop().call_soon(lambda: None)
+        threading.Timer(0.05, work.gate.set).start()
+        batches.close()
+        assert await running == 2
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        with pytest.raises(Unavailable, match="stopping"):
+            batches.start(3)
+        assert work.batches == [[1]]
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_a_close_of_what_never_began() -> None:
+    Work().batched().close()
+
+
+def test_a_system_that_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def whole() -> None:
+        batches = Work().batched()
+        with monkeypatch.context() as patched, pytest.raises(Unavailable, match="no thread"):
+            patched.setattr(threading.Thread, "start", refuse)
+            batches.start(1)
+        assert await batches.start(1) == 2
+        batches.close()
+
+    asyncio.run(whole())

@@ -1,0 +1,212 @@
+"""Many uploads at once: each gets what it would get alone, and shares its requests with others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from graveler.block.adapter import Blocks
+from graveler.block.counter import ObservedBlocks
+from graveler.engine.names import branches
+from graveler.engine.objects import read, write_many
+from graveler.engine.objects.write import Upload
+from graveler.engine.objects.write_many import NewUpload
+from graveler.engine.repositories import repository, rules
+from graveler.errors import (
+    Code,
+    Corrupt,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    StorageFull,
+    Unavailable,
+)
+from graveler.ids import BranchId
+from graveler.kv.counter import ObservedStore
+from graveler.records import Entry
+from graveler.requests import Counts
+from graveler.staging import area
+from graveler.testing.block_faults import FaultyBlocks
+from graveler.testing.faults import Fault, FaultyStore, nth
+from graveler.testing.interposer import Script
+from tests.engine.lake import Lake
+
+MAIN = BranchId("main")
+
+
+def new(lake: Lake, path: str, content: bytes = b"bytes", branch: str = "main") -> NewUpload:
+    return NewUpload(lake.opened, branch, path, Upload((content,)))
+
+
+def upload_many(*uploads: NewUpload) -> list[Entry | GravelerError]:
+    return write_many.upload_many(uploads)
+
+
+def bytes_of(lake: Lake, path: str, branch: str = "main") -> bytes:
+    entry = read.stat(lake.opened, branch, path)
+    body = lake.ports.blocks.get(f"{lake.repo.namespace}/{entry.address}")
+    return b"".join(body.chunks)
+
+
+def with_blocks(lake: Lake, wrap: Callable[[Blocks], Blocks]) -> Lake:
+    return Lake(replace(lake.ports, blocks=wrap(lake.ports.blocks)), lake.repo)
+
+
+def test_branches_and_repositories_may_differ(lake: Lake) -> None:
+    lake.branch("dev")
+    ports = lake.ports
+    other = Lake(ports, repository.create(ports, repository.NewRepository("other", "mem://b/o")))
+    results = upload_many(
+        new(lake, "a", b"1"),
+        new(lake, "a", b"2", "dev"),
+        new(other, "a", b"3"),
+        new(lake, "b", b""),
+    )
+    assert [each.size for each in results if isinstance(each, Entry)] == [1, 1, 1, 0]
+    assert bytes_of(lake, "a") == b"1" and bytes_of(lake, "a", "dev") == b"2"
+    assert bytes_of(other, "a") == b"3" and bytes_of(lake, "b") == b""
+    assert upload_many() == []
+
+
+def test_an_error_concerns_its_upload_alone(lake: Lake) -> None:
+    lake.branch("closed")
+    rules.add(lake.opened, "closed")
+    read_only = Lake(lake.ports, replace(lake.repo, read_only=True))
+    bad, classed = new(lake, "c"), new(lake, "c")
+    bad.upload.metadata["x" * 9_000] = ""  # type: ignore[index]
+    results = upload_many(
+        new(lake, "a"),
+        new(lake, ""),
+        new(lake, "b", branch="none"),
+        new(lake, "b", branch="closed"),
+        new(read_only, "b"),
+        bad,
+        classed._replace(upload=Upload((b"x",), storage_class="?")),
+        new(read_only, "d")._replace(force=True),
+        new(lake, "e"),
+    )
+    kinds = [type(each) for each in results]
+    assert kinds == [Entry, Invalid, NotFound, Refused, Refused, Invalid, Invalid, Entry, Entry]
+    assert [each.code for each in results if isinstance(each, Refused)] == [
+        Code.PROTECTED_WRITE,
+        Code.READ_ONLY_REPOSITORY,
+    ]
+    assert sorted(lake.tree("main")) == ["a", "d", "e"]
+
+
+def test_uploads_of_one_path_are_staged_in_their_order(lake: Lake) -> None:
+    results = upload_many(*(new(lake, "a", b"%d" % number) for number in range(4)), new(lake, "b"))
+    assert all(isinstance(each, Entry) for each in results)
+    assert bytes_of(lake, "a") == b"3"
+
+
+def test_many_cost_no_more_requests_than_each_alone(lake: Lake) -> None:
+    kv, blocks = Counts(), Counts()
+    ports = replace(
+        lake.ports,
+        kv=ObservedStore(lake.ports.kv, kv),
+        blocks=ObservedBlocks(lake.ports.blocks, blocks),
+    )
+    counted = Lake(ports, lake.repo)
+    counted.put("warm", "1")
+    for count in (1, 5):
+        before, stored = kv.snapshot(), blocks.snapshot()
+        upload_many(*(new(counted, f"{count}/{number}") for number in range(count)))
+        assert kv.since(before) == {"set_newer": count, "get": 1}
+        assert blocks.since(stored) == {"put": count}
+
+
+def test_a_commit_between_row_and_record_makes_the_rows_be_sent_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("before", "1")
+    mine, script = scripted
+    mine.record()
+    script.before("set_newer", lambda: rival.commit("rival"))
+    assert all(isinstance(each, Entry) for each in upload_many(new(mine, "a"), new(mine, "b")))
+    assert script.finished
+    # the committer sealed the token after this writer had read its name
+    assert sorted(lake.tree("main")) == ["a", "b", "before"]
+    lake.commit("theirs")
+    assert sorted(lake.tree(lake.head())) == ["a", "b", "before"]
+
+
+def test_a_branch_that_is_deleted_meanwhile(lake: Lake, scripted: tuple[Lake, Script]) -> None:
+    lake.branch("dev")
+    mine, script = scripted
+    script.after("set_newer", lambda: branches.delete_branch(lake.opened, "dev"))
+    results = upload_many(new(mine, "a", branch="dev"), new(mine, "a"))
+    assert [type(each) for each in results] == [NotFound, Entry]
+
+
+def test_a_rule_that_is_set_while_bodies_are_stored(lake: Lake) -> None:
+    class Closing(FaultyBlocks):
+        def put(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
+            rules.add(lake.opened, "main")
+            return super().put(*arguments, **more)  # type: ignore[arg-type]
+
+    closing = with_blocks(lake, lambda blocks: Closing(blocks, nth({})))
+    assert [type(each) for each in upload_many(new(closing, "a"))] == [Refused]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"), [(Fault.FULL, StorageFull), (Fault.DROPPED, OutcomeUnknown)]
+)
+def test_a_body_that_is_not_stored(lake: Lake, fault: Fault, kind: type[GravelerError]) -> None:
+    faulty = with_blocks(lake, lambda blocks: FaultyBlocks(blocks, nth({2: fault})))
+    results = upload_many(*(new(faulty, path) for path in "abc"))
+    assert [type(each) for each in results] == [Entry, kind, Entry]
+    assert sorted(lake.tree("main")) == ["a", "c"]
+
+
+def rows_fail(lake: Lake, *faults: Fault) -> Lake:
+    """The first rows that are sent have these faults."""
+    left = list(faults)
+
+    def plan(_: int, verb: str) -> Fault:
+        return left.pop(0) if verb == "set_newer" and left else Fault.NONE
+
+    return lake.with_kv(lambda kv: FaultyStore(kv, plan))
+
+
+def test_a_row_that_is_known_not_to_be_written(lake: Lake) -> None:
+    faulty = rows_fail(lake, Fault.NONE, Fault.FULL)
+    results = upload_many(*(new(faulty, path) for path in "ab"))
+    assert [type(each) for each in results] == [Entry, StorageFull]
+    assert sorted(lake.tree("main")) == ["a"]
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.DROPPED, Fault.REPEATED])
+def test_a_row_whose_answer_is_lost_is_sent_again(lake: Lake, fault: Fault) -> None:
+    faulty = rows_fail(lake, Fault.NONE, fault)
+    assert all(isinstance(each, Entry) for each in upload_many(new(faulty, "a"), new(faulty, "b")))
+    assert sorted(lake.tree("main")) == ["a", "b"]
+
+
+def test_a_row_that_may_be_written_and_then_is_refused_is_unknown(lake: Lake) -> None:
+    faulty = rows_fail(lake, Fault.NONE, Fault.DROPPED, Fault.REFUSED)
+    results = upload_many(new(faulty, "a"), new(faulty, "b"))
+    assert [type(each) for each in results] == [Entry, OutcomeUnknown]
+
+
+def test_a_record_that_cannot_be_read_again_leaves_all_unknown(lake: Lake) -> None:
+    lake.put("warm", "1")
+    broken = [False]
+
+    def plan(_: int, verb: str) -> Fault:
+        broken[0] = broken[0] or verb == "set_newer"
+        return Fault.REFUSED if broken[0] and verb == "get" else Fault.NONE
+
+    faulty = lake.with_kv(lambda kv: FaultyStore(kv, plan))
+    results = upload_many(new(faulty, "a"), new(faulty, "b"))
+    assert [type(each) for each in results] == [OutcomeUnknown] * 2
+    assert all(isinstance(each, Unavailable) for each in results)
+
+
+def test_a_damaged_row_concerns_its_upload_alone(lake: Lake) -> None:
+    token = lake.record().staging
+    lake.ports.kv.set_newer(*area.place_of(token, b"b"), b"\xff", b"v", 1 << 62)
+    results = upload_many(*(new(lake, path) for path in "abc"))
+    assert [type(each) for each in results] == [Entry, Corrupt, Entry]
