@@ -65,7 +65,7 @@ def decode(stored: bytes) -> Iterator[SmallFile]:
     Raises `Corrupt` for a segment of a later release.  Pure.
     """
     if not stored.startswith(_MAGIC):
-        if stored[:4] == _MAGIC[:4] and len(stored) > 4:
+        if stored[:4] == _MAGIC[:4] and stored[4:5] > _MAGIC[4:]:
             raise Corrupt(f"journal has a format of a later release: format={stored[4]}")
         return
     at = len(_MAGIC)
