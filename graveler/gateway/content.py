@@ -7,16 +7,18 @@ short, long or wrong, or if the client goes away, the reader gets an error befor
 content, so the engine stores and stages nothing.  Used by the endpoints that store a body.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, TypeVar
 
 from graveler import limits
 from graveler.api.feed import Disconnected, Feed
 from graveler.gateway.errors import S3Error
 from graveler.gateway.operation import S3Call
+from graveler.records import ABSENT, Absent
 
 T = TypeVar("T")
 Store = Callable[[Iterable[bytes]], T]
+StoreSmall = Callable[[Sequence[bytes]], Awaitable[T]]
 
 
 def length_of(call: S3Call) -> int:
@@ -30,12 +32,15 @@ def length_of(call: S3Call) -> int:
     return length
 
 
-async def stored(call: S3Call, store: Store[T]) -> T:
+async def stored(
+    call: S3Call, store: Store[T], small: StoreSmall[T] | Literal[Absent.ABSENT] = ABSENT
+) -> T:
     """The result of `store`, which a thread calls with the verified content.
 
     A body that arrived whole is verified first and passed in memory, so that the engine can send it
-    again.  Any other one is verified while it streams.  Raises what `store` raises, `S3Error`, and
-    `Disconnected`.
+    again.  Any other one is verified while it streams.  If the service stores small bodies
+    together, `small` gets a small whole one, on the event loop, instead of `store`.  Raises what
+    `store` and `small` raise, `S3Error`, and `Disconnected`.
     """
     pools = call.service.pools
     message = await call.receive()
@@ -43,6 +48,8 @@ async def stored(call: S3Call, store: Store[T]) -> T:
         raise Disconnected("client disconnected before its request was complete")
     first = message.get("body", b"")
     if not message.get("more_body", False):
+        if small is not ABSENT and len(first) < limits.upload_batched_bytes_max:
+            return await small(_verified(call, first))
         whole: T = await pools.writers.start(_store_whole, call, store, first)
         return whole
     feed = Feed()
@@ -56,7 +63,11 @@ async def stored(call: S3Call, store: Store[T]) -> T:
 
 
 def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:
-    return store(tuple(call.payload.content((body,) if body else ())))
+    return store(_verified(call, body))
+
+
+def _verified(call: S3Call, body: bytes) -> tuple[bytes, ...]:
+    return tuple(call.payload.content((body,) if body else ()))
 
 
 def _store_fed(call: S3Call, store: Store[T], feed: Feed) -> T:

@@ -1,6 +1,6 @@
 """Operations that write one object: from the body of the request, or from another object."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from hashlib import md5
 from typing import Final
 
@@ -10,6 +10,7 @@ from graveler.block.adapter import OVERWRITE, Mode, Update
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.write import Upload
+from graveler.engine.objects.write_many import NewUpload
 from graveler.errors import Invalid
 from graveler.gateway.address import Level
 from graveler.gateway.content import length_of, stored
@@ -79,7 +80,7 @@ def storage_class_of(headers: Mapping[bytes, bytes]) -> str:
     writes=True,
 )
 async def put_object(call: S3Call) -> Answer:
-    """Store the body of the request as an object.
+    """Store the body of the request as an object; a small one together with those of others.
 
     `main/` is the top of a branch and no object: an empty body there changes nothing.
     """
@@ -91,11 +92,20 @@ async def put_object(call: S3Call) -> Answer:
     described, mode = description_of(call.headers), mode_of(call.headers)
     storage_class = storage_class_of(call.headers)
 
-    def store(content: Iterable[bytes]) -> Entry:
-        new = Upload(content, described.content_type, described.metadata, mode, storage_class)
-        return write.upload(call.repo, call.address.ref, path, new)
+    batches = call.service.pools.uploads
 
-    entry = await stored(call, store)
+    def upload_of(content: Iterable[bytes]) -> Upload:
+        return Upload(content, described.content_type, described.metadata, mode, storage_class)
+
+    def store(content: Iterable[bytes]) -> Entry:
+        return write.upload(call.repo, call.address.ref, path, upload_of(content))
+
+    def store_small(content: Sequence[bytes]) -> Awaitable[Entry]:
+        assert batches is not ABSENT
+        return batches.start(NewUpload(call.repo, call.address.ref, path, upload_of(content)))
+
+    is_batched = mode is OVERWRITE and batches is not ABSENT
+    entry = await stored(call, store, store_small if is_batched else ABSENT)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(entry.checksum), *echo))
 
