@@ -1,10 +1,10 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only access`, `--only gateway`, `--only cli` and `--only
-floors` measure that group of lines, and replace its section alone; `--only committed` and `--only
-http` write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many objects
-too, and write the section and the graphs of growth.
+three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers` or `floors`
+measures that group of lines, and replaces its section alone; `--only committed` and `--only http`
+write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many objects too, and
+write the section and the graphs of growth.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from benchmarks import (
     huge,
     sections,
     starts,
+    transfers,
 )
 from benchmarks.growth import verdict_of
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
@@ -64,6 +65,11 @@ SECTIONS = {
         starts.HEADING,
         lambda quick: starts.measure(starts.QUICK if quick else starts.FULL),
         starts.section,
+    ),
+    "transfers": Group(
+        transfers.HEADING,
+        lambda quick: transfers.measure(transfers.QUICK if quick else transfers.FULL),
+        transfers.section,
     ),
     "floors": Group(
         floors.HEADING, lambda quick: floors.measure(0.5 if quick else 3.0), floors.section

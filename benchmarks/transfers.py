@@ -1,0 +1,214 @@
+"""Transfers of the command line, beside the service's own rate and beside curl.
+
+    small    `graveler upload -r` of a folder of small files, beside a load generator that sends
+             the same bodies on as many connections as the command has, in alternating rounds
+    large    `graveler upload` and `graveler download` of one large file, beside curl
+
+A share is the median of the shares of the rounds.  The time of a command begins with its process.
+Without curl on PATH, its lines are left out.  Run: python -m benchmarks.transfers
+"""
+
+import itertools
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks import served, single
+from benchmarks.load import Target, run
+
+HEADING: Final = "Transfers of the command line"
+SMALL_GOAL, LARGE_GOAL = 0.8, 0.9  # of the service's own rate, of curl's
+CONNECTIONS: Final = 16  # as many threads as the command uploads with
+_KIB, _MIB = 1 << 10, 1 << 20
+_SECONDS_MAX: Final = 600
+_FOLDER_FILES: Final = 1_000
+_PROGRAM: Final = "import sys; from graveler.cli.entry import main; sys.exit(main())"
+_ROOT: Final = Path(__file__).parent.parent
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The number of small files and their bytes, the bytes of the large one, and the rounds."""
+
+    files: int = 10_000
+    bytes: int = 10 * _KIB
+    large: int = 1024 * _MIB
+    rounds: int = 5
+
+
+FULL, QUICK = Scale(), Scale(files=1_000, large=128 * _MIB, rounds=3)
+
+
+def measure(scale: Scale = FULL) -> list[Line]:
+    """Measure all lines."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "served").mkdir()
+        with served.serving(folder / "served") as (target, _):
+            served.prepare(target)
+            command = _Command(target, folder)
+            return [*small(target, command, folder, scale), *large(target, command, folder, scale)]
+
+
+class _Command:
+    """Calls `graveler` as a user of the server."""
+
+    def __init__(self, target: Target, home: Path) -> None:
+        self._variables = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "PYTHONPATH": str(_ROOT),
+            "TERM": "dumb",
+            "LAKECTL_SERVER_ENDPOINT_URL": f"http://{target.host}:{target.port}",
+            "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": target.key,
+            "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": target.secret,
+        }
+
+    def __call__(self, *words: str) -> float:
+        return _ended([sys.executable, "-c", _PROGRAM, *words], self._variables)
+
+
+def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list[Line]:
+    """Files per second of the command, of the service, and the share."""
+    source = folder / "small"
+    bodies = _filled(source, scale)
+    counter = itertools.count()
+    pairs = []
+    for turn in range(scale.rounds):
+        taken = command("upload", "-r", str(source), f"{served.REPO}/main/command-{turn}/")
+        loads = [_uploads(target, counter, bodies, number) for number in range(CONNECTIONS)]
+        load = served.checked(run(target, CONNECTIONS, loads))
+        pairs.append((scale.files / taken, load.rate))
+    shutil.rmtree(source)
+    ours, service = zip(*pairs, strict=True)
+    what = f"{scale.files:,} files of {scale.bytes // _KIB} KiB"
+    return [
+        _line(f"`upload -r` of {what}", statistics.median(ours), "files/s"),
+        _line(f"the service, {CONNECTIONS} connections", statistics.median(service), "files/s"),
+        _share("`upload -r` as a share of the service's rate", pairs, SMALL_GOAL),
+    ]
+
+
+def _filled(source: Path, scale: Scale) -> list[bytes]:
+    """Write the small files.  Returns some of their bodies."""
+    bodies = [os.urandom(scale.bytes) for _ in range(16)]
+    for number in range(scale.files):
+        place = source / f"{number // _FOLDER_FILES:03}"
+        if number % _FOLDER_FILES == 0:
+            place.mkdir(parents=True)
+        (place / f"{number:06}.bin").write_bytes(bodies[number % len(bodies)])
+    return bodies
+
+
+def _uploads(
+    target: Target, counter: "itertools.count[int]", bodies: list[bytes], number: int
+) -> Iterator[bytes]:
+    """Uploads of new paths for 3 seconds."""
+    end = time.perf_counter() + 3.0
+    where = f"{served.WHERE}/branches/main/objects"
+    body = bodies[number % len(bodies)]
+    while time.perf_counter() < end:
+        yield target.request("POST", where, {"path": f"service/{next(counter)}"}, body)
+
+
+def large(target: Target, command: _Command, folder: Path, scale: Scale) -> list[Line]:
+    """MB/s of one large file, both ways."""
+    file, copy = folder / "large", folder / "copy"
+    with file.open("wb") as out:
+        for _ in range(scale.large // _MIB):
+            out.write(os.urandom(_MIB))
+        os.fsync(out.fileno())
+    address = f"{served.REPO}/main/large"
+    ways: dict[str, Callable[[], float]] = {
+        "upload": partial(command, "upload", str(file), address),
+        "download": partial(command, "download", address, str(copy)),
+    }
+    if shutil.which("curl"):
+        ways["upload by curl"] = partial(_curl, target, "POST", "branches/main", "-T", str(file))
+        ways["download by curl"] = partial(_curl, target, "GET", "refs/main", "-o", str(copy))
+    mb_per_s: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(scale.rounds):
+        for name, run_once in ways.items():
+            copy.unlink(missing_ok=True)
+            mb_per_s[name].append(scale.large / 1e6 / run_once())
+    size = f"{scale.large // _MIB:,} MiB"
+    lines = [
+        _line(f"{name}: {size}", statistics.median(speeds), "MB/s")
+        for name, speeds in mb_per_s.items()
+    ]
+    for name in ("upload", "download"):
+        if f"{name} by curl" in ways:
+            pairs = list(zip(mb_per_s[name], mb_per_s[f"{name} by curl"], strict=True))
+            lines.append(_share(f"{name} as a share of curl's speed", pairs, LARGE_GOAL))
+    return lines
+
+
+def _curl(target: Target, method: str, ref: str, *words: str) -> float:
+    url = f"http://{target.host}:{target.port}/api/v1{served.WHERE}/{ref}/objects?path=large"
+    command = ["curl", "-sSf", "-X", method, "-K", "-", *words, url]
+    if method == "POST":
+        command += ["-H", "Content-Type: application/octet-stream", "-H", "Expect:"]
+    return _ended(command, dict(os.environ), said=f'user = "{target.key}:{target.secret}"\n')
+
+
+def _ended(command: list[str], variables: dict[str, str], *, said: str = "") -> float:
+    """The seconds until the command has ended.  Raises `RuntimeError` if it fails."""
+    begun = time.perf_counter()
+    ran = subprocess.run(
+        command,
+        env=variables,
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS_MAX,
+        check=False,
+    )
+    seconds = time.perf_counter() - begun
+    if ran.returncode:
+        raise RuntimeError(f"the command failed: {command} {ran.stdout} {ran.stderr}")
+    return seconds
+
+
+def _line(name: str, value: float, unit: str = "") -> Line:
+    return {"name": name, "value": round(value, 2 if value < 100 else 0), "unit": unit}
+
+
+def _share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
+    line = _line(name, statistics.median(one / other for one, other in pairs))
+    return line | {"goal": f"≥ {goal:g}", "held": line["value"] >= goal}
+
+
+def section(lines: list[Line], about: str) -> str:
+    """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
+    return "\n".join(
+        [
+            "`make bench` writes this section; `make bench ARGS='--only transfers'` measures only",
+            "it. Each round measures every line once; figures are medians, and the time of a",
+            "command begins with its process. `upload -r` reads, checks and lists what it sends;",
+            "the service's own rate is that of a load generator with the same bodies.",
+            "",
+            about,
+            "",
+            "| what | figure | goal |",
+            "|---|---:|---:|",
+            *[
+                f"| {line['name']} | {line['value']:,g} {line['unit']} | {line.get('goal', '')} |"
+                for line in lines
+            ],
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    single.print_lines("transfers", __doc__, measure, QUICK, FULL)
