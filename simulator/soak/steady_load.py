@@ -36,8 +36,9 @@ _SMALL_CACHES = (
     "from graveler.assembly import embedded; embedded.RECORD_CACHE_BYTES = 1 << 20; "
     "from graveler.refs import cache; "
     "cache.RefCache.__init__.__defaults__ = (500, 1 << 20); cache._SHORT_LIVED_COUNT = 200; "
-    "from graveler.kv.database import RocksSettings; "
-    "RocksSettings.__init__.__defaults__ = (1 << 20, 2, 1 << 20, 64, 1.0); "
+    "from functools import partial; "
+    "embedded.RocksSettings = partial(embedded.RocksSettings, write_buffer_bytes=1 << 20, "
+    "write_buffer_count=2, block_cache_bytes=1 << 20, open_files_max=64); "
 )
 _SLICE_SECONDS = 0.5
 _DAYS_LATER = (

@@ -123,8 +123,7 @@ class Terminal:
         happen presses again, and so does this."""
         self.type("\x03")
         while True:
-            shown, _, _ = select.select([self.handle], [], [], QUIET_SECONDS)
-            if not shown:
+            if not self._is_shown(QUIET_SECONDS):
                 self.type("\x03")
             elif not self._more():
                 return self.end()
@@ -135,6 +134,12 @@ class Terminal:
             pass
         os.close(self.handle)
         return self.process.wait()
+
+    def _is_shown(self, seconds: float) -> bool:
+        """Whether there is something to read within so many seconds."""
+        poll = select.poll()  # `select` takes no descriptor above 1,023
+        poll.register(self.handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def _more(self) -> bool:
         try:

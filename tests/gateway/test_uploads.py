@@ -368,7 +368,7 @@ def test_a_store_that_is_full_changes_nothing(tmp_path: Path) -> None:
 
             return guard
 
-        writes = ("put", "put_part", "complete_upload")
+        writes = ("put", "create_many", "put_part", "complete_upload")
         return Overridden(blocks, **{name: guarded(getattr(blocks, name)) for name in writes})
 
     with other_ports(tmp_path / "store", blocks=limited) as (live, boto):
