@@ -12,6 +12,7 @@ files in use.  For tests only.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Literal
 
 from graveler import limits, wire
@@ -50,7 +51,9 @@ class CollectRun:
         self._cuts = cuts
         self._records = space(stage.repo)
         self._led_to = self.led_to()
-        self._left_ns: dict[str, int] = {}  # when the last ref to a commit was removed
+        self._refs = self._refs_now()
+        # When the last ref to a commit was removed, and the refs before that.
+        self._left: dict[str, tuple[int, retention.Heads]] = {}
         self.world.watches.append(self._on_row)
         self.shared.watches.append(self._on_deletion)
 
@@ -107,8 +110,8 @@ class CollectRun:
             return
         now = self.led_to()
         now_ns = SimulatedClock(self.world, 0).now_ns()
-        self._left_ns.update(dict.fromkeys(self._led_to - now, now_ns))
-        self._led_to = now
+        self._left.update(dict.fromkeys(self._led_to - now, (now_ns, self._refs)))
+        self._led_to, self._refs = now, self._refs_now()
         commit_id = ""
         if key.startswith(b"b/"):
             branch = wire.decode_branch(row.value)
@@ -129,18 +132,20 @@ class CollectRun:
 
     def _lately_used(self) -> set[str]:
         """The files of commits to which no ref has led for less than `unreachable_days` of the
-        rule.  A commit that was already condemned when its last ref left had expired before, so its
-        objects do not count."""
+        rule.  Only the tables count of a commit that was condemned before its last ref left, or
+        that would have expired by now if the ref had stayed: its successor is old enough."""
         days_ns = RULE.unreachable_days * 24 * 3600 * limits.SECOND_NS
         now_ns = SimulatedClock(self.world, 0).now_ns()
         used: set[str] = set()
-        for id, left_ns in self._left_ns.items():
+        kept = cache(lambda refs: self._kept_by(refs, now_ns))
+        for id, (left_ns, refs) in self._left.items():
             if id in self._led_to or left_ns <= now_ns - days_ns:
                 continue
             row = self.world.rows[self._records].get(b"g/" + id.encode())
             mark = {} if row is None else wire.decode_pairs(row.value)
             had_expired = int(mark.get("since_ns", left_ns + 1)) <= left_ns
-            used |= self.tables({id}) if had_expired else self._content(id)
+            is_over = had_expired or id not in kept(refs)
+            used |= self.tables({id}) if is_over else self._content(id)
         return used
 
     def _name(self, where: str) -> str:
@@ -207,21 +212,31 @@ class CollectRun:
     def kept(self) -> set[str]:
         """The files of commits that the rule keeps.  A commit that lost its objects while a ref led
         to it does not get them back when no ref does."""
-        history: dict[CommitId, Commit] = {}
+        rows = self.world.rows[self._records]
+        over = {
+            CommitId(key[2:].decode())
+            for key, row in rows.items()
+            if key.startswith(b"g/") and wire.decode_pairs(row.value).get("spent")
+        }
+        now_ns = SimulatedClock(self.world, 0).now_ns()
+        found = self._kept_by(self._refs_now(), now_ns) - over
+        return {name for id in found for name in self._content(id)}
+
+    def _kept_by(self, refs: retention.Heads, now_ns: int) -> frozenset[CommitId]:
+        """The commits that the rule keeps for these branches and tags."""
+        history: dict[CommitId, Commit] = {
+            CommitId(name := key[2:].decode()): self.stage.commit(name, row.value)
+            for key, row in self.world.rows[self._records].items()
+            if key.startswith(b"c/")
+        }
+        return frozenset(retention.kept(RULE, history, refs, self.unreached(), now_ns).commits)
+
+    def _refs_now(self) -> retention.Heads:
         heads: list[tuple[BranchId, CommitId]] = []
         tagged: list[CommitId] = []
-        over: set[CommitId] = set()
         for key, row in self.world.rows[self._records].items():
-            name = key[2:].decode()
-            if key.startswith(b"g/") and wire.decode_pairs(row.value).get("spent"):
-                over.add(CommitId(name))
-            elif key.startswith(b"c/"):
-                history[CommitId(name)] = self.stage.commit(name, row.value)
-            elif key.startswith(b"t/"):
+            if key.startswith(b"t/"):
                 tagged.append(wire.decode_tag(row.value).commit)
             elif key.startswith(b"b/") and (branch := wire.decode_branch(row.value)).live:
-                heads.append((BranchId(name), branch.commit))
-        now_ns = SimulatedClock(self.world, 0).now_ns()
-        refs = retention.Heads((*heads,), (*tagged,))
-        found = retention.kept(RULE, history, refs, self.unreached(), now_ns).commits - over
-        return {name for id in found for name in self.stage.content_of(history[id].metarange)}
+                heads.append((BranchId(key[2:].decode()), branch.commit))
+        return retention.Heads((*heads,), (*tagged,))
