@@ -135,6 +135,7 @@ class _Caller(Turn):
 
     def offer(self) -> None:
         with self._lock:
+            self.confirmed = None
             for each in self._lane.queue:
                 if each.shares:
                     each.offerer = self

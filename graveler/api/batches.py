@@ -5,9 +5,9 @@
 A store that syncs once for many writes answers many requests at the price of one.
 
 - A lone request begins at once.
-- After a batch of several, the thread waits for as many, at most a quarter of the time that the
-  batch took.  Its clients send their next requests in that moment.  If the first of them was a
-  batch, the others would wait for two batches.
+- After a batch of several, the thread waits for as many requests as the batch had, at most a
+  quarter of the time that it took.  Its clients send their next requests in that moment.  If the
+  first of them was a batch, the others would wait for two batches.
 
 Used by pools.py and the endpoints.
 """
@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from graveler.clock import Clock
-from graveler.errors import Unavailable
+from graveler.errors import Internal, Unavailable
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
@@ -96,44 +96,54 @@ class Batches(Generic[I, R]):
 
     def _run(self) -> None:
         """Work until the end."""
-        pause = 0.0
-        while batch := self._next(pause):
-            begun = self._clock.steady_seconds()
-            self._finish(batch)
-            pause = (self._clock.steady_seconds() - begun) / 4
+        until = self._clock.steady_seconds()
+        while batch := self._next(until):
+            until = self._finish(batch)
+            del batch  # while the thread waits, it keeps nothing alive
 
-    def _next(self, pause: float) -> list[_Waiting]:
-        """The next batch; none at the end.  `pause`: the longest wait for a batch of the size of
-        the last one, in seconds."""
+    def _next(self, until: float) -> list[_Waiting]:
+        """The next batch; none at the end.  `until`: how long to wait for a batch of the size of
+        the last one, as a time of the steady clock."""
         with self._changed:
             while not (self._queue or self._closed):
                 self._changed.wait()
-            if len(self._queue) < self._expected and not self._closed:
-                self._changed.wait(pause)
+            left = until - self._clock.steady_seconds()
+            if left > 0 and len(self._queue) < self._expected and not self._closed:
+                self._changed.wait(left)
             count = min(len(self._queue), self._batch_max)
             batch = [self._queue.popleft() for _ in range(count)]
             self._expected = max(1, count)
         return batch
 
-    def _finish(self, batch: list[_Waiting]) -> None:
-        """Do the work, and hand the results to the loop, all in one call."""
+    def _finish(self, batch: list[_Waiting]) -> float:
+        """Do the work, and hand the results to the loop, all in one call.  Returns how long to
+        wait for as many requests, as a time of the steady clock."""
+        begun = self._clock.steady_seconds()
         batch = [each for each in batch if not each.future.cancelled()]
         if not batch:
-            return
-        results: Results[R]
+            return begun
+        results: Sequence[R | BaseException]
         try:
             results = self._work([each.item for each in batch])
-        except Exception as error:
+            if len(results) != len(batch):
+                raise Internal(f"{len(batch)} requests have {len(results)} results")
+        except BaseException as error:  # as of a pool: the thread works on
             results = [error] * len(batch)
+        ended = self._clock.steady_seconds()
         futures = [each.future for each in batch]
         _call(futures[0], _hand_over, futures, results)
+        return ended + (ended - begun) / 4
 
 
-def _hand_over(futures: "list[asyncio.Future[Any]]", results: Results[Any]) -> None:
+def _hand_over(
+    futures: "list[asyncio.Future[Any]]", results: Sequence[Any | BaseException]
+) -> None:
     for future, result in zip(futures, results, strict=True):
         if future.cancelled():
             continue
-        if isinstance(result, Exception):
+        if isinstance(result, StopIteration):  # which a future refuses
+            future.set_exception(Internal(f"work ended with {result!r}"))
+        elif isinstance(result, BaseException):
             future.set_exception(result)
         else:
             future.set_result(result)

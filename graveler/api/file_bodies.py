@@ -99,7 +99,11 @@ class FileSender:
         sent = 0
         while sent < length and not self._is_lost:
             try:
-                sent += await write(socket, min(length - sent, _TURN_BYTES_MAX))
+                count = await write(socket, min(length - sent, _TURN_BYTES_MAX))
+                if not count:  # the file is shorter than the head of the answer says
+                    self._transport.abort()
+                    return False
+                sent += count
             except BlockingIOError:
                 if not self._is_in_time(window, sent):
                     self._transport.abort()

@@ -28,6 +28,8 @@ from graveler.errors import Corrupt, NotFound
 from graveler.records import ABSENT, Absent
 
 _COPIED_MAX: Final = 64 * 1024 * 1024  # in one call
+# The socket, not the file, has these errors.
+_OF_THE_NETWORK: Final = frozenset((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOTCONN))
 # A pair of file systems, or a kernel, that does not copy by itself, or was interrupted.
 _REFUSALS: Final = frozenset(
     (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EINTR)
@@ -132,7 +134,9 @@ class Chunks:
             sent = _sent(file.descriptor, socket.descriptor, length, self.at)
         except (BlockingIOError, ConnectionError, TimeoutError):
             raise  # of the socket
-        except OSError:
+        except OSError as error:
+            if error.errno in _OF_THE_NETWORK:
+                raise ConnectionError(error.errno, error.strerror) from error
             with translated(self._address):
                 raise
         if not sent:

@@ -62,12 +62,25 @@ def encode(file: SmallFile) -> bytes:
 def decode(stored: bytes) -> Iterator[SmallFile]:
     """The files of a segment, up to the first record that is not whole: its put was never answered.
 
-    Raises `Corrupt` for a segment of a later release.  Pure.
+    Raises `Corrupt` for a segment of a later release, and for one that has records but no header:
+    the sync of a record covers the header.  Pure.
     """
+    payloads = _payloads(stored)
     if not stored.startswith(_MAGIC):
         if stored[:4] == _MAGIC[:4] and stored[4:5] > _MAGIC[4:]:
             raise Corrupt(f"journal has a format of a later release: format={stored[4]}")
+        if any(True for _ in payloads):
+            raise Corrupt(f"journal has a damaged header: header={stored[: len(_MAGIC)].hex()}")
         return
+    for payload in payloads:
+        written_ns, path_length = _PREFIX.unpack_from(payload)
+        end = _PREFIX.size + path_length
+        *folders, name = payload[_PREFIX.size : end].decode("utf-8", "surrogateescape").split("/")
+        yield SmallFile(Place(tuple(folders), name), written_ns, payload[end:])
+
+
+def _payloads(stored: bytes) -> Iterator[bytes]:
+    """The payloads of the records, up to the first record that is not whole."""
     at = len(_MAGIC)
     while at + _FRAME.size <= len(stored):
         length, checksum = _FRAME.unpack_from(stored, at)
@@ -76,10 +89,7 @@ def decode(stored: bytes) -> Iterator[SmallFile]:
         if len(payload) < max(length, _PREFIX.size) or google_crc32c.value(payload) != checksum:
             return
         at += length
-        written_ns, path_length = _PREFIX.unpack_from(payload)
-        end = _PREFIX.size + path_length
-        *folders, name = payload[_PREFIX.size : end].decode("utf-8", "surrogateescape").split("/")
-        yield SmallFile(Place(tuple(folders), name), written_ns, payload[end:])
+        yield payload
 
 
 class Segment:

@@ -13,6 +13,7 @@ from graveler.api.connections import ConnectionLimits
 
 # Files of the database (128), of objects being read or written, and of refused connections.
 _OTHERS: Final = 512
+_PER_CONNECTION: Final = 2  # a download has a second descriptor of its socket
 _MANY: Final = 16_384
 _SHARE: Final = 4  # with a low limit, connections still get at least 1/4 of it
 
@@ -20,7 +21,7 @@ _SHARE: Final = 4  # with a low limit, connections still get at least 1/4 of it
 def fitted(bounds: ConnectionLimits) -> ConnectionLimits:
     """Raise the limit of open files to the number that `bounds` need, and return `bounds`.  If the
     system does not allow that many, return them with fewer connections.  Never fails."""
-    return lowered(bounds, _raised(bounds.connections_max + _OTHERS))
+    return lowered(bounds, _raised(_PER_CONNECTION * bounds.connections_max + _OTHERS))
 
 
 def allow_many() -> None:
@@ -32,7 +33,7 @@ def allow_many() -> None:
 def lowered(bounds: ConnectionLimits, files: int) -> ConnectionLimits:
     """`bounds` with as many connections as fit into `files` open files; unchanged if all fit.
     Pure."""
-    fit = max(files - _OTHERS, files // _SHARE, 1)
+    fit = max((files - _OTHERS) // _PER_CONNECTION, files // _SHARE, 1)
     if fit >= bounds.connections_max:
         return bounds
     return replace(

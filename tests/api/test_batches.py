@@ -8,14 +8,17 @@ import pytest
 
 from graveler.api.batches import Batches
 from graveler.clock import SystemClock
-from graveler.errors import Unavailable
+from graveler.errors import Internal, Unavailable
+from graveler.testing.clockwork import TickingClock
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Work:
-    """Doubles numbers; refuses 0; fails whole for a negative one.  Waits while the gate is
-    closed."""
+    """Doubles numbers; refuses 0; fails whole for a negative one; loses the results of one above
+    90.  Waits while the gate is closed."""
 
     def __init__(self, *, is_open: bool = True) -> None:
+        self.failure: BaseException = ZeroDivisionError()
         self.batches: list[list[int]] = []
         self.entered, self.gate = threading.Event(), threading.Event()
         if is_open:
@@ -26,7 +29,9 @@ class Work:
         self.entered.set()
         assert self.gate.wait(60)
         if min(items) < 0:
-            raise ZeroDivisionError
+            raise self.failure
+        if max(items) > 90:
+            return []
         return [2 * item if item else KeyError(item) for item in items]
 
     def batched(self, batch_max: int = 4, waiting_max: int = 8) -> Batches[int, int]:
@@ -113,7 +118,6 @@ def test_a_close_waits_for_what_runs_and_drops_what_waits() -> None:
         running = batches.start(1)
         await entered(work)
         waiting = batches.start(2)
-        asyncio.get_running_loop().call_soon(lambda: None)
         threading.Timer(0.05, work.gate.set).start()
         batches.close()
         assert await running == 2
@@ -122,6 +126,44 @@ def test_a_close_waits_for_what_runs_and_drops_what_waits() -> None:
         with pytest.raises(Unavailable, match="stopping"):
             batches.start(3)
         assert work.batches == [[1]]
+        batches.close()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("failure", [SystemExit(), KeyboardInterrupt(), StopIteration()])
+def test_the_thread_works_on_after_any_failure(failure: BaseException) -> None:
+    async def whole() -> None:
+        work = Work()
+        work.failure = failure
+        batches = work.batched()
+        with pytest.raises(Internal if isinstance(failure, StopIteration) else type(failure)):
+            await batches.start(-1)
+        with pytest.raises(Internal, match="1 requests have 0 results"):
+            await batches.start(91)
+        assert await batches.start(4) == 8
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_a_lone_request_after_a_pause_begins_at_once() -> None:
+    async def whole() -> None:
+        work, clock = Work(is_open=False), TickingClock()
+
+        def slow(items: Sequence[int]) -> list[int | Exception]:
+            if len(items) > 1:
+                clock.sleep(4_000)
+            return work(items)
+
+        batches = Batches(slow, clock, batch_max=4, waiting_max=8)
+        first = batches.start(1)
+        await entered(work)
+        others = [batches.start(number) for number in (2, 3, 4)]
+        work.gate.set()
+        assert await asyncio.gather(first, *others) == [2, 4, 6, 8]
+        clock.sleep(4_000)  # nobody comes for longer than a quarter of what the batch took
+        assert await asyncio.wait_for(batches.start(5), PATIENCE_SECONDS) == 10
         batches.close()
 
     asyncio.run(whole())

@@ -146,6 +146,18 @@ class TestRecords:
         with pytest.raises(Corrupt, match="later release"):
             opened(root)
 
+    def test_records_without_their_header_are_damage(self, root: Path) -> None:
+        """A record is answered after a sync that covers the header too."""
+        (root / JOURNAL).mkdir(parents=True)
+        segment = root / JOURNAL / "1"
+        segment.write_bytes(bytes(5) + self.STORED[5:])
+        with pytest.raises(Corrupt, match="damaged header: header=0000000000"):
+            opened(root)
+        assert segment.exists()
+        segment.write_bytes(bytes(5) + self.STORED[5:-1][:10])  # no record is whole
+        opened(root).close()
+        assert not segment.exists()
+
 
 class TestLossOfPower:
     def test_what_was_answered_comes_back(

@@ -25,7 +25,7 @@ def _status(service: Service, held: ExitStack) -> int:
 
 def test_a_low_soft_limit_is_raised(tmp_path: Path) -> None:
     with (
-        serving(tmp_path / "store", prelude=LIMIT.format(200, 4_096)) as service,
+        serving(tmp_path / "store", prelude=LIMIT.format(200, 8_192)) as service,
         ExitStack() as held,
     ):
         assert [_status(service, held) for _ in range(300)] == [200] * 300
@@ -48,9 +48,9 @@ def test_a_low_hard_limit_means_fewer_connections(tmp_path: Path) -> None:
     ("files", "expected"),
     [
         (1_000_000, (2_000, 500, 100)),
-        (2_512, (2_000, 500, 100)),
-        (2_511, (1_999, 499, 100)),
-        (1_024, (512, 128, 100)),
+        (4_512, (2_000, 500, 100)),
+        (4_511, (1_999, 499, 100)),
+        (1_024, (256, 64, 64)),
         (256, (64, 16, 16)),
         (4, (1, 1, 0)),
     ],

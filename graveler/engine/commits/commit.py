@@ -28,7 +28,7 @@ built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
   committers gets.
 - Calls of one process take turns on a branch.  Those that wait when a call begins step 1 are
   answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
-  So are those that come before step 7, if nothing is left for them to commit.
+  A call that comes later, but before step 7, gets this commit too, if nothing is left to commit.
 - The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
   folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
   its own first parent as head.
@@ -136,8 +136,8 @@ def commit(
 
     In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
     `once`, share one commit and its cost; each gets its own errors.  A call that comes during a
-    turn begins step 1 after it.  If nothing is staged then, and the head is the commit of a turn
-    that had not landed when the call came, that commit is returned.
+    turn begins step 1 after it.  If nothing is staged then, and the branch is as the commit of a
+    turn left it that had not landed when the call came, that commit is returned.
 
     Errors:
 
@@ -197,9 +197,10 @@ def _commit_staged(
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, branch)
         if again.branch == first.branch:
-            if turn.offered is not None and turn.offered.id == first.branch.commit:
-                landed: CommitEntry = turn.take()  # while this call waited: it has our rows
-                return landed
+            offered: _Offer | None = turn.offered
+            if offered is not None and offered.record == first.branch:
+                turn.take()  # it landed while this call waited, and has our rows
+                return offered.entry
             raise NoChanges(NO_CHANGES)
         first = again
     record = first.branch
@@ -293,6 +294,17 @@ class Draft(NamedTuple):
         return self.base if self.made is None else self.made.id
 
 
+class _Offer(NamedTuple):
+    """A commit that a turn offers to calls that wait, and the branch record that it installed.
+
+    If a call finds this very record and nothing staged, the commit has what was acknowledged to it:
+    a reset, or a branch created anew, would have put another token in place.
+    """
+
+    entry: CommitEntry
+    record: Branch
+
+
 def fold(call: Attempt, seen: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
     return _landed(call, seen, _scan_sealed(call, seen.branch))
@@ -351,9 +363,13 @@ def _tries(
             call.deadline.check("commit")
         _check_still_open(call, is_pending=seen.version == tried)
         tried = seen.version
-        call.turn.offer()
-        if _advance(call, seen, drafts[-1]):
-            call.turn.confirm(drafts[-1].made)
+        new = drafts[-1].made
+        if new is not None:
+            call.turn.offer()
+        installed = _advance(call, seen, drafts[-1])
+        if installed is not None:
+            if new is not None:
+                call.turn.confirm(_Offer(new, installed.branch))
             return _answer(drafts[-1])
         unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
@@ -442,8 +458,8 @@ def _store_unique(call: Attempt, commit_: Commit) -> CommitEntry:
     )
 
 
-def _advance(call: Attempt, seen: Versioned, draft: Draft) -> bool:
-    """Step 7.
+def _advance(call: Attempt, seen: Versioned, draft: Draft) -> Versioned | None:
+    """Step 7.  Returns the new record; None if the swap is not known to have landed.
 
     `recent_rows` decides the number of shards of later tokens.  After a smaller fold it falls by
     half at most, so the number of shards shrinks over several commits.
@@ -457,7 +473,7 @@ def _advance(call: Attempt, seen: Versioned, draft: Draft) -> bool:
         changed_ns=call.repo.clock.now_ns(),
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
-    return swap(call.repo, call.branch, seen, new) is not None
+    return swap(call.repo, call.branch, seen, new)
 
 
 def _answer(draft: Draft) -> CommitEntry:

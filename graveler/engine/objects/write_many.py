@@ -4,10 +4,10 @@
                                             ▲                  │ another token is open, or the row
                                             └──────────────────┘ is not known to be written
 
-Each upload gets what `write.upload` of it alone would give: the same checks, answer, error and
+Each upload gets what `write.upload` of it alone would give: the same checks, errors and
 guarantees, and its error concerns no other.  The embedded store shares two syncs among all uploads,
-one of the bodies and one of the rows.  Two uploads of one path are staged one after the other, in
-their order.
+one of the bodies and one of the rows.  Of several uploads of one path, which are concurrent, only
+the last is staged: its row would replace theirs at once, and they get its outcome.
 
 Conditional writes depend on what is staged, one at a time, so they are not for this module.
 """
@@ -27,7 +27,7 @@ from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, Ports, UnconfirmedWrite, check_writable
 from graveler.errors import GravelerError, OutcomeUnknown
 from graveler.ids import BranchId, StagingToken, parse_branch_id, parse_path
-from graveler.records import ABSENT, Absent, Entry, Versioned
+from graveler.records import ABSENT, Absent, Entry, StagedValue, Versioned
 from graveler.staging import area
 from graveler.wire import encode_entry
 
@@ -60,8 +60,8 @@ class _Write:
     branch: BranchId
     key: bytes
     entry: Entry
-    body: Sequence[bytes]
-    storage_class: str
+    value: StagedValue
+    new: NewObject
     wid: bytes = b""
     order: int = 0
     token: StagingToken = _NO_TOKEN
@@ -108,17 +108,13 @@ def _checked(number: int, new: NewUpload) -> _Write:
     relative, body = write.measured(repo, upload)
     chunks = tuple(body)
     entry = write.described(repo, upload, relative, body)
-    return _Write(number, repo, branch, key, entry, chunks, upload.storage_class)
+    new_object = NewObject(address.join(repo.namespace, relative), chunks, upload.storage_class)
+    return _Write(number, repo, branch, key, entry, encode_entry(entry), new_object)
 
 
 def _stored(writes: list[_Write], results: dict[int, Entry | GravelerError]) -> list[_Write]:
     """Store the bodies.  Returns the writes whose body is stored; the others get their error."""
-    objects = [
-        NewObject(
-            address.join(each.repo.namespace, each.entry.address), each.body, each.storage_class
-        )
-        for each in writes
-    ]
+    objects = [each.new for each in writes]
     stored = []
     for each, head in zip(writes, writes[0].repo.blocks.create_many(objects), strict=True):
         if isinstance(head, GravelerError):
@@ -140,11 +136,14 @@ def _stage(ports: Ports, writes: list[_Write], results: dict[int, Entry | Gravel
         else:
             each.wid, each.order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
             todo.append(each)
-    while todo:
-        first = {each.place: each for each in reversed(todo)}
-        sent = [each for each in todo if first[each.place] is each]
+    last = {each.place: each for each in todo}
+    sent = list(last.values())
+    while sent:
         _attempt(ports, sent, results)
-        todo = [each for each in todo if each.number not in results]
+        sent = [each for each in sent if each.number not in results]
+    for each in todo:
+        outcome = results[last[each.place].number]
+        results[each.number] = outcome if isinstance(outcome, GravelerError) else each.entry
 
 
 def _attempt(ports: Ports, sent: list[_Write], results: dict[int, Entry | GravelerError]) -> None:
@@ -153,10 +152,7 @@ def _attempt(ports: Ports, sent: list[_Write], results: dict[int, Entry | Gravel
         if not each.attempt:
             each.begun = ports.clock.steady_seconds()
         each.attempt += 1
-    rows = [
-        area.NewRow(each.token, each.key, encode_entry(each.entry), each.wid, each.order)
-        for each in sent
-    ]
+    rows = [area.NewRow(each.token, each.key, each.value, each.wid, each.order) for each in sent]
     reads: dict[tuple[object, ...], Versioned | GravelerError] = {}
     for each, outcome in zip(sent, _put(ports, rows), strict=True):
         try:

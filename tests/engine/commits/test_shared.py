@@ -206,6 +206,33 @@ def test_an_offer_that_is_not_the_head_is_no_answer(process: Process) -> None:
     assert isinstance(process.errors["late"], NoChanges)
 
 
+@pytest.mark.parametrize("dropped", ["reset", "anew"])
+def test_a_reset_while_a_call_waits_is_not_answered_with_what_was_offered(
+    process: Process, dropped: str
+) -> None:
+    process.lake.branch("dev")
+    process.lake.put("first", "1", "dev")
+    stop = Stop()
+    hooks = _Landed(stop.stand)
+    process.lake = replace(process.lake, ports=replace(process.lake.ports, hooks=hooks))
+    before = process.stopped("set_if", process.committer("first", branch="dev"), nth=2)
+    process.lake.put("late", "1", "dev")
+    process.call("late", process.committer("late", branch="dev"))
+    before.go.set()
+    assert stop.stands.wait(PATIENCE_SECONDS)
+    head = process.rival.head("dev")
+    if dropped == "reset":
+        reset.reset(process.rival.opened, "dev")
+    else:
+        branches.delete_branch(process.rival.opened, "dev")
+        process.rival.branch("dev", head)
+    stop.go.set()
+    process.end()
+    # Its row is in no commit: the head of this name is no answer.
+    assert isinstance(process.errors["late"], NoChanges)
+    assert process.rival.tree("dev").keys() == {"first"}
+
+
 class _Landed(NoHooks):
     """Hooks that stop after the first landing."""
 

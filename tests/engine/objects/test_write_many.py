@@ -96,10 +96,22 @@ def test_an_error_concerns_its_upload_alone(lake: Lake) -> None:
     assert sorted(lake.tree("main")) == ["a", "d", "e"]
 
 
-def test_uploads_of_one_path_are_staged_in_their_order(lake: Lake) -> None:
-    results = upload_many(*(new(lake, "a", b"%d" % number) for number in range(4)), new(lake, "b"))
-    assert all(isinstance(each, Entry) for each in results)
-    assert bytes_of(lake, "a") == b"3"
+def test_of_uploads_of_one_path_the_last_is_staged_and_all_have_its_outcome(lake: Lake) -> None:
+    counts = Counts()
+    counted = Lake(replace(lake.ports, kv=ObservedStore(lake.ports.kv, counts)), lake.repo)
+    counted.put("warm", "1")
+    before = counts.snapshot()
+    results = upload_many(
+        *(new(counted, "a", b"x" * number) for number in range(4)), new(counted, "b")
+    )
+    assert [each.size for each in results if isinstance(each, Entry)] == [0, 1, 2, 3, 5]
+    assert bytes_of(lake, "a") == b"xxx"
+    assert counts.since(before) == {"set_newer": 2, "get": 1}
+    lake.branch("dev")
+    branches.delete_branch(lake.opened, "dev")
+    assert {type(each) for each in upload_many(*(new(lake, "a", branch="dev") for _ in "12"))} == {
+        NotFound
+    }
 
 
 def test_many_cost_no_more_requests_than_each_alone(lake: Lake) -> None:
