@@ -38,15 +38,18 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """The number of small files and their bytes, the bytes of the large one, and the rounds."""
+    """The number of small files and their bytes, the bytes of the large one, the rounds, and the
+    seconds of the load generator in each.  All rounds together leave about 13 GB in the temporary
+    folder until the end."""
 
     files: int = 10_000
     bytes: int = 10 * _KIB
     large: int = 1024 * _MIB
     rounds: int = 5
+    seconds: float = 3.0
 
 
-FULL, QUICK = Scale(), Scale(files=1_000, large=128 * _MIB, rounds=3)
+FULL, QUICK = Scale(), Scale(files=1_000, large=128 * _MIB, rounds=3, seconds=1.0)
 
 
 def measure(scale: Scale = FULL) -> list[Line]:
@@ -86,7 +89,10 @@ def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list
     pairs = []
     for turn in range(scale.rounds):
         taken = command("upload", "-r", str(source), f"{served.REPO}/main/command-{turn}/")
-        loads = [_uploads(target, counter, bodies, number) for number in range(CONNECTIONS)]
+        loads = [
+            _uploads(target, counter, bodies[number], scale.seconds)
+            for number in range(CONNECTIONS)
+        ]
         load = served.checked(run(target, CONNECTIONS, loads))
         pairs.append((scale.files / taken, load.rate))
     shutil.rmtree(source)
@@ -100,8 +106,8 @@ def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list
 
 
 def _filled(source: Path, scale: Scale) -> list[bytes]:
-    """Write the small files.  Returns some of their bodies."""
-    bodies = [os.urandom(scale.bytes) for _ in range(16)]
+    """Write the small files.  Returns their bodies, one for each connection."""
+    bodies = [os.urandom(scale.bytes) for _ in range(CONNECTIONS)]
     for number in range(scale.files):
         place = source / f"{number // _FOLDER_FILES:03}"
         if number % _FOLDER_FILES == 0:
@@ -111,12 +117,11 @@ def _filled(source: Path, scale: Scale) -> list[bytes]:
 
 
 def _uploads(
-    target: Target, counter: "itertools.count[int]", bodies: list[bytes], number: int
+    target: Target, counter: "itertools.count[int]", body: bytes, seconds: float
 ) -> Iterator[bytes]:
-    """Uploads of new paths for 3 seconds."""
-    end = time.perf_counter() + 3.0
+    """Uploads of new paths."""
+    end = time.perf_counter() + seconds
     where = f"{served.WHERE}/branches/main/objects"
-    body = bodies[number % len(bodies)]
     while time.perf_counter() < end:
         yield target.request("POST", where, {"path": f"service/{next(counter)}"}, body)
 
@@ -184,8 +189,8 @@ def _line(name: str, value: float, unit: str = "") -> Line:
 
 
 def _share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
-    line = _line(name, statistics.median(one / other for one, other in pairs))
-    return line | {"goal": f"≥ {goal:g}", "held": line["value"] >= goal}
+    share = statistics.median(one / other for one, other in pairs)
+    return _line(name, share) | {"goal": f"≥ {goal:g}", "held": share >= goal}
 
 
 def section(lines: list[Line], about: str) -> str:

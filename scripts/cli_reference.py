@@ -53,14 +53,19 @@ def section(words: str, command: click.Command) -> Iterator[str]:
     ]
     if rows:
         yield "| option | |\n|---|---|"
-        yield "\n".join(f"| `{names}` | {_cell(help)} |" for names, help in rows) + "\n"
+        yield "\n".join(f"| `{_bars(names)}` | {_cell(help)} |" for names, help in rows) + "\n"
     examples = getattr(command, "examples", ())
     if examples:
         yield "\n".join(f"    {example}" for example in examples) + "\n"
 
 
+def _bars(text: str) -> str:
+    """A bar that ends no cell of a table."""
+    return text.replace("|", "\\|")
+
+
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("[default: ", "(default: ").replace("<", "&lt;")
+    return _bars(text).replace("[default: ", "(default: ").replace("<", "&lt;")
 
 
 def text() -> str:
@@ -70,7 +75,8 @@ def text() -> str:
     shared = [param for param in group.params if is_shared(param)]
     lines = ["## Options of all client commands\n", "| option | |\n|---|---|"]
     records = [param.get_help_record(ctx) for param in shared]
-    lines.append("\n".join(f"| `{row[0]}` | {_cell(row[1])} |" for row in records if row) + "\n")
+    rows = [f"| `{_bars(row[0])}` | {_cell(row[1])} |" for row in records if row]
+    lines.append("\n".join(rows) + "\n")
     titles: dict[str, list[str]] = {}
     for words, command in commands(group, "graveler", ctx):
         title = group.table[words.split()[1]].section

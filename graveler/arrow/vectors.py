@@ -99,7 +99,7 @@ def _long_varints(raw: Any, at: Any) -> tuple[Any, Any]:
     for index in range(_VARINT_BYTES_MAX):
         byte = raw[np.minimum(at[rows] + index, len(raw) - 1)]
         value[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * index)
-        is_last = byte < _MORE
+        is_last = byte < (_MORE if index < _VARINT_BYTES_MAX - 1 else 2)  # 64 bits
         end[rows[is_last]] = at[rows[is_last]] + index + 1
         rows = rows[~is_last]
     return value, end

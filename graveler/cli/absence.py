@@ -49,10 +49,11 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
 
 
 def unwritable(error: GravelerError, invocation: Invocation) -> GravelerError:
-    """The error of a command that has changed nothing, or one that says that its target is no
-    branch.  Cost: at most two requests.  If they fail, the error stays as it is."""
+    """The error of a command that has changed nothing, or one that says what is missing, or that
+    its target is no branch.  Cost: a few requests for each ref; if they fail, the error stays as
+    it is."""
     try:
-        answer = _no_branch(invocation)
+        answer = _missing(invocation)
     except GravelerError:
         return error
     if answer is None:

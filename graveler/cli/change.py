@@ -17,6 +17,8 @@ from graveler.errors import Conflict, GravelerError, MergeConflict, NoChanges
 
 CONFLICTS_SHOWN: Final = 20
 _COUNT_MAX: Final = 1_000  # of uncommitted changes: what one request lists
+_SUBJECT_LENGTH_MAX: Final = 500  # of a commit, in the message of its revert
+_ID_LENGTH: Final = 12  # instead of a subject
 _PARENT: Final = ("--parent-number", "-m")  # by lakectl
 _META: Final = click.option(
     "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
@@ -327,7 +329,9 @@ def revert(
 
 
 def _revert_message(commit: Commit) -> str:
-    return f'Revert "{first_line(commit["message"])}"\n\nUndoes commit {commit["id"]}.'
+    """As git says it.  A message may be one very long line, and the new one is longer."""
+    subject = first_line(commit["message"])[:_SUBJECT_LENGTH_MAX] or commit["id"][:_ID_LENGTH]
+    return f'Revert "{subject}"\n\nUndoes commit {commit["id"]}.'
 
 
 @client(

@@ -173,7 +173,7 @@ def diff(
     if not differs and right is None and is_here("left"):
         _note_files(invocation)
     if sides.right:
-        _note_uncommitted(invocation, sides)
+        _note_uncommitted(invocation, sides, prefix)
     return FAILED if exit_code and differs else DONE
 
 
@@ -189,15 +189,17 @@ def _note_files(invocation: Invocation) -> None:
         )
 
 
-def _note_uncommitted(invocation: Invocation, sides: "_Sides") -> None:
+def _note_uncommitted(invocation: Invocation, sides: "_Sides", prefix: str) -> None:
     """A diff of two refs compares commits: say so if B has changes that are none yet.  Cost: one
-    request, for a person only."""
+    request, if the output is for people."""
     output = invocation.output
     if output.form != "human" or output.quiet or past.is_past(invocation):
         return
     name, _, right, _ = sides
     with suppress(GravelerError):  # a tag, a commit, or not allowed
-        if next(commits.uncommitted(invocation.session, name, right, amount=1), None) is not None:
+        session = invocation.session
+        changes = commits.uncommitted(session, name, right, prefix=prefix, amount=1)
+        if next(changes, None) is not None:
             output.note(
                 f"{name}/{right} has uncommitted changes, which are not compared: "
                 f"graveler diff {name}/{right}"

@@ -328,6 +328,8 @@ HEADS: Final = {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length:2\r\n\r\nok",
         b"HTTP/1.1 100 Continue\r\nX-A: 1\r\n\r\nHTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
         b"HTTP/1.1 200 OK\r\nX-Long: a\r\n  b\r\nno header\r\nContent-Length: 2\r\n\r\nok",
     ),
@@ -335,6 +337,8 @@ HEADS: Final = {
         b"HTTP/1.1 200 OK\r\n\r\nok",
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"2\r\nok\r\n0\r\n\r\n",
     ),
 }
 
@@ -356,11 +360,24 @@ def test_answers_after_which_the_connection_is_closed(head: bytes, pool: Connect
 def test_answers_without_a_body(pool: Connections) -> None:
     length = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"
     empty = b"HTTP/1.1 204 No Content\r\n\r\n"
-    same = b"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n"
+    same = b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n"
     with peer([length, empty, same, OK]) as server:
         assert ask(pool, server.url, "HEAD") == ask(pool, server.url) == b""
         assert ask(pool, server.url) == b"" and ask(pool, server.url) == b"ok"
         assert len({number for number, _ in server.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        *(b"-1\r\nok", b"-5\r\nok\r\n0\r\n\r\n", b"\r\n", b"g\r\n", b"1" * 17 + b"\r\nok"),
+        b"2\r\nok\r\n0\r\n" + b"X-A: a\r\n" * 300 + b"\r\n",
+    ],
+)
+def test_chunks_that_are_none_are_a_lost_answer(chunks: bytes, pool: Connections) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with peer([head + chunks]) as server, pytest.raises(Unavailable):
+        ask(pool, server.url)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +387,13 @@ def test_answers_without_a_body(pool: Connections) -> None:
         b"HTTP/1.1 200 OK\r\nX-Request-Id: r1\r\n",
         b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 70_000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X-A: a\r\n" * 300 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX-A: a\r\n" + b" more\r\n" * 300 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"junk\r\n" * 300 + b"\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
         b"HTTP/2 200\r\n\r\n",
         b"SSH-2.0-other\r\n",
     ],

@@ -8,11 +8,12 @@ from benchmarks.transfers import Scale
 
 
 def test_every_transfer_is_measured_and_written() -> None:
-    lines = transfers.measure(Scale(files=20, bytes=1024, large=1 << 20, rounds=1))
+    lines = transfers.measure(Scale(files=20, bytes=1024, large=1 << 20, rounds=1, seconds=0.2))
     assert len({line["name"] for line in lines}) == len(lines) == (9 if shutil.which("curl") else 5)
     for line in lines:
-        assert line["value"] > 0
-        assert ("goal" in line) == ("held" in line) == ("share" in line["name"])
+        is_share = "share" in line["name"]
+        assert line["value"] > 0 or is_share
+        assert ("goal" in line) == ("held" in line) == is_share
     assert "transfers" in GROUPS
     section = transfers.section(lines, "the machine")
     assert "| `upload -r` of 20 files of 1 KiB |" in section and "| ≥ 0.8 |" in section
