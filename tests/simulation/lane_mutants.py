@@ -102,7 +102,7 @@ LANE_MUTANTS = (
                 """
                 if result is not None:
                     call.turn.offer()
-                    call.turn.confirm(result)
+                    call.turn.confirm(_Offer(result, seen.branch))
                     return result
                 """,
             ),
@@ -116,8 +116,8 @@ LANE_MUTANTS = (
             Edit(
                 COMMIT,
                 "_commit_staged",
-                "turn.offered is not None and turn.offered.id == first.branch.commit",
-                "turn.offered is not None",
+                "offered is not None and offered.record == first.branch",
+                "offered is not None",
             ),
         ),
     ),
@@ -129,14 +129,25 @@ LANE_MUTANTS = (
     ),
     Mutant(
         "L8",
-        "an offer is good before its swap is confirmed",
+        "an offered commit is an answer if it is the head, whoever put it there",
         ("shared", "clean"),
         (
             Edit(
                 COMMIT,
                 "_tries",
-                "call.turn.offer()",
-                "call.turn.offer()\ncall.turn.confirm(drafts[-1].made)",
+                "if installed is not None:\n    __landed__",
+                """
+                if new is not None:
+                    call.turn.confirm(_Offer(new, seen.branch))
+                if installed is not None:
+                    __landed__
+                """,
+            ),
+            Edit(
+                COMMIT,
+                "_commit_staged",
+                "offered.record == first.branch",
+                "offered.entry.id == first.branch.commit",
             ),
         ),
     ),
