@@ -91,6 +91,7 @@ def test_a_connection_sends_one_file_after_the_other(
 
 
 def test_clients_that_go_away_leave_no_descriptor(live: Served, path: str) -> None:
+    assert live.client.raw("GET", path).body == BODY  # the file and its table stay open from here
     until(lambda: not live.server.server_state.connections, "every connection is closed")
     before = _descriptors()
     for _ in range(24):  # more than there are threads for streams
