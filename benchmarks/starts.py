@@ -11,9 +11,7 @@ python -m benchmarks.starts
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,14 +23,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import commands
+from benchmarks.commands import PROGRAM, ended
 from graveler.cli import profiles
 from graveler.cli.profiles import Profile, Profiles
 
 HEADING: Final = "Starts of commands"
 HELP_GOAL_MS, REQUEST_GOAL_MS, COMPLETION_GOAL_MS = 80.0, 150.0, 150.0
-_PROGRAM: Final = "import sys; from graveler.cli.entry import main; sys.exit(main())"
-_ROOT: Final = Path(__file__).parent.parent
-_SECONDS_MAX: Final = 60
 Line = dict[str, Any]
 
 
@@ -58,16 +55,16 @@ def measure(scale: Scale = FULL) -> list[Line]:
     """Measure all lines."""
     with tempfile.TemporaryDirectory() as home, answering() as server:
         variables = environment(Path(home), server.url)
-        program = [sys.executable, "-c", _PROGRAM]
+        program = [sys.executable, "-c", PROGRAM]
         words = {"COMP_WORDS": "graveler branch show lake/m", "COMP_CWORD": "3"}
         asked = {**variables, **words, "_GRAVELER_COMPLETE": "bash_complete"}
         times: dict[str, list[float]] = {"python": [], "help": [], "request": [], "completion": []}
         for run in range(scale.runs + 1):
             seconds = {
-                "python": _ended([sys.executable, "-c", "pass"], variables),
-                "help": _ended([*program, "--help"], variables),
+                "python": ended([sys.executable, "-c", "pass"], variables),
+                "help": ended([*program, "--help"], variables),
                 "request": _asked(server, [*program, "branch", "list", "lake"], variables),
-                "completion": _ended(program, asked, shows="lake/main"),
+                "completion": ended(program, asked, shows="lake/main"),
             }
             for name, taken in seconds.items() if run else ():  # the first run writes bytecode
                 times[name].append(taken * 1000)
@@ -116,39 +113,17 @@ def answering() -> Iterator[Arrivals]:
 
 def environment(home: Path, url: str) -> dict[str, str]:
     """The variables of a user who has signed in to a server."""
-    variables = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "PYTHONPATH": str(_ROOT),
-        "TERM": "dumb",
-    }
+    variables = commands.variables(home)
     profile = Profile("bench", url, "KEY", "secret of the benchmark, of nothing else")
     profiles.write(Profiles("bench", {"bench": profile}), variables)
     return variables
-
-
-def _ended(command: list[str], variables: dict[str, str], *, shows: str = "") -> float:
-    """The seconds until the command has ended.  Raises `RuntimeError` if it fails."""
-    begun = time.perf_counter()
-    ran = subprocess.run(
-        command,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS_MAX,
-        check=False,
-    )
-    seconds = time.perf_counter() - begun
-    if ran.returncode or shows not in ran.stdout:
-        raise RuntimeError(f"the command failed: {command} {ran.stdout} {ran.stderr}")
-    return seconds
 
 
 def _asked(server: Arrivals, command: list[str], variables: dict[str, str]) -> float:
     """The seconds until the first request of the command arrives."""
     server.times.clear()
     begun = time.perf_counter()
-    _ended(command, variables, shows="main")
+    ended(command, variables, shows="main")
     return server.times[0] - begun
 
 

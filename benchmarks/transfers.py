@@ -12,7 +12,6 @@ import itertools
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,17 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import served, single
+from benchmarks import commands, served, single
+from benchmarks.commands import PROGRAM, ended
 from benchmarks.load import Target, run
 
 HEADING: Final = "Transfers of the command line"
 SMALL_GOAL, LARGE_GOAL = 0.8, 0.9  # of the service's own rate, of curl's
 CONNECTIONS: Final = 16  # as many threads as the command uploads with
 _KIB, _MIB = 1 << 10, 1 << 20
-_SECONDS_MAX: Final = 600
 _FOLDER_FILES: Final = 1_000
-_PROGRAM: Final = "import sys; from graveler.cli.entry import main; sys.exit(main())"
-_ROOT: Final = Path(__file__).parent.parent
 Line = dict[str, Any]
 
 
@@ -68,17 +65,14 @@ class _Command:
 
     def __init__(self, target: Target, home: Path) -> None:
         self._variables = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "PYTHONPATH": str(_ROOT),
-            "TERM": "dumb",
+            **commands.variables(home),
             "LAKECTL_SERVER_ENDPOINT_URL": f"http://{target.host}:{target.port}",
             "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": target.key,
             "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": target.secret,
         }
 
     def __call__(self, *words: str) -> float:
-        return _ended([sys.executable, "-c", _PROGRAM, *words], self._variables)
+        return ended([sys.executable, "-c", PROGRAM, *words], self._variables)
 
 
 def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list[Line]:
@@ -163,25 +157,7 @@ def _curl(target: Target, method: str, ref: str, *words: str) -> float:
     command = ["curl", "-sSf", "-X", method, "-K", "-", *words, url]
     if method == "POST":
         command += ["-H", "Content-Type: application/octet-stream", "-H", "Expect:"]
-    return _ended(command, dict(os.environ), said=f'user = "{target.key}:{target.secret}"\n')
-
-
-def _ended(command: list[str], variables: dict[str, str], *, said: str = "") -> float:
-    """The seconds until the command has ended.  Raises `RuntimeError` if it fails."""
-    begun = time.perf_counter()
-    ran = subprocess.run(
-        command,
-        env=variables,
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS_MAX,
-        check=False,
-    )
-    seconds = time.perf_counter() - begun
-    if ran.returncode:
-        raise RuntimeError(f"the command failed: {command} {ran.stdout} {ran.stderr}")
-    return seconds
+    return ended(command, dict(os.environ), said=f'user = "{target.key}:{target.secret}"\n')
 
 
 def _line(name: str, value: float, unit: str = "") -> Line:

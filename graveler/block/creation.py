@@ -1,28 +1,17 @@
 """Creates many objects: one by one, in drivers and wrappers that have no cheaper way."""
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
-from graveler.block.adapter import CREATE, OVERWRITE, Mode, NewObject, ObjectHead
+from graveler.block.adapter import CREATE, BlockStore, NewObject, ObjectHead
 from graveler.errors import GravelerError
-
-
-class _Puts(Protocol):
-    def put(
-        self,
-        address: str,
-        body: Iterable[bytes],
-        mode: Mode = OVERWRITE,
-        storage_class: str = "",
-    ) -> ObjectHead:
-        """As `BlockStore.put`."""
-        ...
 
 
 class CreatesOneByOne:
     """`BulkCreations` by one `put` for each object."""
 
-    def create_many(self: _Puts, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+    def create_many(
+        self: BlockStore, objects: Sequence[NewObject]
+    ) -> list[ObjectHead | GravelerError]:
         results: list[ObjectHead | GravelerError] = []
         for new in objects:
             try:

@@ -10,8 +10,8 @@
     address, moments, profiles, completion
 
     repo branch tag change account                         a module a group of client commands
-    objects uploads downloads copies moves import_command  objects; transfer and files run and store
-                                                           what is transferred
+    objects uploads downloads copies moves import_command  objects; transfer, progress, tally,
+                                                           files: what is transferred
     history differences                                    commits; what differs, and its print
     local local_folder                                     a folder in step with a branch
     serve_command store_commands gc events                 arguments of commands of a store

@@ -4,7 +4,7 @@ The server names one thing, and a command may have several: the client asks for 
 first, because the first one may be what the command makes.  For this folder.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +22,7 @@ def precise(error: GravelerError, invocation: Invocation) -> GravelerError:
         return error
     if "remedy" in error.fields:
         return error
-    try:
-        answer = _missing(invocation)
-    except GravelerError:
-        return error
-    if answer is None:
-        return error
-    reason, remedy = answer
-    return NotFound(reason, "", **{**error.fields, "reason": reason, "remedy": remedy})
+    return _explained(error, invocation, error.fields)
 
 
 def _missing(invocation: Invocation) -> tuple[str, str] | None:
@@ -52,6 +45,13 @@ def unwritable(error: GravelerError, invocation: Invocation) -> GravelerError:
     """The error of a command that has changed nothing, or one that says what is missing, or that
     its target is no branch.  Cost: a few requests for each ref; if they fail, the error stays as
     it is."""
+    return _explained(error, invocation, {"status": "404"})
+
+
+def _explained(
+    error: GravelerError, invocation: Invocation, fields: Mapping[str, str]
+) -> GravelerError:
+    """An error with `fields` that says what is missing, or the error as it is."""
     try:
         answer = _missing(invocation)
     except GravelerError:
@@ -59,7 +59,7 @@ def unwritable(error: GravelerError, invocation: Invocation) -> GravelerError:
     if answer is None:
         return error
     reason, remedy = answer
-    return NotFound(reason, "", reason=reason, remedy=remedy, status="404")
+    return NotFound(reason, "", **{**fields, "reason": reason, "remedy": remedy})
 
 
 def _no_branch(invocation: Invocation) -> tuple[str, str] | None:

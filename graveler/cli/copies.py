@@ -19,7 +19,8 @@ from graveler.cli.mirror import (
     delete_objects,
     surplus_objects,
 )
-from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.tally import Tally
+from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.uploads import upload
 from graveler.client import objects

@@ -18,7 +18,8 @@ from graveler.cli.mirror import (
     surplus_files,
 )
 from graveler.cli.options import FOLDER
-from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.tally import Tally
+from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.client import objects
 from graveler.client.objects import Stats

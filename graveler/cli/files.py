@@ -19,7 +19,7 @@ from stat import S_ISLNK, S_ISREG
 from typing import BinaryIO, Final, NamedTuple
 
 from graveler.cli.filters import EVERYTHING, Filter
-from graveler.cli.transfer import Tally
+from graveler.cli.tally import Tally
 from graveler.client import objects
 from graveler.client.digest import Digest
 from graveler.client.objects import Stats

@@ -14,7 +14,8 @@ from graveler import private_files
 from graveler.cli import profiles, state
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation, choose_profile
-from graveler.cli.transfer import THREADS, Interrupted, Progress, Tally, Transfer
+from graveler.cli.tally import Interrupted, Tally
+from graveler.cli.transfer import THREADS, Progress, Transfer
 from graveler.cli.transfer_options import progress_of
 from graveler.clock import SystemClock
 from graveler.errors import Contended, GravelerError, Invalid, NotFound, Unavailable

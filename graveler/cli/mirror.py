@@ -15,7 +15,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.filters import Filter
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plural
-from graveler.cli.transfer import Tally
+from graveler.cli.tally import Tally
 from graveler.client import objects
 from graveler.client.session import Session
 from graveler.errors import (

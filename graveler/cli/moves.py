@@ -17,7 +17,8 @@ from graveler.cli import mirror
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
-from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.tally import Tally
+from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, move_options, shows
 from graveler.client import objects
 from graveler.client.objects import DELETIONS_MAX, Stats

@@ -16,7 +16,7 @@ from graveler.cli.copies import cp
 from graveler.cli.filters import filter_of, globs
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
-from graveler.cli.transfer import Tally
+from graveler.cli.tally import Tally
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.errors import NotFound, Unsupported

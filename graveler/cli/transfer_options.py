@@ -11,7 +11,8 @@ from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import AliasOption, yes
 from graveler.cli.filters import Filter, filter_of, globs
 from graveler.cli.invocation import Invocation
-from graveler.cli.transfer import THREADS, Progress, Tally
+from graveler.cli.tally import Tally
+from graveler.cli.transfer import THREADS, Progress
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from graveler.cli.mirror import (
     surplus_objects,
 )
 from graveler.cli.output import plain, plural
-from graveler.cli.transfer import Split, Tally, Transfer
+from graveler.cli.tally import Tally
+from graveler.cli.transfer import Split, Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects

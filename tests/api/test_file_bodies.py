@@ -129,6 +129,20 @@ def test_an_error_of_the_file_keeps_no_descriptor() -> None:
     assert given[0].descriptor == -1
 
 
+def test_a_file_that_ends_early_ends_the_connection() -> None:
+    """Nothing more will come: to ask again would never end."""
+    sent = [40, 0]
+
+    async def write(_socket: Socket, _most: int) -> int:
+        return sent.pop(0)
+
+    async def is_whole() -> bool:
+        with socket.socket() as raw:
+            return await _sender(raw, asyncio.get_running_loop(), WINDOW).send(write, 100)
+
+    assert not asyncio.run(is_whole()) and not sent
+
+
 def test_a_client_at_the_minimum_rate_is_served_and_a_slower_one_is_not() -> None:
     """A full socket takes a few bytes long before the system says that it takes some."""
 

@@ -83,7 +83,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pyspark": ("graveler/spark",),
     "pytest": ("graveler/testing",),
     "quiet_start": ("functions",),  # of functions/shared
-    "rich": ("graveler/cli/transfer.py",),
+    "rich": ("graveler/cli/progress.py",),
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "snapshot_restore_py": ("functions",),
     "starlette": ("graveler/api",),

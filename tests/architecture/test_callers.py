@@ -28,7 +28,7 @@ ALLOWED = {
     "graveler.cli.rows:_Remote.seekable": "readers of files call it",
     "graveler.client.bulk:status": "users call it",
     **{
-        f"graveler.client.connections:_PlainResponse.{name}": "`http.client` calls it"
+        f"graveler.client.answer_heads:PlainResponse.{name}": "`http.client` calls it"
         for name in ("_read_and_discard_trailer", "_read_next_chunk_size")
     },
     "graveler.client.event_rules:get": "users call it",

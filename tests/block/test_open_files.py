@@ -1,5 +1,6 @@
 """Files that stay open: fewer calls of the system, and never the bytes of a name that is gone."""
 
+import errno
 import os
 import random
 import resource
@@ -299,6 +300,20 @@ def test_a_file_that_lost_bytes_while_it_is_sent_is_corrupt(
         os.truncate(file, 5)
         with pytest.raises(ConnectionError):
             chunks.send_to(near, 100)
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOTCONN])
+def test_an_error_of_the_network_is_not_one_of_the_file(
+    blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(number, "injected")
+
+    chunks = blocks.get(ADDRESS).chunks
+    assert isinstance(chunks, FileChunks)
+    monkeypatch.setattr(os, "sendfile", fail)
+    with _pair() as (near, _), pytest.raises(ConnectionError):
+        chunks.send_to(near, 100)
 
 
 class _Near:

@@ -15,7 +15,8 @@ import pytest
 
 from graveler.cli import files, profiles
 from graveler.cli.profiles import Profile, Profiles
-from graveler.cli.transfer import Tally, Transfer
+from graveler.cli.tally import Tally
+from graveler.cli.transfer import Transfer
 from graveler.client import connect
 from graveler.client.objects import Stats
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
