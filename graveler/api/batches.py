@@ -82,7 +82,7 @@ class Batches(Generic[I, R]):
             self._queue.clear()
             self._changed.notify()
         for waiting in dropped:
-            _call(waiting.future, waiting.future.cancel)
+            call_on_loop(waiting.future, waiting.future.cancel)
         if self._thread is not None:
             self._thread.join()
 
@@ -131,7 +131,7 @@ class Batches(Generic[I, R]):
             results = [error] * len(batch)
         ended = self._clock.steady_seconds()
         futures = [each.future for each in batch]
-        _call(futures[0], _hand_over, futures, results)
+        call_on_loop(futures[0], _hand_over, futures, results)
         return ended + (ended - begun) / 4
 
 
@@ -149,7 +149,9 @@ def _hand_over(
             future.set_result(result)
 
 
-def _call(future: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: object) -> None:
+def call_on_loop(
+    future: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: object
+) -> None:
     """Call `function` on the loop of `future`.  A closed loop waits for nothing."""
     with suppress(RuntimeError):
         future.get_loop().call_soon_threadsafe(function, *arguments)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from graveler.api.batches import Batches
+from graveler.api.batches import Batches, call_on_loop
 from graveler.engine.objects.write_many import NewUpload
 from graveler.errors import Internal, Unavailable
 from graveler.kv.wait import WouldWait
@@ -70,7 +70,7 @@ class BoundedPool:
         self._closed = True
         with suppress(Empty):
             while (work := self._queue.get_nowait()) is not None:
-                _call(work.future, work.future.cancel)
+                call_on_loop(work.future, work.future.cancel)
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -100,7 +100,7 @@ class BoundedPool:
                     error = Internal(f"work ended with {caught!r}")
                 except BaseException as caught:
                     error = caught
-            _call(work.future, self._finish, work.future, result, error)
+            call_on_loop(work.future, self._finish, work.future, result, error)
             del work, result, error  # while the thread waits, it keeps nothing alive
 
     def _finish(self, future: "asyncio.Future[T]", result: T, error: BaseException | None) -> None:
@@ -114,12 +114,6 @@ class BoundedPool:
 
     def _count_down(self, _future: "asyncio.Future[Any]") -> None:
         self._unfinished -= 1
-
-
-def _call(future: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: object) -> None:
-    """Call `function` on the loop of `future`.  A closed loop waits for nothing."""
-    with suppress(RuntimeError):
-        future.get_loop().call_soon_threadsafe(function, *arguments)
 
 
 class Pools(NamedTuple):

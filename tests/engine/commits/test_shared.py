@@ -77,10 +77,10 @@ class Process:
         self._threads.append(threading.Thread(target=keep, name=name))
         self._threads[-1].start()
 
-    def stopped(self, verb: str, run: Callable[[], object], nth: int = 1) -> "Stop":
-        """Begin `run` in a thread that stops before its nth request of `verb`."""
+    def stopped(self, verb: str, run: Callable[[], object]) -> "Stop":
+        """Begin `run` in a thread that stops before its next request of `verb`."""
         stop = Stop()
-        self.script.before(verb, stop.stand, nth=nth)
+        self.script.before(verb, stop.stand)
         self.begin("first", run)
         assert stop.stands.wait(PATIENCE_SECONDS)
         return stop
@@ -196,8 +196,8 @@ def test_a_call_that_comes_after_the_swap_is_not_answered_with_an_old_commit(
 
 def test_an_offer_that_is_not_the_head_is_no_answer(process: Process) -> None:
     process.lake.put("first", "1")
-    # Before the swap: another process takes the rows and lands first.
-    stop = process.stopped("set_if", process.committer("first"), nth=2)
+    # Before the offer: another process takes the rows and lands first.
+    stop = process.stopped("set_many", process.committer("first"))
     process.call("late", process.committer("late"))
     process.rival.commit("elsewhere")
     stop.go.set()
@@ -215,7 +215,7 @@ def test_a_reset_while_a_call_waits_is_not_answered_with_what_was_offered(
     stop = Stop()
     hooks = _Landed(stop.stand)
     process.lake = replace(process.lake, ports=replace(process.lake.ports, hooks=hooks))
-    before = process.stopped("set_if", process.committer("first", branch="dev"), nth=2)
+    before = process.stopped("set_many", process.committer("first", branch="dev"))
     process.lake.put("late", "1", "dev")
     process.call("late", process.committer("late", branch="dev"))
     before.go.set()
