@@ -101,14 +101,14 @@ def address_in(bucket: str, key: str) -> Address:
 
 def source_of(header: bytes) -> Address:
     """What the header `x-amz-copy-source` names: `[/]bucket/key`, percent-encoded, with
-    `?versionId=null` behind it or without.  Raises `S3Error`."""
+    `?versionId=null` behind it or without.  `+` is a space, as in S3.  Raises `S3Error`."""
     if header != b" ".join(header.split()):  # a signature covers several blanks as one
         raise S3Error("InvalidArgument", "Copy Source must be percent-encoded")
     raw, _, version = header.partition(_VERSION)
     if version.decode("latin-1") not in NO_VERSION:
         raise S3Error("NoSuchVersion")
-    name = _text(unquote_to_bytes(raw), "InvalidArgument").removeprefix("/")
-    bucket, _, key = name.partition("/")
+    decoded = unquote_to_bytes(raw.replace(b"+", b" "))
+    bucket, _, key = _text(decoded, "InvalidArgument").removeprefix("/").partition("/")
     address = address_in(bucket, key)
     if not address.bucket or not address.path:
         raise S3Error(

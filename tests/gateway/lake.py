@@ -1,7 +1,7 @@
 """One lake for the clients of S3: a repository with history, a protected branch, many objects."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,6 +87,10 @@ class Lake:
         request.headers["Host"] = host
         request.url = request.url.replace(f"http://{host}", self.url, 1)
 
+    def stage(self, paths: Sequence[str]) -> None:
+        """Stage an object at each of these paths on `main`; its content is the path."""
+        _stage(self.gateway, self.repo, paths)
+
     def may_read(self, path: str) -> None:
         """`somebody` may list, read objects below a path, and nothing else."""
         arn = f"arn:lakefs:fs:::repository/{self.repo}"
@@ -113,15 +117,15 @@ def lake(folder: Path) -> Iterator[Lake]:
         rules = [{"pattern": "protected"}]
         reply = send("PUT", f"{below}/settings/branch_protection", body=rules)
         assert reply.status == 204, reply.body
-        _fill(running, repo)
+        _stage(running, repo, MANY)
         somebody = somebody_of(live)
         pair = base64.b64decode(somebody.client.authorization.removeprefix("Basic ")).decode()
         key_id, _, secret = pair.partition(":")
         yield Lake(running, tls, repo, commit, somebody, NewCredential(key_id, secret))
 
 
-def _fill(running: Gateway, repo: str) -> None:
-    """Stage many objects, as no test needs them to come through a client."""
+def _stage(running: Gateway, repo: str, paths: Sequence[str]) -> None:
+    """Stage many objects on `main`, as no test needs them to come through a client."""
     ports = running.live.service.ports
     there = open_repository(ports, repository.get(ports, repo))
 
@@ -129,4 +133,4 @@ def _fill(running: Gateway, repo: str) -> None:
         write.upload(there, "main", path, Upload([path.encode()]))
 
     with ThreadPoolExecutor(32) as pool:  # they share the syncs of the store
-        list(pool.map(stage, MANY))
+        list(pool.map(stage, paths))

@@ -92,11 +92,12 @@ def test_every_path_is_read_as_it_was_encoded(name: str) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        b"/lake/main/a%20b+c",
-        b"lake/main/a b+c",
+        b"/lake/main/a%20b%2Bc",
+        b"lake/main/a b%2Bc",
+        b"lake/main/a+b%2Bc",
         b"lake%2Fmain%2Fa%20b%2Bc",
-        b"/lake/main/a b+c?versionId=null",
-        b"/lake/main/a b+c?versionId=",
+        b"/lake/main/a b%2Bc?versionId=null",
+        b"/lake/main/a b%2Bc?versionId=",
     ],
 )
 def test_a_source_is_named_with_a_slash_or_without_and_decoded_once(header: bytes) -> None:

@@ -16,9 +16,12 @@ from pyarrow.fs import S3FileSystem
 
 from tests.gateway.clients.elsewhere import Elsewhere, run
 from tests.gateway.clients.test_duckdb import Database
+from tests.gateway.clients.test_minio import Bucket
 from tests.gateway.clients.test_rclone import IN_PARTS, Rclone
 from tests.gateway.clients.test_s3cmd import S3cmd
 from tests.gateway.clients.test_s3fs import Files, options
+from tests.gateway.clients.test_s5cmd import IN_PARTS as S5CMD_IN_PARTS
+from tests.gateway.clients.test_s5cmd import S5cmd
 from tests.gateway.lake import REGION, Lake
 from tests.gateway.test_clients import PARTS_OF_5_MIB
 from tests.gateway.test_clients import options as polars_options
@@ -162,4 +165,26 @@ def test_rclone_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> N
         tmp_path,
         lambda file, key: rclone("copyto", file, at + key, *IN_PARTS),
         lambda file, key: rclone("copyto", at + key, file),
+    )
+
+
+def test_minio_stores_every_size(there: Lake, away: Elsewhere, folder: str, tmp_path: Path) -> None:
+    bucket = Bucket(away, "sizes", there, there.key)
+    check_files(
+        there,
+        folder,
+        tmp_path,
+        lambda file, key: bucket.put_file(key, str(file)),
+        lambda file, key: bucket.get_file(key, str(file)),
+    )
+
+
+def test_s5cmd_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> None:
+    s5cmd, at = S5cmd(there, there.key), f"s3://{there.repo}/"
+    check_files(
+        there,
+        folder,
+        tmp_path,
+        lambda file, key: s5cmd("cp", *S5CMD_IN_PARTS, file, at + key),
+        lambda file, key: s5cmd("cp", at + key, file),
     )
