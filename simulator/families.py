@@ -72,6 +72,19 @@ FAMILIES: dict[str, Family] = {
     ),
     "bulk": Family({"write": 4, "delete_many": 4, "read": 2, "list": 1, "commit": 4}),
     "upload": Family({"link": 4, "link_only": 2, "write": 1, "delete": 2, "read": 2, "commit": 4}),
+    "batches": Family(
+        {
+            "upload_many": 6,
+            "write": 1,
+            "delete": 1,
+            "commit": 4,
+            "read": 2,
+            "list": 1,
+            "reset": 0.3,
+            "drop": 0.3,
+            "create": 0.3,
+        }
+    ),
     "parts": Family(
         {
             "upload_parts": 5,
@@ -225,7 +238,16 @@ def arguments(verb: str, key: str, serial: int, chance: float) -> tuple[Any, ...
         return drawn(key, serial, chance)
     if verb == "delete_many":
         return ("k1", "k2")
+    if verb == "upload_many":
+        return _uploads(key, serial, chance)
     if verb == "note":
         return (key, str(serial))
     value = f"{key}-0" if chance < 0.15 and verb not in _OWN_VALUES else f"{key}-{serial}"
     return (key, value)
+
+
+def _uploads(key: str, serial: int, chance: float) -> tuple[str, ...]:
+    """Paths and values of several uploads: of two paths, of one twice, or both."""
+    other = "k2" if key == "k1" else "k1"
+    paths = (key, other) if chance < 0.5 else (key, key) if chance < 0.7 else (key, other, key)
+    return tuple(text for at, path in enumerate(paths) for text in (path, f"{path}-{serial}-{at}"))

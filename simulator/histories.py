@@ -15,6 +15,7 @@ from graveler.kv.store import Row
 from graveler.lanes import FREE
 from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.keys import branch_key, space
+from simulator.blocks import SharedObjects, SimulatedBlocks
 from simulator.lanes import VETOED, VetoingHooks, stepped_lanes
 from simulator.ports import GROWING, SETTLED, Deployment, client_ports
 from simulator.schedule import Actor, Call, Choices, World, without_frames
@@ -115,6 +116,10 @@ class Run:
         if "upload_parts" in verbs:
             shared = SharedUploads(self.world, self.stage)
             self._deployment = self._deployment._replace(blocks=SimulatedUploads(shared))
+        if "upload_many" in verbs:
+            objects = SharedObjects(self.world, {})
+            blocks = SimulatedBlocks(objects, self.world.pause)
+            self._deployment = self._deployment._replace(blocks=blocks)
         if "pull_merge" in verbs:
             self.propose()
         self.world.play([*clients, janitor], self.perform)

@@ -42,7 +42,7 @@ from simulator.legality import LANDING, REFUSALS, Judge
 from simulator.registers import judge_registers
 from simulator.schedule import JUMP_NS, NEVER, Call, SeededChoices
 from simulator.stage import KEYS, NO_BRANCH, Stage
-from simulator.verbs.more import LATE
+from simulator.verbs.more import DONE, LATE
 
 COMMITS = ("commit", "commit_empty", "commit_vetoed")
 RESETS = ("hard", "hard_back", "adopt", "drop")
@@ -260,6 +260,8 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
         waited = call.verb == "arrive"  # it waited for a newer event, whose worker had no turn
         if isinstance(error, Unavailable | Contended) and not dropping and not waited:
             run.wrong.append(f"I9 {call.verb} failed though nothing broke: {error!r}")
+        elif call.verb == "upload_many" and not dropping and {*call.answer} != {DONE}:
+            run.wrong.append(f"I9 an upload failed though nothing broke: {call.answer}")
         elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
             run.wrong.append(f"I9 commit failed for others: {error!r}")
         elif isinstance(error, Refused):

@@ -25,6 +25,7 @@ from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 from simulator.verbs.arrivals import Event
 from simulator.verbs.gates import PROPOSED
+from simulator.verbs.more import DONE, REFUSED, pairs
 from simulator.verbs.uploads import possible_checksums, whole_checksum
 
 # Errors after which a call certainly had no effect.
@@ -84,6 +85,9 @@ class Judge:
         }
 
     def _add(self, call: Call) -> None:
+        if call.verb == "upload_many" and call.acknowledged:
+            self._add_uploads(call)
+            return
         refused = isinstance(call.error, REFUSALS)
         if refused and call.verb not in STAGING:
             return
@@ -101,6 +105,17 @@ class Judge:
             first = KeyWrite(-1, -1, frozenset((self.run.stage.start[key],)), False)
             before = self.writes[key] = [first]
         before.append(found)
+
+    def _add_uploads(self, call: Call) -> None:
+        """Each of several uploads is a write of its own, with an end of its own.  Of those of one
+        path that are done, only the last was staged."""
+        ended = [(*pair, end) for pair, end in zip(pairs(call), call.answer, strict=True)]
+        last = {key: value for key, value, end in ended if end == DONE}
+        for key, value, end in ended:
+            if end != DONE or last[key] == value:
+                until = call.end if end == DONE else NEVER
+                values = frozenset((checksum_of(value),))
+                self._put(key, KeyWrite(call.start, until, values, end == REFUSED))
 
     def _add_upload(self, call: Call) -> None:
         """An upload is one write, whoever completes it, and however often.  The write ends when the
@@ -150,6 +165,11 @@ class Judge:
             return {call.arguments[0]: {call.arguments[1]}}
         if verb == "upload":
             return {call.arguments[0]: {checksum_of(call.arguments[1])}}
+        if verb == "upload_many":
+            values: dict[str, set[Value]] = {}
+            for key, value in pairs(call):
+                values.setdefault(key, set()).add(checksum_of(value))
+            return values
         if verb == "delete":
             return {call.arguments[0]: {GONE}}
         if verb == "delete_many":

@@ -3,14 +3,14 @@
 For `calls.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graveler.block.adapter import CREATE, OVERWRITE, PutMode
 from graveler.engine.commits import replay
 from graveler.engine.imports import run
-from graveler.engine.objects import addresses, copies, write
-from graveler.errors import DirtyBranch, NotFound, OutcomeUnknown, PreconditionFailed
+from graveler.engine.objects import addresses, copies, write, write_many
+from graveler.errors import DirtyBranch, GravelerError, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.records import JobState
 from simulator.schedule import Call
 from simulator.stage import SOURCE
@@ -22,6 +22,7 @@ from simulator.verbs.names import NAME_VERBS
 from simulator.verbs.uploads import UPLOAD_VERBS
 
 LATE = "the second link was refused"
+DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"  # of one of many uploads
 
 
 def revert(client: Any, call: Call) -> str:
@@ -60,6 +61,29 @@ def upload(client: Any, call: Call) -> None:
     key, value = call.arguments
     body = write.Upload([value.encode()])
     write.upload(client.opened, call.branch, key, body)
+
+
+def upload_many(client: Any, call: Call) -> tuple[str, ...]:
+    """Upload several objects together; the value of a path is then the checksum of its body.
+
+    The arguments are paths and values in turn.  Returns how each upload ended.
+    """
+    sent = [
+        write_many.NewUpload(client.opened, call.branch, key, write.Upload([value.encode()]))
+        for key, value in pairs(call)
+    ]
+    return tuple(map(_end, write_many.upload_many(sent)))
+
+
+def pairs(call: Call) -> Iterator[tuple[str, str]]:
+    """The paths and values of `upload_many`."""
+    return zip(call.arguments[::2], call.arguments[1::2], strict=True)
+
+
+def _end(result: object) -> str:
+    if isinstance(result, OutcomeUnknown):
+        return UNKNOWN
+    return REFUSED if isinstance(result, GravelerError) else DONE
 
 
 def link(client: Any, call: Call) -> str:
@@ -102,6 +126,7 @@ MORE_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "pick": cherry_pick,
     "import": import_,
     "upload": upload,
+    "upload_many": upload_many,
     "link": link,
     "link_only": link_only,
     "delete_many": delete_many,

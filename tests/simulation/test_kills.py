@@ -35,6 +35,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "delete_many": ("k1", "k2"),
     "prefix": ("k", ""),
+    "upload_many": ("k1", "k1-8", "k2", "k2-8", "k1", "k1-9"),
     "create_only": ("k2", "k2-9"),
 }
 ARGUMENTS["link_only"] = ARGUMENTS["create_only"]

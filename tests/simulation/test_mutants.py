@@ -11,6 +11,7 @@ import pytest
 from simulator.invariants import check_seed
 from simulator.stage import Stage, build_stage
 from tests.simulation.arrival_mutants import ARRIVAL_MUTANTS
+from tests.simulation.batch_mutants import BATCH_MUTANTS
 from tests.simulation.edits import patched
 from tests.simulation.gate_mutants import GATE_MUTANTS
 from tests.simulation.lane_mutants import LANE_MUTANTS
@@ -28,6 +29,7 @@ ALL = (
     *GATE_MUTANTS,
     *UPLOAD_MUTANTS,
     *LANE_MUTANTS,
+    *BATCH_MUTANTS,
 )
 SEEDS_MAX = 10_000
 NO_VARIANT = re.compile(r"\b(Name|Attribute|Type)Error\b")
