@@ -59,12 +59,13 @@ site() {
         docs "${SITE:-build/site}"
 }
 
-# Starts the tests on both versions of PySpark; their output goes into files.  The priorities let
-# them end with the tests beside them, the older version first, which runs fewer.
+# Starts the tests on both versions of PySpark; their output goes into files.  Their low priority
+# makes them take what the tests beside them leave, which often wait for engines and processes: so
+# no core is idle before all have ended.  The older version runs fewer, and waits for the newer.
 start_spark() {
-    nice -n 5 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
+    nice -n 12 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
     spark3=$!
-    nice -n 3 .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
+    nice -n 10 .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
     spark4=$!
 }
 

@@ -169,19 +169,21 @@ def place(parent: Path) -> Path:
 def does_the_same(folder: Path, seconds: float = 600) -> bool:
     """Whether the package in the folder runs some seeds of every cell step by step like these
     sources."""
-    command = [sys.executable, "-m", "simulator.rates", "--fingerprint", "--seeds", "2"]
-    said = [
-        subprocess.run(
-            command,
-            cwd=root,
-            env=os.environ | {"PYTHONPATH": str(root)},
-            stdout=subprocess.PIPE,
-            timeout=seconds,
-            check=False,
-        )
-        for root in (folder.absolute(), _ROOT)
-    ]
-    return said[0].stdout == said[1].stdout and not any(each.returncode for each in said)
+    theirs = _fingerprint(folder.absolute(), seconds)
+    return bool(theirs) and theirs == _fingerprint(_ROOT, seconds)
+
+
+def _fingerprint(root: Path, seconds: float) -> bytes:
+    """What the packages in the folder do; nothing if they cannot be run."""
+    run = subprocess.run(
+        [sys.executable, "-m", "simulator.rates", "--fingerprint", "--seeds", "2"],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        timeout=seconds,
+        check=False,
+    )
+    return b"" if run.returncode else run.stdout
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from string import Formatter
 
 import pytest
@@ -65,6 +66,7 @@ def test_an_unknown_outcome_says_so_once_whatever_its_words() -> None:
     assert told == ["lost; outcome unknown", "lost; outcome unknown: a=b"]
 
 
+@cache
 def _raised() -> dict[Code, list[set[str]]]:
     """The fields that each place of the product gives, by code."""
     found: dict[Code, list[set[str]]] = defaultdict(list)
@@ -75,7 +77,9 @@ def _raised() -> dict[Code, list[set[str]]]:
                     Code[part.attr]
                     for argument in node.args[1:2]
                     for part in ast.walk(argument)
-                    if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "Code"
+                    if isinstance(part, ast.Attribute)
+                    and isinstance(part.value, ast.Name)
+                    and part.value.id == "Code"
                 ]
                 if not codes and node.func.id in DEFAULTS:
                     codes = [DEFAULTS[node.func.id]]

@@ -10,10 +10,14 @@ from tests.architecture.source import Module, imports, modules, parse
 
 CONSTANT = re.compile(r"_[A-Z][A-Z0-9_]*")
 LIMITS = "graveler.limits"
+ASSIGNS = re.compile(r"\.\w+\s*=[^=]")
+ASSIGNS_CONSTANT = re.compile(rf"\.{CONSTANT.pattern}\s*=[^=]")
 
 
 def patches(module: Module) -> Iterator[int]:
     """The lines that replace a limit, or a private constant of a module of the product."""
+    if not _may_replace(module.text):
+        return
     names = {each.target.rpartition(".")[2]: each.target for each in imports(module)}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom):
@@ -29,6 +33,13 @@ def patches(module: Module) -> Iterator[int]:
             is_product = owner.split(".")[0] == "graveler"
             if owner == LIMITS or (is_product and CONSTANT.fullmatch(name)):
                 yield node.lineno  # type: ignore[attr-defined]
+
+
+def _may_replace(text: str) -> bool:
+    """Whether it is worth the time to parse this text."""
+    if "setattr" in text or ASSIGNS_CONSTANT.search(text):
+        return True
+    return "limits" in text and ASSIGNS.search(text) is not None
 
 
 def _replaced(node: ast.AST) -> Iterator[tuple[str, str]]:

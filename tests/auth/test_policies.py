@@ -309,10 +309,10 @@ def test_what_is_allowed_everywhere_is_denied_nowhere() -> None:
         assert nowhere.everywhere == frozenset()
 
 
-def test_ten_thousand_random_policies_decide_as_the_rules_read() -> None:
+def test_random_policies_decide_as_the_rules_read() -> None:
     seed = random.randrange(1 << 32)
     print(f"{seed=}")
-    check_random(random.Random(seed), 10_000)
+    check_random(random.Random(seed), 3_000)
 
 
 def check_random(chance: random.Random, count: int) -> None:

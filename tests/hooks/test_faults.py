@@ -5,10 +5,12 @@ all jobs that are on record run: the post-event has been sent if, and only if, t
 """
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 
 from graveler import limits
+from graveler.clock import SystemClock
 from graveler.engine import hooks as events
 from graveler.errors import GravelerError, HookFailed, OutcomeUnknown, Unavailable
 from graveler.jobs.queue import announcing
@@ -21,6 +23,13 @@ from tests.hooks.world import OtherSide, World
 
 KINDS = (Fault.REFUSED, Fault.DROPPED, Fault.LOST)
 REQUEST_COUNT_MAX = 40
+
+
+class Sleepless(SystemClock):
+    """Nobody acts while a worker pauses, so it goes on at once."""
+
+    def sleep(self, seconds: float) -> None:
+        pass
 
 
 def _ground(kind: str) -> World:
@@ -45,7 +54,8 @@ def _faulty(world: World, number: int, fault: Fault) -> tuple[Lake, FaultyStore]
         return stores[0]
 
     lake = world.lake.with_kv(wrap)
-    return Lake(announcing(lake.ports, world.queue), lake.repo), stores[0]
+    ports = replace(announcing(lake.ports, world.queue), clock=Sleepless())
+    return Lake(ports, lake.repo), stores[0]
 
 
 def _end_leases(world: World) -> None:

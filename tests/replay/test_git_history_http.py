@@ -1,4 +1,5 @@
-"""The first 1,000 commits of the history again, over HTTP; four that follow each other as one."""
+"""The first 1,000 commits of the history again, over HTTP; up to sixteen that follow each other
+as one."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("history over HTTP")
 
-COUNT, LENGTH = 1_000, 4
+COUNT, LENGTH = 1_000, 16
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Many objects in a watched bucket: its notifications, shuffled and repeated, become commits.
 
 The bucket tells a queue of the test's own, which passes on what it got: in another order, some
-messages twice.  GRAVELER_EVENTS says how many objects (1,200).
+messages twice.  GRAVELER_EVENTS says how many objects (400).
 """
 
 import json
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "1200"))
+OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "400"))
 BATCH = max(OBJECTS // 5, 100)
 REPOSITORY = "arrivals"
 THREADS = 8

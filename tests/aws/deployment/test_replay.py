@@ -1,4 +1,4 @@
-"""The first 345 commits of the recorded history replay through the deployed stack, up to sixteen
+"""The first 345 commits of the recorded history replay through the deployed stack, up to 64
 that follow each other as one: eight branches are opened, four merged, two of them with conflicts.
 A served store replays more of them."""
 
@@ -13,7 +13,7 @@ from tests.replay.http_replay import CHECKS, Replayed
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-COUNT, LENGTH = 345, 16
+COUNT, LENGTH = 345, 64
 
 
 @pytest.fixture(scope="module")
