@@ -13,8 +13,9 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fcntl import ioctl
 from pathlib import Path
@@ -66,12 +67,7 @@ class Client:
     def run(self, *arguments: str, input: bytes = b"", **variables: str) -> Result:
         """Run a command in this process, into pipes; what it prints as JSON must fit its schema."""
         out, err = io.BytesIO(), io.BytesIO()
-        with self.patch.context() as patch:
-            for name in ("LAKECTL_", "GRAVELER_"):
-                for variable in [each for each in os.environ if each.startswith(name)]:
-                    patch.delenv(variable)
-            for name, value in (self.variables | variables).items():
-                patch.setenv(name, value)
+        with self._surroundings(variables) as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input)))
             with (
                 redirect_stdout(io.TextIOWrapper(out, "utf-8", write_through=True)),
@@ -83,6 +79,38 @@ class Client:
         json_check.check(arguments, result.code, result.out)
         json_check.check_failure(result.err)
         return result
+
+    @contextmanager
+    def _surroundings(self, variables: Mapping[str, str]) -> Iterator[pytest.MonkeyPatch]:
+        with self.patch.context() as patch:
+            for name in ("LAKECTL_", "GRAVELER_"):
+                for variable in [each for each in os.environ if each.startswith(name)]:
+                    patch.delenv(variable)
+            for name, value in (self.variables | variables).items():
+                patch.setenv(name, value)
+            yield patch
+
+    def on_terminal(self, text: str) -> tuple[int, str]:
+        """Run a line in this process, on a terminal with 100 columns: its exit code, and what it
+        shows.  It is typed nothing."""
+        ours, theirs = _opened_terminal()
+        shown = Terminal(None, ours)
+        reading = threading.Thread(target=shown.read_all)
+        with ExitStack() as ended, self._surroundings({}) as patch:
+            ended.callback(reading.join)  # until nobody has the other side open
+            for number, (name, mode) in enumerate(
+                (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+            ):
+                kept = os.dup(number)
+                ended.callback(os.close, kept)
+                ended.callback(os.dup2, kept, number)
+                os.dup2(theirs, number)  # programs that it starts have them too
+                stream = ended.enter_context(open(os.dup(theirs), mode, 1, encoding="utf-8"))
+                patch.setattr(sys, name, stream)
+            os.close(theirs)
+            reading.start()
+            code = main(shlex.split(text))
+        return code, shown.text
 
     def line(self, text: str) -> Result:
         """Run a line as a shell would."""
@@ -103,7 +131,7 @@ class Client:
 class Terminal:
     """A command on a terminal of its own."""
 
-    process: subprocess.Popen[bytes]
+    process: "subprocess.Popen[bytes] | None"
     handle: int
     text: str = ""
 
@@ -130,10 +158,15 @@ class Terminal:
 
     def end(self) -> int:
         """Read to the end, and return the exit code."""
+        self.read_all()
+        assert self.process is not None
+        return self.process.wait()
+
+    def read_all(self) -> None:
+        """Read to the end."""
         while self._more():
             pass
         os.close(self.handle)
-        return self.process.wait()
 
     def _is_shown(self, seconds: float) -> bool:
         """Whether there is something to read within so many seconds."""
@@ -150,10 +183,16 @@ class Terminal:
         return bool(piece)
 
 
-def terminal(client: Client, *arguments: str, folder: Path | None = None) -> Terminal:
-    """Start a command on a terminal with 100 columns."""
+def _opened_terminal() -> tuple[int, int]:
+    """Both sides of a terminal with 100 columns."""
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    return ours, theirs
+
+
+def terminal(client: Client, *arguments: str, folder: Path | None = None) -> Terminal:
+    """Start a command on a terminal with 100 columns."""
+    ours, theirs = _opened_terminal()
 
     def lead() -> None:
         os.setsid()

@@ -5,7 +5,6 @@
 
 import json
 import os
-import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from graveler.fanout import Sequential
 from graveler.hooks.deployment import open_hooks
 from graveler.settings import hook_settings
 from tests.api.serving import served
-from tests.cli.commands import Client, play, terminal
+from tests.cli.commands import Client, play
 from tests.cli.conftest import Lake
 from tests.cli.service import KEY, SECRET, serving
 from tests.cli.test_root import ALL
@@ -83,9 +82,8 @@ def test_a_terminal(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert result.code == 0, result
 
         def run(line: str) -> tuple[int, str]:
-            shown = terminal(user, *shlex.split(line), folder=tmp_path)
-            code = shown.end()
-            return code, shown.text.replace("\x1b", "^")
+            code, text = user.on_terminal(line)
+            return code, text.replace("\x1b", "^")
 
         check("terminal.txt", run)
 
@@ -103,9 +101,8 @@ def test_history_on_a_terminal(
                 assert user.line(line).code == 0
 
         def run(line: str) -> tuple[int, str]:
-            shown = terminal(user, *shlex.split(line), folder=tmp_path)
-            code = shown.end()
-            return code, shown.text.replace("\x1b", "^")
+            code, text = user.on_terminal(line)
+            return code, text.replace("\x1b", "^")
 
         check("history.txt", run)
 
@@ -130,9 +127,8 @@ def test_administration_on_a_terminal(
             assert user.line(line).code == 0
 
         def run(line: str) -> tuple[int, str]:
-            shown = terminal(user, *shlex.split(line), folder=tmp_path)
-            code = shown.end()
-            return code, shown.text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
+            code, text = user.on_terminal(line)
+            return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
 
         check("administer.txt", run)
 
@@ -179,9 +175,8 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
                     if word in line:
                         newest = json.loads(user.line(f"{listed} -n 1 --json").out)[0]
                         line = line.replace(word, newest.get("run_id") or newest["id"])
-                shown = terminal(user, *shlex.split(line), folder=tmp_path)
-                code = shown.end()
-                text = shown.text.replace(f":{hook.port}", ":<port>")
+                code, text = user.on_terminal(line)
+                text = text.replace(f":{hook.port}", ":<port>")
                 return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
 
             check("ids.txt", run)
@@ -210,9 +205,8 @@ def test_a_linked_folder(user: Client, tmp_path: Path, monkeypatch: pytest.Monke
         def run(line: str) -> tuple[int, str]:
             if line.startswith("$ "):
                 return subprocess.run(line[2:], shell=True, cwd=tmp_path, check=True).returncode, ""
-            shown = terminal(user, *shlex.split(line), folder=tmp_path)
-            code = shown.end()
-            return code, shown.text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
+            code, text = user.on_terminal(line)
+            return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
 
         check("local.txt", run)
 
