@@ -12,9 +12,10 @@ wrote, where this row was all there was.
 For auth, assembly and the commands.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal
 
 from graveler import limits, wire
@@ -37,7 +38,7 @@ from graveler.auth.keyrings import Keyring, SecretWrapper, Wrapper
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Code, Corrupt, GravelerError, Invalid, NotFound
 from graveler.kv.replace import Found, replace_row, replace_seen
-from graveler.kv.store import Place, Row, Store, Write, landed
+from graveler.kv.store import Place, Row, Store, landed
 from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth"
@@ -140,9 +141,9 @@ def settle(
     `account` says.  Does nothing for the user if it was made from this account before.
 
     `credential`: its key, if its secret is known; it is stored encrypted then.  Idempotent.  Raises
-    `OutcomeUnknown`, `Contended`.  18 requests at a set-up, 7 at a reset, 2 for Admins and each of
-    its policies that was changed, and those of `Keyring.current` with a credential; none for an
-    account that is settled.
+    `OutcomeUnknown`, `Contended`.  33 requests at a set-up, 7 at a reset, 2 for each policy of
+    Admins that was changed, 6 for Admins itself, and those of `Keyring.current` with a credential;
+    none for an account that is settled.
     """
     if account.settled:
         return account
@@ -163,13 +164,12 @@ def settle(
             with suppress(GravelerError):  # the first use of the key encrypts it
                 stored = replace(stored, sealed=credentials.seal(keeper, stored.uid, credential))
         credentials.put(keeper, account.access_key_id, stored)
-    member = links.MEMBER.place(group, account.user)
-    keeper.kv.set(*member, b"\x01", keeper.ids.stamp())
-    link = Link(group.id, group.uid)
+    member, link = links.MEMBER.place(group, account.user), Link(group.id, group.uid)
 
     def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
         if entities.settled_of(row) == account.epoch:
             return ABSENT
+        links.index(keeper, [member])
         return USERS.encode(_user(USERS.read(account.user, row), account, link))
 
     replace_seen(keeper.kv, place, keeper.ids, change, row)
@@ -207,41 +207,64 @@ def _settle_builtin(keeper: Keeper, rows: Mapping[Place, Row]) -> Group:
         id: _ensured(keeper, POLICIES, Policy(id, uid(), now, statement), rows)
         for id, statement in builtin.POLICIES.items()
     }
-    holders = [
-        Write(*links.OF_GROUP.place(policies[name], id), b"\x01", keeper.ids.stamp())
-        for id, names in builtin.GROUPS.items()
-        for name in names
-    ]
-    keeper.kv.set_many(holders)
+
+    def attached(id: str) -> tuple[Link, ...]:
+        return tuple(sorted(Link(name, policies[name].uid) for name in builtin.GROUPS[id]))
+
+    def index(id: str) -> None:
+        links.index(keeper, [links.OF_GROUP.place(link, id) for link in attached(id)])
+
     groups = {}
-    for id, names in builtin.GROUPS.items():
-        attached = tuple(sorted(Link(name, policies[name].uid) for name in names))
-        groups[id] = _ensured(keeper, GROUPS, Group(id, uid(), now, policies=attached), rows)
-    needed = builtin.GROUPS[builtin.ADMINS]
-    for name in needed:
+    for id in builtin.GROUPS:
+        group = Group(id, uid(), now, policies=attached(id))
+        groups[id] = _ensured(keeper, GROUPS, group, rows, partial(index, id))
+    for name in builtin.GROUPS[builtin.ADMINS]:
         _restored(keeper, POLICIES, policies[name], statement=builtin.POLICIES[name])
-    attached = tuple(sorted(Link(name, policies[name].uid) for name in needed))
     admins: Group = groups[builtin.ADMINS]
-    return _restored(keeper, GROUPS, admins, policies=attached)
+    needed, prepare = attached(builtin.ADMINS), partial(index, builtin.ADMINS)
+    return _restored(keeper, GROUPS, admins, prepare, policies=needed)
 
 
-def _ensured(keeper: Keeper, table: Table[Any], record: Any, rows: Mapping[Place, Row]) -> Any:
-    """The record with this id that exists, or else this one, stored."""
+def _nothing() -> None:
+    return None
+
+
+def _ensured(
+    keeper: Keeper,
+    table: Table[Any],
+    record: Any,
+    rows: Mapping[Place, Row],
+    prepare: Callable[[], None] = _nothing,
+) -> Any:
+    """The record with this id that exists, or else this one, stored.  `prepare` is called before
+    each attempt."""
     known = table.read(record.id, rows.get(table.place(record.id), ABSENT))
     if known is not ABSENT:
         return known
     try:
-        entities.create(keeper, table, record)
+        entities.create(keeper, table, record, prepare)
     except AlreadyExists:  # another process settles the same
         return entities.get(keeper.kv, table, record.id)
     return record
 
 
-def _restored(keeper: Keeper, table: Table[E], record: E, **fields: Any) -> E:
-    """The record with these fields.  No request if it has them."""
+def _restored(
+    keeper: Keeper,
+    table: Table[E],
+    record: E,
+    prepare: Callable[[], None] = _nothing,
+    **fields: Any,
+) -> E:
+    """The record with these fields.  No request if it has them.  `prepare` is called before each
+    attempt."""
+
+    def change(known: E) -> E:
+        prepare()
+        return replace(known, **fields)
+
     if all(getattr(record, name) == value for name, value in fields.items()):
         return record
-    return entities.update(keeper, table, record.id, lambda known: replace(known, **fields))
+    return entities.update(keeper, table, record.id, change)
 
 
 def _user(known: User | Literal[Absent.ABSENT], account: Account, admins: Link) -> User:

@@ -158,14 +158,21 @@ def get(kv: Store, table: Table[E], id: str) -> E:
     return record
 
 
-def create(keeper: Keeper, table: Table[E], record: E) -> None:
+def create(
+    keeper: Keeper, table: Table[E], record: E, prepare: Callable[[], None] = lambda: None
+) -> None:
     """Store a new record.  Raises `AlreadyExists`, `Invalid`, `OutcomeUnknown`.  One request; two
-    if a record with this id was deleted before."""
+    if a record with this id was deleted before.
+
+    `prepare` is called before each attempt to store it, and after its place was read or is taken
+    for empty.
+    """
     check_id(table.kind, record.id)
 
     def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
         known = table.read(record.id, row)
         if known is ABSENT:
+            prepare()
             return wire.encode_pairs({**wire.decode_pairs(table.encode(record)), **_kept(row)})
         if known.uid == record.uid:
             return ABSENT  # an earlier request of this call created it
@@ -175,12 +182,22 @@ def create(keeper: Keeper, table: Table[E], record: E) -> None:
 
 
 def update(
-    keeper: Keeper, table: Table[E], id: str, change: Callable[[E], E], seen: Found | None = None
+    keeper: Keeper,
+    table: Table[E],
+    id: str,
+    change: Callable[[E], E],
+    seen: Found | None = None,
+    *,
+    touch: bool = False,
 ) -> E:
     """Replace the record by `change` of it, which may raise.  The result is the new record.
 
-    `seen`: the row, if it was read already.  Raises `NotFound`, `Contended`, `OutcomeUnknown`.  Two
-    requests; one with `seen`, and one less if nothing changes.
+    - `seen`: the row, if it was read already.
+    - `touch`: replace the row also if nothing changes, so that each swap that was prepared before
+      fails.
+
+    Raises `NotFound`, `Contended`, `OutcomeUnknown`.  Two requests; one with `seen`, and one less
+    if nothing changes, without `touch`.
     """
     results: list[E] = []
 
@@ -189,7 +206,8 @@ def update(
         if known is ABSENT:
             raise table.not_found(id)
         results.append(change(known))
-        return ABSENT if results[-1] == known else table.encode(results[-1])
+        is_same = results[-1] == known and not touch
+        return ABSENT if is_same else table.encode(results[-1])
 
     place = table.place(id)
     row = keeper.kv.get(*place) if seen is None else seen

@@ -5,15 +5,24 @@ deletions that prune both.
     auth/holders/<uid of the policy>    u/<user>, g/<group>       may have the policy attached
 
 A link in the record of its holder is the truth (entities.py).  An index may have rows too many, for
-example after a crash, but it lacks none: a row is written before the link, and again after it, with
-a fresh version.  A removal reads the row, removes the link, and then removes the row only if it
-still has that version; so it never takes the row of an addition that followed.  Readers check each
-row against the record.
+example after a crash, but it lacks none.  Readers check each row against the record.
+
+    addition    read the record ─► write the row with a fresh version ─► swap the record as read
+                in each round of the swap
+    removal     read the row ─► replace the record, without the link ─► remove the row as read
+
+A row is written by a compare-and-swap from what was read.  So a late duplicate writes over no row
+of a later version, and each version that a row has until it is removed is newer than the addition
+that wrote it first.  A removal that takes this row has read one of these versions, after the
+addition had read the record; and it replaces the record afterwards, even if it has no such link.
+If that happens before the addition's swap, the swap fails, and its next round writes the row again.
+If it happens after the swap, the link is gone.  So no row is removed under a link that stands or
+that a swap may still make.
 
 No verb reads more than the entities that it names and their links.  For this folder and api/.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
@@ -22,8 +31,8 @@ from graveler import limits
 from graveler.auth import credentials, entities, principals
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Table, User
 from graveler.auth.keeper import Keeper, begun
-from graveler.errors import Contended
-from graveler.kv.store import Place, Row, Store, Write
+from graveler.kv.replace import Found, replace_row, replace_seen
+from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT, Absent
 
 _VALUE: Final = b"\x01"
@@ -40,11 +49,11 @@ class Relation(NamedTuple):
     prefix: str  # of the keys of the index
     count_max: int
 
-    def place(self, target: Entity, holder: str) -> Place:
+    def place(self, target: Entity | Link, holder: str) -> Place:
         """The row of the index."""
         return self.partition(target), f"{self.prefix}{holder}".encode()
 
-    def partition(self, target: Entity) -> bytes:
+    def partition(self, target: Entity | Link) -> bytes:
         return f"{self.partitions}/{target.uid}".encode()
 
     def links(self, holder: Any) -> tuple[Link, ...]:
@@ -61,8 +70,9 @@ OF_GROUP: Final = OF_USER._replace(holders=GROUPS, prefix="g/")
 
 
 def add(keeper: Keeper, relation: Relation, holder: str, target: str) -> None:
-    """Link the two.  Again is no error.  Raises `NotFound` for one that does not exist, `Invalid`
-    if the holder has too many links, `OutcomeUnknown`.  4 requests; 3 if they are linked."""
+    """Link the two.  Again is no error, and writes the row of the index if it is missing.  Raises
+    `NotFound` for one that does not exist, `Invalid` if the holder has too many links, `Contended`,
+    `OutcomeUnknown`.  4 requests; 2 if they are linked."""
     rows = keeper.kv.get_many([relation.targets.place(target), relation.holders.place(holder)])
     known = _live(relation.targets, target, rows)
     _live(relation.holders, holder, rows)
@@ -70,24 +80,52 @@ def add(keeper: Keeper, relation: Relation, holder: str, target: str) -> None:
 
     def linked(record: Any) -> Any:
         links = entities.with_link(relation.field, relation.links(record), link, relation.count_max)
+        if links == relation.links(record):
+            replace_row(keeper.kv, place, keeper.ids, _missing)
+            return record
+        index(keeper, [place])
         return replace(record, **{relation.field: links})
 
-    keeper.kv.set(*place, _VALUE, keeper.ids.stamp())
     seen = rows[relation.holders.place(holder)]
     entities.update(keeper, relation.holders, holder, linked, seen)
-    with begun("link"):
-        keeper.kv.set(*place, _VALUE, keeper.ids.stamp())
+
+
+def index(keeper: Keeper, places: Sequence[Place]) -> None:
+    """Write rows of indexes, each with a fresh version.
+
+    For a swap that adds these links to a record that was read before; the next round of the swap
+    writes them again.  Raises `Contended`, `OutcomeUnknown`.  One request, and one for each row;
+    none without places.
+    """
+    if places:
+        _write_rows(keeper, places, keeper.kv.get_many(places))
+
+
+def _write_rows(keeper: Keeper, places: Sequence[Place], rows: Mapping[Place, Row]) -> None:
+    for place in places:
+        replace_seen(keeper.kv, place, keeper.ids, _fresh, rows.get(place, ABSENT))
+
+
+def _fresh(_row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+    return _VALUE
+
+
+def _missing(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+    return _VALUE if row is ABSENT else ABSENT
 
 
 def remove(keeper: Keeper, relation: Relation, holder: str, target: str) -> None:
     """Unlink the two.  A link that does not exist is no error.  Raises `NotFound` for a holder or a
-    target that does not exist, `OutcomeUnknown`.  At most 4 requests."""
+    target that does not exist, `Contended`, `OutcomeUnknown`.  4 requests; 2 if they are not
+    linked."""
     rows = keeper.kv.get_many([relation.targets.place(target), relation.holders.place(holder)])
     known = _live(relation.targets, target, rows)
-    _live(relation.holders, holder, rows)
+    record = _live(relation.holders, holder, rows)
     place = relation.place(known, holder)
     row = keeper.kv.get(*place)
-    _unlink(keeper, relation, holder, known)
+    if row is ABSENT and Link(target, known.uid) not in relation.links(record):
+        return  # no swap that adds the link can succeed either: it would have its row
+    _unlink(keeper, relation, holder, known, rows[relation.holders.place(holder)])
     if row is not ABSENT:
         with begun("removal of a link"):
             keeper.kv.delete(place[0], [place[1]], [row.version])
@@ -139,59 +177,32 @@ def set_groups(
     """Make a user a member of these groups alone, unless its groups are from `at` or later; `user`
     is the record as it was read.  The links to groups that it had before; `ABSENT` if they stay.
 
-    Raises `NotFound`, `Contended`, `OutcomeUnknown`.  2 requests; 2 more if groups are added, and
-    one for the rows of those that go, and one for each of them; all of them and a read again if
-    the groups have changed meanwhile.
+    Raises `NotFound`, `Contended`, `OutcomeUnknown`.  2 requests; if its groups change, one more,
+    and one for each that is added or goes.
     """
     memberships = tuple(sorted(Link(group.id, group.uid) for group in groups))
-    for _ in range(limits.write_attempt_count_max):
-        is_settled, before = _set_groups(keeper, user, memberships, at)
-        if is_settled:
-            return before
-        newest = entities.get(keeper.kv, USERS, user.id)
-        if newest.uid != user.uid:  # another user has the name now
-            return ABSENT
-        user = newest
-    raise Contended(f"groups of the user keep changing: {user.id=}")
-
-
-def _set_groups(
-    keeper: Keeper, user: User, memberships: tuple[Link, ...], at: int
-) -> tuple[bool, tuple[Link, ...] | Literal[Absent.ABSENT]]:
-    """Whether the groups of `user` are as they were read, or stay; and as `set_groups`.
-
-    Which rows are written and removed follows from the groups that were read.  So no swap replaces
-    other ones: whoever has taken one of them away meanwhile may be about to remove its row.
-    """
-    fresh = [link for link in memberships if link not in user.groups]
-    places = [(f"{MEMBER.partitions}/{link.uid}".encode(), user.id.encode()) for link in fresh]
-    gone = replace(user, groups=tuple(link for link in user.groups if link not in memberships))
-    rows = _index_rows(keeper, gone, MEMBER)
     before: tuple[Link, ...] | Literal[Absent.ABSENT] = ABSENT
-    is_settled = True
+    stale: dict[Place, Found] = {}  # rows as first read: an earlier round's swap may be applied
 
     def change(record: User) -> User:
-        nonlocal before, is_settled
-        is_older = record.uid == user.uid and record.groups_at < at
-        is_settled = not is_older or record.groups == user.groups
-        if not is_older or not is_settled:
-            before = ABSENT
+        nonlocal before
+        before = ABSENT
+        if record.uid != user.uid or record.groups_at >= at:
             return record
         before = record.groups
+        fresh = [MEMBER.place(link, user.id) for link in memberships if link not in before]
+        gone = [MEMBER.place(link, user.id) for link in before if link not in memberships]
+        rows = keeper.kv.get_many([*fresh, *gone]) if fresh or gone else {}
+        _write_rows(keeper, fresh, rows)
+        for place in gone:
+            stale.setdefault(place, rows.get(place, ABSENT))
         return replace(record, groups=memberships, groups_at=at)
 
-    _write_rows(keeper, places)
     entities.update(keeper, USERS, user.id, change)
     if before is not ABSENT:
         with begun("change of groups"):
-            _write_rows(keeper, places)
-            _remove_rows(keeper, rows)
-    return is_settled, before
-
-
-def _write_rows(keeper: Keeper, places: list[Place]) -> None:
-    if places:
-        keeper.kv.set_many([Write(*place, _VALUE, keeper.ids.stamp()) for place in places])
+            _remove_rows(keeper, {place: row for place, row in stale.items() if row is not ABSENT})
+    return before
 
 
 # ---- deletions -----------------------------------------------------------------------------------
@@ -212,7 +223,7 @@ def delete_user(keeper: Keeper, id: str) -> None:
             raise USERS.not_found(id)
         return replace(record, groups=(), policies=(), keys=(), principals=())
 
-    entities.update(keeper, USERS, id, ended)
+    entities.update(keeper, USERS, id, ended, touch=bool(rows))
     with begun("deletion of a user"):
         _remove_rows(keeper, rows)
         credentials.erase(keeper, user.keys)
@@ -236,7 +247,7 @@ def delete_group(keeper: Keeper, id: str) -> None:
             raise GROUPS.not_found(id)
         return replace(record, policies=())
 
-    entities.update(keeper, GROUPS, id, ended)
+    entities.update(keeper, GROUPS, id, ended, touch=bool(rows))
     with begun("deletion of a group"):
         _prune(keeper, (MEMBER,), group)
         _remove_rows(keeper, rows)
@@ -258,16 +269,19 @@ def delete_policy(keeper: Keeper, id: str) -> None:
 def _prune(keeper: Keeper, relations: tuple[Relation, ...], target: Entity) -> None:
     """Remove all links to a target, and its index.  Each round reads the index from its start, and
     removes what it read, so it ends.  A row that an addition has written meanwhile stays for the
-    next round: its link may be there again."""
+    next round: its link may be there again.  The rules of removals hold here too: the target lives
+    on if the process ends before it is deleted."""
     partition = relations[0].partition(target)
     while rows := keeper.kv.scan(partition, b"", b"", _PRUNED_AT_ONCE).rows:
         for key, _row in rows:
             for relation in relations:
                 name = key.decode()
                 if name.startswith(relation.prefix):
-                    _unlink(keeper, relation, name.removeprefix(relation.prefix), target)
-        seen = [row.version for _key, row in rows]
-        keeper.kv.delete(partition, [key for key, _row in rows], seen)
+                    holder = name.removeprefix(relation.prefix)
+                    seen = keeper.kv.get(*relation.holders.place(holder))
+                    _unlink(keeper, relation, holder, target, seen)
+        versions = [row.version for _key, row in rows]
+        keeper.kv.delete(partition, [key for key, _row in rows], versions)
 
 
 def _rows_of(keeper: Keeper, user: User) -> Mapping[Place, Row]:
@@ -285,30 +299,30 @@ def _index_rows(keeper: Keeper, holder: Any, *relations: Relation) -> Mapping[Pl
 
 def _index_places(holder: Any, *relations: Relation) -> list[Place]:
     return [
-        (f"{relation.partitions}/{link.uid}".encode(), f"{relation.prefix}{holder.id}".encode())
-        for relation in relations
-        for link in relation.links(holder)
+        relation.place(link, holder.id) for relation in relations for link in relation.links(holder)
     ]
 
 
 def _remove_rows(keeper: Keeper, rows: Mapping[Place, Row]) -> None:
-    """Remove rows of indexes.  The removals name versions: a late duplicate takes no row of a later
-    holder with the same id."""
+    """Remove rows of indexes, as they were read before the swap that removed their links."""
     for (partition, key), row in rows.items():
         if partition != principals.PARTITION:
             keeper.kv.delete(partition, [key], [row.version])
 
 
-def _unlink(keeper: Keeper, relation: Relation, holder: str, target: Entity) -> None:
+def _unlink(keeper: Keeper, relation: Relation, holder: str, target: Entity, seen: Found) -> None:
+    """Replace the row of the holder by one without the link, even if it has none, or was deleted:
+    an addition that has read it may have written the row of the index that will be removed."""
     link = Link(target.id, target.uid)
 
-    def unlinked(record: Any) -> Any:
+    def unlinked(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        record = relation.holders.read(holder, row)
+        if record is ABSENT:
+            return ABSENT if row is ABSENT else row.value
         links = entities.without_link(relation.links(record), link)
-        return replace(record, **{relation.field: links})
+        return relation.holders.encode(replace(record, **{relation.field: links}))
 
-    row = keeper.kv.get(*relation.holders.place(holder))
-    if relation.holders.read(holder, row) is not ABSENT:  # the index may have a row too many
-        entities.update(keeper, relation.holders, holder, unlinked, row)
+    replace_seen(keeper.kv, relation.holders.place(holder), keeper.ids, unlinked, seen)
 
 
 def _live(table: Table[Any], id: str, rows: Mapping[Place, Row]) -> Any:

@@ -7,8 +7,9 @@ lists the principal with its epoch (entities.py).  A principal is valid only whi
 
 A creation first lists it in the record of the user, and then writes the row.  So a row that its
 user does not list is a remainder: the next creation replaces it.  A removal takes it off the record
-first; that one swap also ends the sessions that began with it.  A user that is created again under
-an old name has another uid, so it has no principal of the old one.
+first; that one swap also ends the sessions that began with it.  It then removes the row by its
+version, if the row has the epoch that it took off.  A user that is created again under an old name
+has another uid, so it has no principal of the old one.
 
 `normal` is the one form of an id.  For this folder and api/.
 """
@@ -156,8 +157,11 @@ def delete(keeper: Keeper, user: str, id: str) -> None:
         raise USERS.not_found(user)
     principal = owner.principal(key)
     _remove(keeper, owner, principal)
-    with begun("deletion of an external principal"):
-        erase(keeper, owner, rows)
+    row = rows.get(_place(key), ABSENT)
+    known = _read(row)
+    if row is not ABSENT and known is not ABSENT and known.epoch == principal.epoch:
+        with begun("deletion of an external principal"):
+            erase(keeper, owner, {_place(key): row})
 
 
 def places(user: User) -> list[Place]:

@@ -27,7 +27,8 @@ from graveler.records import Absent
 
 Found = Row | Literal[Absent.ABSENT]
 # Arguments: the stored row; and whether an earlier write of this call may have been applied and
-# replaced since.  Result: the new value, or ABSENT to leave the row.  It may raise to refuse.
+# replaced since.  Result: the new value, or ABSENT to leave the row.  It may raise to refuse.  What
+# it does to other rows happens after the read of the row, and before the write.
 Change = Callable[[Found, bool], bytes | Literal[Absent.ABSENT]]
 
 
@@ -47,7 +48,10 @@ def replace_seen(kv: Store, place: Place, ids: Ids, change: Change, seen: Found)
     lost = False  # whether a write without an answer may have been applied and replaced since
     unknown: OutcomeUnknown | Literal[Absent.ABSENT] = ABSENT
     for _ in range(limits.commit_round_count_max):
-        value = change(seen, lost)
+        try:
+            value = change(seen, lost)
+        except Unavailable as error:
+            raise (error if unknown is ABSENT else unknown) from error
         if value is ABSENT:
             return
         stamp = ids.stamp()

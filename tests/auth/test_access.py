@@ -345,8 +345,8 @@ def test_settling_costs_what_it_states() -> None:
     lake = old_store()
     account = accounts.find(lake.kv)
     assert account is not ABSENT
-    assert lake.requests(lambda keeper: accounts.settle(keeper, account)) == 18
-    assert lake.requests(lambda keeper: accounts.settle(keeper, account)) == 4  # by another
+    assert lake.requests(lambda keeper: accounts.settle(keeper, account)) == 33
+    assert lake.requests(lambda keeper: accounts.settle(keeper, account)) == 2  # by another
     settled = accounts.find(lake.kv)
     assert settled is not ABSENT
     assert lake.requests(lambda keeper: accounts.settle(keeper, settled)) == 0

@@ -1,5 +1,6 @@
 """External principals: two records that agree, also when requests go wrong and others interfere."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import pytest
@@ -9,6 +10,7 @@ from graveler.auth import directory, entities, links, principals
 from graveler.auth.entities import USERS
 from graveler.auth.keeper import Keeper
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
+from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
 from graveler.testing.interposer import InterposedStore, Script
 from tests.auth.bench import Lake, Verb, broken
@@ -163,6 +165,28 @@ def test_a_removal_leaves_what_a_new_user_of_that_name_has() -> None:
 
     script.after("get_many", again)
     principals.delete(lake.keeper(InterposedStore(lake.kv, script)), "ann", ROLE)
+    assert holder(lake) == "ann"
+
+
+class _OneByOne(InterposedStore):
+    """Reads of several rows are no snapshot."""
+
+    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
+        rows = {place: self.get(*place) for place in places}
+        return {place: row for place, row in rows.items() if row is not ABSENT}
+
+
+def test_a_removal_leaves_the_row_of_a_principal_that_was_made_between_its_reads() -> None:
+    lake, script = Lake(), Script()
+    keeper = lake.keeper()
+    principals.create(keeper, "ann", ROLE)
+
+    def again() -> None:
+        principals.delete(keeper, "ann", ROLE)
+        principals.create(keeper, "ann", ROLE)
+
+    script.after("get", again)
+    principals.delete(lake.keeper(_OneByOne(lake.kv, script)), "ann", ROLE)
     assert holder(lake) == "ann"
 
 

@@ -117,30 +117,32 @@ ACCESS_MUTANTS = (
         "an index has its row only after the link",
         "crash",
         (
+            Edit(LINKS, "add.linked", "index(...)", "pass"),
             Edit(
                 LINKS,
                 "add",
+                "entities.update(*__arguments__)",
                 """
-                keeper.kv.set(...)
-                seen = rows[...]
+                entities.update(*__arguments__)
+                index(keeper, [place])
                 """,
-                "seen = rows[relation.holders.place(holder)]",
             ),
         ),
     ),
     AccessMutant(
         "V4b",
-        "an addition does not write its row again",
+        "an addition writes its row once, and not in each round of its swap",
         "clean",
         (
+            Edit(LINKS, "add.linked", "index(...)", "pass"),
             Edit(
                 LINKS,
                 "add",
+                "seen = rows[...]",
                 """
-                with begun("link"):
-                    ...
+                __old__
+                index(keeper, [place])
                 """,
-                "",
             ),
         ),
     ),
@@ -199,6 +201,65 @@ ACCESS_MUTANTS = (
                 "_prune",
                 "keeper.kv.delete(__partition__, __keys__, __versions__)",
                 "keeper.kv.delete(__partition__, __keys__)",
+            ),
+        ),
+    ),
+    AccessMutant(
+        "V4g",
+        "a row is written whatever row there is",
+        "storm",
+        (
+            Edit(
+                LINKS,
+                "_write_rows",
+                "replace_seen(...)",
+                "keeper.kv.set(*place, _VALUE, keeper.ids.stamp())",
+            ),
+        ),
+    ),
+    AccessMutant(
+        "V4h",
+        "a removal leaves a record as it is that has no such link",
+        "storm",
+        (
+            Edit(
+                LINKS,
+                "_unlink.unlinked",
+                "links = entities.without_link(...)",
+                """
+                __old__
+                if links == relation.links(record):
+                    return ABSENT
+                """,
+            ),
+        ),
+    ),
+    AccessMutant(
+        "V4i",
+        "a removal takes the version that the row has after the link was removed",
+        "clean",
+        (
+            Edit(
+                LINKS,
+                "remove",
+                "_unlink(...)",
+                """
+                __old__
+                row = keeper.kv.get(*place)
+                """,
+            ),
+        ),
+    ),
+    AccessMutant(
+        "V4j",
+        "an addition leaves the row that it finds",
+        "clean",
+        (
+            Edit(
+                LINKS,
+                "_write_rows",
+                "replace_seen(__kv__, __place__, __ids__, _fresh, __row__)",
+                "replace_seen(__kv__, __place__, __ids__, _missing, __row__)",
             ),
         ),
     ),
