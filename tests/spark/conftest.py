@@ -20,11 +20,15 @@ from tests.spark.session import local_session
 # Each PySpark collects what it has: data sources of Python came with the fourth, and what Connect
 # needs is in the lock of that alone.
 HAS_SOURCES = find_spec("pyspark.sql.datasource") is not None
-# Draws of what asks nothing of Spark or Arrow are many on one version, and a few on the other.
+# Of draws, and of cases that differ in nothing that Spark or Arrow does, every fifth is on Spark 3,
+# from the first one on.
 SHARE = 1 if HAS_SOURCES else 5
-# What neither version of Spark nor of Arrow can change is tested on one of them.
+# On Spark 3 each verb runs, and what another release of Spark or Arrow can change: values and types
+# on their way through Spark, its hashes, zones, formats, errors of workers, workers that die.  What
+# neither can change is tested on one of them, and so is what asks Spark nothing new.
 _ON_ONE_VERSION = (
     "test_bench.py",  # the program that measures, which `make bench-spark` runs on both
+    "test_entry_points.py",  # words of programs; `test_packages.py` imports all modules on both
     "gc/test_expired.py",  # which roots the service names; the job is that of `gc/test_collect.py`
     "core/test_join.py",  # what passes through the driver
     "cluster/test_markers.py",  # which checkpoints of a job count
@@ -32,7 +36,8 @@ _ON_ONE_VERSION = (
     "test_sizes.py",  # what holds at size; the same verbs write fewer rows on both versions
 )
 collect_ignore = (
-    ["test_no_source.py", "test_s3a.py"]  # S3A: no package has that of the Hadoop of PySpark 4
+    # S3A: no package has that of the Hadoop of PySpark 4.
+    ["test_no_source.py", "test_s3a.py", "test_submit.py"]
     if HAS_SOURCES
     else [
         "test_datasource.py",
@@ -45,7 +50,7 @@ assert all(Path(__file__).parent.joinpath(name).exists() for name in collect_ign
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Single tests that no version can change either are marked in their modules."""
+    """Single tests of this kind are marked in their modules."""
     if HAS_SOURCES:
         return
     left_out = [item for item in items if item.get_closest_marker("one_version")]

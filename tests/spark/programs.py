@@ -17,7 +17,12 @@ ROOT = Path(__file__).parents[2]
 START = ROOT / "tests" / "spark" / "start"  # on the path of every process (`sitecustomize.py`)
 WAIT_SECONDS = 600
 PATH = os.pathsep.join(map(str, (START, ROOT)))
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts fast, and lives for seconds
+# Starts fast, and lives for seconds: no second compiler, no threads of a collector, no proof that
+# the classes of Spark are well formed.
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -97,7 +102,7 @@ def _started(folder: Path, words: Sequence[str]) -> Iterator[Path]:
                 **os.environ,
                 "PYTHONPATH": PATH,
                 "SPARK_DAEMON_MEMORY": "256m",
-                "SPARK_DAEMONJAVA_OPTS": JAVA,
+                "SPARK_DAEMON_JAVA_OPTS": JAVA,
             },
             cwd=folder,
             stdout=lines,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.spark.programs import JAVA
+
 # What Spark does for many rows takes half of the time of a query over a few: it compiles each query
 # anew, and plans it again after each stage.  Tests at size run as users do (`as_shipped`), and so
 # does everything that has a process of its own.
@@ -30,7 +32,7 @@ def local_session(folder: Path, master: str = "local[2,3]") -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -Xmn512m",
+        "spark.driver.extraJavaOptions": f"{JAVA} -Xms1g -Xmn512m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",

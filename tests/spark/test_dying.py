@@ -75,6 +75,7 @@ def ask(lake: Lake, *parts: str) -> Any:
     return lake.session.ask("GET", below("repositories", "sales", *parts))
 
 
+@pytest.mark.one_version
 def test_a_driver_that_is_killed_is_taken_up(
     lake: Lake, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -69,6 +69,7 @@ def test_rows_of_any_columns_are_imported(
     assert "cannot be read with these options" in capsys.readouterr().err
 
 
+@pytest.mark.one_version
 def test_uncommitted_rows_are_committed(
     lake: Lake, repository: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +83,7 @@ def test_uncommitted_rows_are_committed(
     assert "no changes" in capsys.readouterr().err
 
 
+@pytest.mark.one_version
 def test_garbage_is_reported(
     lake: Lake, repository: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +194,7 @@ def test_glue_gives_all_words_in_one() -> None:
     assert words(expected) == expected
 
 
+@pytest.mark.one_version
 def test_a_branch_is_packed(
     lake: Lake, repository: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,7 @@ def test_rows_become_one_commit(lake: Lake, repository: str) -> None:
         assert not content_type or entry["content_type"] == content_type
 
 
+@pytest.mark.one_version
 def test_replace_takes_the_place_of_the_prefix_and_merge_adds(lake: Lake, repository: str) -> None:
     rows = ascii_rows(2, 60)
     spark = lake.spark
@@ -119,6 +120,7 @@ def test_bad_rows_land_nothing_unless_they_are_skipped(lake: Lake, repository: s
     assert set(listed(lake.session, repository)) == {row[0] for row in good}
 
 
+@pytest.mark.one_version
 def test_a_failed_import_is_cancelled(lake: Lake, repository: str) -> None:
     df = frame(lake.spark, ascii_rows(5, 3)).drop("size")
     with pytest.raises(Invalid, match="missing=size"):
@@ -185,6 +187,7 @@ def test_what_is_not_there_is_said(lake: Lake, repository: str) -> None:
         import_(lake, frame(lake.spark, []), f"{repository}/main", "append")  # type: ignore[arg-type]
 
 
+@pytest.mark.one_version
 def test_a_server_of_a_folder_needs_the_folder(lake: Lake, repository: str) -> None:
     url = lake.session.url
     with connect(lake.spark, url, KEYS) as bare, pytest.raises(Invalid, match="store="):

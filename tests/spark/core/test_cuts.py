@@ -13,6 +13,7 @@ from graveler.committed.split import Splitter
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
 from graveler.spark.core import cuts
+from tests.spark.conftest import SHARE
 from tests.spark.lakes import frame, some_rows
 
 BREAKS = BreakParameters(salt=b"s")
@@ -27,7 +28,7 @@ def some_keys(seed: int, count: int) -> list[bytes]:
     return sorted(keys)
 
 
-@pytest.mark.parametrize("salt", [b"", b"salt", bytes(range(256))])
+@pytest.mark.parametrize("salt", [bytes(range(256)), b"", b"salt"][::SHARE])
 def test_breaks_are_those_of_the_writer(spark: SparkSession, salt: bytes) -> None:
     keys = some_keys(len(salt), 2_000)
     rows = spark.createDataFrame([(key,) for key in [*keys, None, b"", keys[0]]], "path binary")
@@ -73,7 +74,7 @@ def test_no_cut_is_a_key_that_no_entry_has() -> None:
     assert cuts.chosen(known, BreakParameters(raggedness=500_000), 9) == (b"a", b"e")
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 300])
+@pytest.mark.parametrize("count", [40, 0, 1, 2, 7, 8, 9][::SHARE])
 def test_each_bucket_is_a_task_of_its_own(spark: SparkSession, count: int) -> None:
     keys = some_keys(count, 700)
     at = sorted(random.Random(count).sample(keys, count))

@@ -86,6 +86,7 @@ def test_an_import_goes_onto_a_base(spark: SparkSession, place: Place) -> None:
     assert (made.count, expected.total) == (600, 600)
 
 
+@pytest.mark.one_version
 def test_few_rows_leave_most_ranges_as_they_are(spark: SparkSession, place: Place) -> None:
     rows = some_rows(71, 2_000)
     base = import_rows(frame(spark, rows), place)

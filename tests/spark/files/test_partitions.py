@@ -20,6 +20,7 @@ from graveler.errors import Invalid
 from graveler.spark import Lake, read, write
 from graveler.spark.files.partitions import column_type, is_value, value_of
 from tests.spark.cluster.test_land import repository
+from tests.spark.conftest import SHARE
 
 __all__ = ["repository"]  # a fixture
 
@@ -46,8 +47,8 @@ def test_types_are_those_that_spark_infers(spark: SparkSession, tmp_path: Path) 
     print(f"{seed=}")
     chance = random.Random(seed)
     usable = [value for value in POOL if value]
-    sets = [[value] for value in usable] + [chance.sample(usable, 2) for _ in range(40)]
-    sets += [chance.sample(usable[:19], 3) for _ in range(10)]
+    sets = [[value] for value in usable] + [chance.sample(usable, 2) for _ in range(40 // SHARE)]
+    sets += [chance.sample(usable[:19], 3) for _ in range(10 // SHARE)]
     for number, values in enumerate(sets):
         found = from_arrow_type(column_type(values))
         expected = spark_kind(spark, tmp_path / str(number), values)
@@ -101,7 +102,7 @@ def test_values_are_compared_without_rounding(
     assert is_value(text, kind, value) is expected
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC"][::SHARE])
 def test_values_of_every_type_come_back_as_they_were_written(
     lake: Lake, repository: str, zone: str
 ) -> None:
@@ -132,6 +133,7 @@ def test_values_of_every_type_come_back_as_they_were_written(
         lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.one_version
 def test_a_value_that_is_none_of_a_chosen_type_is_refused(lake: Lake, repository: str) -> None:
     df = lake.spark.createDataFrame([(1, "2026-13-01")], "id int, day string")
     write(lake, df, f"{repository}/main/t", partition_by=["day"])

@@ -7,9 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.engine.gc import parquet
+from tests.spark.conftest import SHARE
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 20_000])
+@pytest.mark.parametrize("count", [20_000, 0, 1, 3][::SHARE])
 def test_a_column_of_texts_is_read(spark: SparkSession, tmp_path: Path, count: int) -> None:
     texts = [f"data/{number}/ä" * (number % 7) for number in range(count)]
     path = tmp_path / "0.parquet"

@@ -121,6 +121,7 @@ def test_the_newest_token_decides(spark: SparkSession, place: Place) -> None:
     assert found == (expected, sum(map(len, tokens))) and expected != base
 
 
+@pytest.mark.one_version
 def test_rows_without_effect_change_nothing(spark: SparkSession, place: Place) -> None:
     rows = some_rows(6, 300)
     base = base_of(place, rows[:200])
@@ -135,6 +136,7 @@ def test_rows_without_effect_change_nothing(spark: SparkSession, place: Place) -
 # ---- from DynamoDB, by the role of the job -------------------------------------------------------
 
 
+@pytest.mark.one_version
 def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> None:
     ids = SystemIds()
     with ministack(port=surroundings) as url:
@@ -321,6 +323,7 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
         lake.close()
 
 
+@pytest.mark.one_version
 def test_a_commit_is_of_a_whole_branch(lake: Lake, repository: str) -> None:
     with pytest.raises(Invalid, match="whole branch"):
         commit(lake, f"{repository}/main/a")

@@ -44,6 +44,7 @@ def test_entries_are_what_was_imported(spark: SparkSession, place: Place) -> Non
         }
 
 
+@pytest.mark.one_version
 def test_a_prefix_reads_the_ranges_that_may_hold_it(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_prefix_reads_the_ranges_that_may_hold_it(
     assert last.count() == sum(row[0].startswith("z") for row in rows)
 
 
+@pytest.mark.one_version
 def test_damage_is_an_error_and_never_fewer_rows(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -75,6 +77,7 @@ def test_damage_is_an_error_and_never_fewer_rows(
         entries_of(spark, place, made.metarange, "", ["path"]).collect()
 
 
+@pytest.mark.one_version
 def test_any_ref_can_be_read(lake: Lake, repository: str) -> None:
     rows = ascii_rows(93, 40)
     first = import_(lake, frame(lake.spark, rows[:25]), f"{repository}/main/in")
@@ -91,6 +94,7 @@ def test_any_ref_can_be_read(lake: Lake, repository: str) -> None:
     assert sizes == sum(row[2] for row in rows)
 
 
+@pytest.mark.one_version
 def test_a_folder_is_the_one_that_was_written_to(lake: Lake, repository: str) -> None:
     """Not what else begins with its name."""
     rows = ascii_rows(94, 6)
@@ -109,6 +113,7 @@ def test_a_folder_is_the_one_that_was_written_to(lake: Lake, repository: str) ->
     assert len(paths("main", "in")) == 12
 
 
+@pytest.mark.one_version
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     with pytest.raises(NotFound):
         entries(lake, f"{repository}/nowhere")

@@ -22,18 +22,19 @@ from graveler.spark.core import cuts
 from graveler.spark.core.columns import canonical
 from graveler.spark.verbs.imports import ImportOptions, import_rows
 from tests.spark import lakes
+from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, files, frame, joined, sequential, some_rows, spread
 
 
 @pytest.mark.parametrize(
     ("seed", "tasks", "breaks"),
     [
+        (3, 9, {"min_size": 9_000}),
         (0, 1, {}),
         (1, 7, {}),
         (2, 12, {"salt": b""}),
-        (3, 9, {"min_size": 9_000}),
         (4, 9, {"min_size": 30_000, "max_size": 20_000, "raggedness": 3}),
-    ],
+    ][::SHARE],
 )
 def test_many_writers_make_what_one_makes(
     spark: SparkSession, place: Place, tmp_path: Path, seed: int, tasks: int, breaks: Any
@@ -48,6 +49,7 @@ def test_many_writers_make_what_one_makes(
     assert len(refs) > 10 and made.report.is_clean
 
 
+@pytest.mark.one_version
 def test_rows_land_below_the_prefix(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     rows = some_rows(5, 60)
     made = import_rows(frame(spark, rows), place, ImportOptions(prefix="tables/a b/"))
@@ -60,6 +62,7 @@ def test_no_rows_are_the_empty_metarange(spark: SparkSession, place: Place, tmp_
     assert (made.metarange, made.ranges) == (sequential(place, [], tmp_path / "one")[0], ())
 
 
+@pytest.mark.one_version
 def test_a_task_that_fails_after_writing_is_harmless(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -81,6 +84,7 @@ def test_a_task_that_fails_after_writing_is_harmless(
     assert files(tmp_path / "objects") == {ref.id for ref in expected}
 
 
+@pytest.mark.one_version
 def test_the_same_import_again_writes_nothing_new(spark: SparkSession, place: Place) -> None:
     rows = some_rows(7, 400)
     first = import_rows(frame(spark, rows), place)
@@ -198,6 +202,7 @@ def test_samples_are_few_however_many_rows_are_bad(spark: SparkSession, place: P
     assert 10 <= len(made.report.samples) <= 1_000
 
 
+@pytest.mark.one_version
 def test_an_input_that_changes_is_noticed(spark: SparkSession, place: Place) -> None:
     def some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -209,7 +214,9 @@ def test_an_input_that_changes_is_noticed(spark: SparkSession, place: Place) -> 
             import_rows(rows, place)
 
 
-@pytest.mark.parametrize("column", ["path", "address", "size", "checksum", "mtime", "metadata"])
+@pytest.mark.parametrize(
+    "column", ["metadata", "path", "address", "size", "checksum", "mtime"][::SHARE]
+)
 def test_an_input_that_has_other_rows_of_the_same_number_is_noticed(
     spark: SparkSession, place: Place, column: str
 ) -> None:
@@ -269,12 +276,12 @@ def test_times_of_any_zone_and_columns_left_out(
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
+        ("metadata", "map('a', 1)", "column=metadata type=map<string,int>"),
         ("size", "'1'", "column=size type=string"),
         ("mtime", "1.5", "column=mtime type=decimal"),
         ("path", "1", "column=path type=int"),
         ("address", "1", "column=address type=int"),
-        ("metadata", "map('a', 1)", "column=metadata type=map<string,int>"),
-    ],
+    ][::SHARE],
 )
 def test_a_column_of_another_type_is_refused(
     spark: SparkSession, place: Place, column: str, value: str, says: str
@@ -284,6 +291,7 @@ def test_a_column_of_another_type_is_refused(
         import_rows(df, place)
 
 
+@pytest.mark.one_version
 def test_a_missing_column_is_named(spark: SparkSession, place: Place) -> None:
     df = frame(spark, some_rows(15, 1)).drop("checksum", "mtime")
     with pytest.raises(Invalid, match="missing=checksum,mtime"):

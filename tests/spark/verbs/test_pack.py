@@ -121,6 +121,7 @@ def test_stretches_are_all_ranges_in_order(seed: int) -> None:
     assert len(found) <= max(1, min(wanted, expected // 16)) + 1
 
 
+@pytest.mark.one_version
 def test_packed_ranges_are_those_of_one_writer(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -239,6 +240,7 @@ def test_parameters_that_others_set_stay_and_the_commit_too(
     assert diff(lake, f"{repository}/main~1", f"{repository}/main").count() == 0
 
 
+@pytest.mark.one_version
 def test_what_cannot_be_packed(lake: Lake, repository: str) -> None:
     breaks = coarse(lake, repository)
     with pytest.raises(Invalid, match="covers a whole branch"):

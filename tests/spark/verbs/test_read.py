@@ -78,6 +78,7 @@ def test_a_partitioned_table_comes_back_with_its_columns(lake: Lake, repository:
     assert sorted_rows(single, "id", "name") == [(130, "n130")]
 
 
+@pytest.mark.one_version
 def test_time_travel_by_commit_tag_and_distance(lake: Lake, repository: str) -> None:
     first = put(lake, repository + "-a", {"t/a": table(0, 10)}, f"{repository}/main")
     tag = {"id": "v1", "ref": first}
@@ -126,6 +127,15 @@ def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) ->
             df.collect()
 
 
+@pytest.fixture(scope="module")
+def two_tables(lake: Lake) -> str:
+    """A repository with a table and with a file that is none."""
+    body = {"name": "two-tables", "storage_namespace": "local://lake/two-tables"}
+    lake.session.ask("POST", "/repositories", body)
+    put(lake, "two-tables-a", {"t/p=1/a": table(0, 1), "u/b": b"?"}, "two-tables/main")
+    return "two-tables"
+
+
 @pytest.mark.parametrize(
     ("where", "options", "kind", "says"),
     [
@@ -138,17 +148,17 @@ def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) ->
         ("main", {}, Invalid, "different columns: p and none"),
     ],
 )
+@pytest.mark.one_version
 def test_what_cannot_be_read_is_refused(
     lake: Lake,
-    repository: str,
+    two_tables: str,
     where: str,
     options: Mapping[str, Sequence[str]],
     kind: type[Exception],
     says: str,
 ) -> None:
-    put(lake, repository + "-a", {"t/p=1/a": table(0, 1), "u/b": b"?"}, f"{repository}/main")
     with pytest.raises(kind, match=says):
-        read(lake, f"{repository}/{where}", **options)  # type: ignore[arg-type]
+        read(lake, f"{two_tables}/{where}", **options)  # type: ignore[arg-type]
 
 
 def test_small_files_share_a_task_and_large_splits_do_not() -> None:

@@ -132,6 +132,7 @@ def test_stretches_of_many_records_are_cut_and_find_every_difference_once(
     assert records <= read <= records + 2 * largest * (len(parts) - 1)
 
 
+@pytest.mark.one_version
 def test_damage_in_a_range_of_either_side_is_an_error(lake: Lake, repository: str) -> None:
     rows = ascii_rows(113, 300)
     import_(lake, frame(lake.spark, rows[:150]), f"{repository}/main/a")
@@ -159,6 +160,7 @@ def test_history_newest_first(lake: Lake, repository: str) -> None:
     assert [row["id"] for row in log(lake, f"{repository}/main~1", 2).collect()] == landed[1::-1]
 
 
+@pytest.mark.one_version
 def test_ranges_of_a_prefix(lake: Lake, repository: str) -> None:
     rows = ascii_rows(115, 50)
     import_(lake, frame(lake.spark, rows), f"{repository}/main/in")
@@ -172,6 +174,7 @@ def test_ranges_of_a_prefix(lake: Lake, repository: str) -> None:
     assert ranges(lake, f"{repository}/main~1").count() == 0
 
 
+@pytest.mark.one_version
 def test_what_cannot_be_told_is_refused(lake: Lake, repository: str) -> None:
     main = f"{repository}/main"
     for call, says in (

@@ -88,6 +88,7 @@ def test_partition_columns_stand_in_the_paths(lake: Lake, repository: str) -> No
     assert sorted_rows(part, "id") == sorted(((at,) for at in range(2, 200, 4)), key=repr)
 
 
+@pytest.mark.one_version
 def test_modes(lake: Lake, repository: str) -> None:
     target = f"{repository}/main/t"
     spark = lake.spark
@@ -122,6 +123,7 @@ def failing(tries: int) -> Any:
     return run
 
 
+@pytest.mark.one_version
 def test_of_a_task_that_fails_once_only_the_last_attempt_is_named(
     lake: Lake, repository: str
 ) -> None:
@@ -134,6 +136,7 @@ def test_of_a_task_that_fails_once_only_the_last_attempt_is_named(
     assert len(paths(lake, f"{repository}/main")) == 30 <= objects(lake, repository)
 
 
+@pytest.mark.one_version
 def test_a_job_that_fails_leaves_nothing_named(lake: Lake, repository: str) -> None:
     write(lake, lake.spark.range(7), f"{repository}/main/t")
     before = log(lake.session, repository), paths(lake, f"{repository}/main")
@@ -189,6 +192,7 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.one_version
 def test_an_attempt_that_ends_and_is_lost_is_not_named(lake: Lake, place: Place) -> None:
     """Its files are whole, and a second attempt writes its own."""
     df = lake.spark.range(0, 90, 1, 3)
@@ -223,6 +227,7 @@ def test_uncommitted_changes_refuse_the_write(lake: Lake, repository: str) -> No
     assert paths(lake, f"{repository}/main") == before
 
 
+@pytest.mark.one_version
 def test_what_cannot_be_written_is_refused(lake: Lake, repository: str) -> None:
     df, target = lake.spark.range(3), f"{repository}/main/t"
     with_part = df.withColumn("p", F.lit(1))
