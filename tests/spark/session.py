@@ -11,8 +11,8 @@ from tests.spark.programs import JAVA
 
 # What Spark does for many rows takes half of the time of a query over a few: it compiles each query
 # anew, and plans it again after each stage.  Tests at size run as users do (`as_shipped`), and so
-# does everything that has a process of its own.
-_FOR_FEW_ROWS = {
+# do a collection, Spark Connect and submitted jobs.
+FOR_FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
@@ -41,7 +41,7 @@ def local_session(folder: Path, master: str = "local[2,3]") -> SparkSession:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "97",
         # The place in the source of each expression, which only errors of SQL name.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        **_FOR_FEW_ROWS,
+        **FOR_FEW_ROWS,
     }
     builder = SparkSession.builder.master(master).appName("tests")
     for name, value in settings.items():
@@ -60,5 +60,5 @@ def as_shipped(session: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in _FOR_FEW_ROWS.items():
+        for name, value in FOR_FEW_ROWS.items():
             session.conf.set(name, value)

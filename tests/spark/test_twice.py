@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, submit
+from tests.spark.session import FOR_FEW_ROWS
 
 
 def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
     """Speculation on two machines: the first attempt hangs, the result of the second counts."""
     settings = {
+        **FOR_FEW_ROWS,
         "spark.cores.max": "2",
         "spark.speculation": "true",
         "spark.speculation.interval": "50ms",
