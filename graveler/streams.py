@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from enum import Enum
 from operator import itemgetter
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from graveler.records import TOMBSTONE, StagedValue
 
@@ -253,7 +253,8 @@ def _flat_page(cursor: Cursor, end: bytes, amount: int) -> Page:
         items = cursor.take(amount + 1 - len(lines), end)
         if not items:
             return Page(tuple(lines), False)
-        lines += [(key, value) for key, value in items if value is not TOMBSTONE]
+        # the items themselves, not copies: lines that are kept are found by identity (api/lines.py)
+        lines += cast("list[ListingLine]", [i for i in items if i[1] is not TOMBSTONE])
     return Page(tuple(lines[:amount]), True)
 
 

@@ -118,11 +118,11 @@ def begin(loop: AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> Task
 
 
 async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
-    await _Begun(coroutine, waits_for)
+    await _Remainder(coroutine, waits_for)
 
 
-class _Begun:
-    """A coroutine that has begun, and what it waits for: awaited as if it had not begun."""
+class _Remainder:
+    """The rest of a coroutine that has begun, from what it waits for now."""
 
     __slots__ = ("_coroutine", "_waits_for")
 

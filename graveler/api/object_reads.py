@@ -85,6 +85,11 @@ class _ObjectView(NamedTuple):
         how = b"inline" if kind in _SHOWN else b"attachment"
         return ((b"content-disposition", how), *_SHIELD)
 
+    @property
+    def headers(self) -> HeaderPairs:
+        """Headers of an answer with a body."""
+        return (self.content_type, *self.described, *self.guarded, *_ACCEPT_RANGES)
+
 
 def _view(call: Call, path: str, header: str) -> _ObjectView:
     """`header`: the range that the request names; empty: all."""
@@ -137,23 +142,40 @@ class ReadConditions(RangeHeaders, frozen=True):
 async def get_object(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer:
     """The bytes of an object.
 
-    A body of at most `_SMALL_BYTES` inside the repository's folder is read at once.  A pool thread
-    reads any other body while it is sent.  The answer redirects to a presigned URL if the request
-    asks for one, or if the body is larger than `inline_bytes_max`.
+    A body of at most `_SMALL_BYTES` inside the repository's folder is read at once, with the
+    look-up if it is whole.  A pool thread reads any other body while it is sent.  The answer
+    redirects to a presigned URL if the request asks for one, or if the body is larger than
+    `inline_bytes_max`.
     """
-    view = await call.found(lambda call: _view(call, query.path, headers.window))
+    answer = await call.found(lambda call: _at_once(call, query, headers))
+    return await _opened(call, *answer) if isinstance(answer, _BodyRequest) else answer
+
+
+class _BodyRequest(NamedTuple):
+    """An object, and the bytes of it that an answer sends."""
+
+    view: _ObjectView
+    window: Window
+
+
+def _at_once(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer | _BodyRequest:
+    """The answer, or what it sends if that takes another step."""
+    view = _view(call, query.path, headers.window)
     if query.presign:
         return _elsewhere(call, view)
-    since = call.header(b"if-modified-since")
-    modified_ns = view.entry.modified_ns
-    if conditions.unchanged(headers.if_none_match, since, view.etag, modified_ns):
+    entry, since = view.entry, call.header(b"if-modified-since")
+    if conditions.unchanged(headers.if_none_match, since, view.etag, entry.modified_ns):
         return Answer(304, view.described)
     if isinstance(view.window, Unsatisfiable):
         return _unsatisfiable(view, view.window)
     window, bytes_max = view.window, call.service.settings.inline_bytes_max
-    if 0 < bytes_max < window.end - window.start:
+    length = window.end - window.start
+    if 0 < bytes_max < length:
         return _elsewhere(call, view)
-    return await _opened(call, view, window)
+    is_small = length <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
+    if window.partial or not is_small or call.walks:
+        return _BodyRequest(view, window)
+    return Answer(200, view.headers, read.read_body(call.repo, entry))
 
 
 def _elsewhere(call: Call, view: _ObjectView) -> Answer:
@@ -163,11 +185,10 @@ def _elsewhere(call: Call, view: _ObjectView) -> Answer:
 
 async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     body, content = await body_of(call, view.entry, window.start, window.end)
-    headers = (view.content_type, *view.described, *view.guarded, *_ACCEPT_RANGES)
     if not window.partial:
-        return Answer(200, headers, content)
+        return Answer(200, view.headers, content)
     covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
-    return Answer(206, (*headers, text_header(b"content-range", covered)), content)
+    return Answer(206, (*view.headers, text_header(b"content-range", covered)), content)
 
 
 async def body_of(
@@ -324,6 +345,12 @@ class ObjectPaging(Paging, frozen=True):
     presign: Presign = False
     delimiter: Delimiter = ""
 
+    @property
+    def is_short(self) -> bool:
+        """Not with a delimiter: each jump over a common prefix reads another block."""
+        is_plain = not (self.delimiter or self.presign)
+        return is_plain and self.count <= limits.page_count_default
+
 
 @operation(
     "listObjects",
@@ -338,6 +365,7 @@ class ObjectPaging(Paging, frozen=True):
         ),
     ),
     answers={200: ObjectStatsList},
+    runs=Runs.PAGE,
 )
 def list_objects(call: Call, query: ObjectPaging) -> Answer:
     """List objects and prefixes.

@@ -110,4 +110,6 @@ def _invocation(operation: Operation) -> Callable[[Call], Any]:
         return endpoint
     if inputs == [("query", "query")]:
         return lambda call: endpoint(call, query=call.query)
+    if len(inputs) == 2 and operation.query is not ABSENT and operation.headers is not ABSENT:
+        return lambda call: endpoint(call, query=call.query, headers=call.declared_headers)
     return lambda call: endpoint(call, **{name: getattr(call, of) for name, of in inputs})

@@ -78,7 +78,8 @@ def join(namespace: str, relative: str) -> str:
         raise Invalid(
             f"relative address is empty or begins with a slash: address={_shown(relative)}"
         )
-    return split(f"{stem}/{relative}").address
+    full = f"{stem}/{relative}"
+    return full if _is_canonical(full) else split(full).address
 
 
 def relative_to(namespace: str, address: str) -> str | Absent:
@@ -93,7 +94,9 @@ def resolve(namespace: str, entry_address: str, address_type: AddressType) -> st
     full = address_type is AddressType.FULL
     if address_type is AddressType.BY_PREFIX:
         full = _SCHEME.match(entry_address) is not None
-    return split(entry_address).address if full else join(namespace, entry_address)
+    if not full:
+        return join(namespace, entry_address)
+    return entry_address if _is_canonical(entry_address) else split(entry_address).address
 
 
 def normalise(address: str) -> str:

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, Literal
 
 from graveler import limits
@@ -37,7 +38,8 @@ _REFUSALS: Final = frozenset(
 
 
 class FileReads:
-    """Reads of the files below the folder `root`.  `address` is for messages, and names tables."""
+    """Reads of the files below the folder `root`.  `address`, in its canonical spelling, is for
+    messages, and names the files that stay open."""
 
     def __init__(self, root: str, clock: Clock) -> None:
         self._root = root
@@ -52,16 +54,18 @@ class FileReads:
     def kept_open(self, place: Place, address: str) -> "Chunks":
         """As `open`, with a file that stays open for later reads."""
         with translated(address):
-            file, status = self._open_files.open(place, self._opened)
+            file, status = self._open_files.open(address, partial(open_file, self._root, place))
         return Chunks(file, address, status)
 
     def read_known(self, address: str, start: int, length: int) -> bytes | Literal[Absent.ABSENT]:
-        """As `read_table`, if the table is open; otherwise ABSENT."""
+        """See `BlockStore.read`, if the table or the file is open; otherwise, and for bytes that a
+        file does not have, ABSENT."""
         table = self._open_tables.get(address)
-        if table is None:
-            return ABSENT
         with translated(address):
-            return table.read(start, length)
+            if table is not None:
+                return table.read(start, length)
+            raw = self._open_files.read(address, start, length)
+            return ABSENT if raw is None else raw
 
     def read_table(self, place: Place, address: str, start: int, length: int) -> bytes:
         """Some bytes of a table, which stays open for later reads unless they are all.  See
@@ -75,13 +79,10 @@ class FileReads:
                 self._open_tables.keep(table)
             return raw
 
-    def forget(self, place: Place, address: str) -> None:
+    def forget(self, address: str) -> None:
         """Close a file whose name is removed or replaced.  Called after that."""
-        self._open_files.forget(place)
+        self._open_files.forget(address)
         self._open_tables.forget(address)
-
-    def _opened(self, place: Place) -> int:
-        return open_file(self._root, place)
 
 
 class Chunks:

@@ -152,7 +152,7 @@ class Files:
             with closing(self._folders.make(place.folders)) as folder:
                 with self._settled(place):
                     _publish(temporary, folder, place.name, mode, address)
-                self.reads.forget(place, address)
+                self.reads.forget(address)
                 self._folders.sync(place.folders, folder, address)
             return head_of(os.fstat(temporary.file))
 
@@ -184,7 +184,7 @@ class Files:
             status = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
             if version in (ANY_VERSION, head_of(status).version):
                 os.unlink(place.name, dir_fd=folder)
-                self.reads.forget(place, address)
+                self.reads.forget(address)
                 return True
         return False
 

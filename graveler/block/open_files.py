@@ -14,13 +14,13 @@ For the local driver only.
 
 import os
 import resource
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from graveler.block.bounds import clip_read
-from graveler.block.layout import Place
 from graveler.clock import Clock
 from graveler.errors import Corrupt
 
@@ -44,40 +44,57 @@ class OpenFile:
 
 
 class OpenFiles:
-    """The files that were read last.  Thread-safe."""
+    """The files that were read last, by address in its canonical spelling.  Thread-safe."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
-        self._kept: OrderedDict[Place, OpenFile] = OrderedDict()
+        self._kept: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, place: Place, opened: Callable[[Place], int]) -> tuple[OpenFile, os.stat_result]:
-        """The file that now has this name, and its attributes.  If it is not open yet, `opened`
-        opens it.  Raises what `opened` raises."""
+    def get(self, address: str) -> tuple[OpenFile, os.stat_result] | None:
+        """The file that now has this name, and its attributes; None if it is not open."""
         with self._lock:
-            file = self._kept.get(place)
-            if file is not None:
-                self._kept.move_to_end(place)
-        if file is not None:
-            status = os.fstat(file.descriptor)
-            if status.st_nlink:
-                return file, status
-        file = OpenFile(opened(place))
+            file = self._kept.get(address)
+            if file is None:
+                return None
+            self._kept.move_to_end(address)
+        status = os.fstat(file.descriptor)
+        return (file, status) if status.st_nlink else None
+
+    def read(self, address: str, start: int, length: int) -> bytes | None:
+        """These bytes of the file that now has this name; None if it is not open, does not have
+        all of them, or does not give them in one call of the system."""
+        known = self.get(address)
+        if known is None or not stat.S_ISREG(known[1].st_mode):
+            return None
+        file, status = known
+        if not 0 <= start <= start + length <= status.st_size:
+            return None
+        raw = os.pread(file.descriptor, length, start)
+        return raw if len(raw) == length else None
+
+    def open(self, address: str, opened: Callable[[], int]) -> tuple[OpenFile, os.stat_result]:
+        """As `get`.  If the file is not open yet, `opened` opens it.  Raises what `opened`
+        raises."""
+        known = self.get(address)
+        if known is not None:
+            return known
+        file = OpenFile(opened())
         with self._lock:
-            self._kept[place] = file
-            self._kept.move_to_end(place)
+            self._kept[address] = file
+            self._kept.move_to_end(address)
             doomed = self._kept.popitem(last=False) if len(self._kept) > self._count_max else None
         del doomed  # closed without the lock
         status = os.fstat(file.descriptor)
         if not status.st_nlink:  # removed meanwhile, perhaps before `forget` could find it here
-            self.forget(place)
+            self.forget(address)
         return file, status
 
-    def forget(self, place: Place) -> None:
+    def forget(self, address: str) -> None:
         """Close the file, so that it takes no room once its name is removed or replaced.  Called
         after that."""
         with self._lock:
-            doomed = self._kept.pop(place, None)
+            doomed = self._kept.pop(address, None)
         del doomed
 
 

@@ -7,13 +7,13 @@ import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from graveler.block.adapter import FileChunks
 from graveler.block.file_reads import Chunks
-from graveler.block.layout import Place
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import (
     OBJECTS_KEPT_MAX,
@@ -126,17 +126,17 @@ def test_a_low_limit_of_open_files_keeps_fewer(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_file_that_is_removed_while_it_is_opened_is_not_kept(tmp_path: Path) -> None:
-    place, path = Place((), "a"), tmp_path / "a"
+    path = tmp_path / "a"
     path.write_bytes(b"first")
     files = OpenFiles(8)
 
-    def removed_after(_place: Place) -> int:
+    def removed_after() -> int:
         descriptor = os.open(path, os.O_RDONLY)
         path.unlink()
-        files.forget(place)  # as the remover does, before the file is kept
+        files.forget("a")  # as the remover does, before the file is kept
         return descriptor
 
-    file, _ = files.open(place, removed_after)
+    file, _ = files.open("a", removed_after)
     assert os.pread(file.descriptor, 5, 0) == b"first"
     del file
     assert open_count(tmp_path) == 0
@@ -146,13 +146,13 @@ def test_the_file_that_was_read_longest_ago_leaves_first(tmp_path: Path) -> None
     files = OpenFiles(2)
     opened_names: list[str] = []
 
-    def opened_file(place: Place) -> int:
-        opened_names.append(place.name)
-        (tmp_path / place.name).touch()
-        return os.open(tmp_path / place.name, os.O_RDONLY)
+    def opened_file(name: str) -> int:
+        opened_names.append(name)
+        (tmp_path / name).touch()
+        return os.open(tmp_path / name, os.O_RDONLY)
 
     for name in "abacab":
-        files.open(Place((), name), opened_file)
+        files.open(name, partial(opened_file, name))
     assert opened_names == ["a", "b", "c", "b"]
 
 
