@@ -11,6 +11,7 @@ Names that requests need (ids of commits, an upload address) are kept with the w
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -42,6 +43,7 @@ IMPORT = {
 }
 READS = [{"effect": "allow", "action": ["fs:Read*"], "resource": "*"}]
 _CREATED_SECONDS = 1_600_000_000
+NO_BODIES: Mapping[str, bytes] = MappingProxyType({})
 
 
 def lake(around: Surroundings) -> World:
@@ -222,11 +224,12 @@ def picture(
     also: tuple[str, ...] = (),
     before: Mapping[str, Any] | None = None,
     touched: Collection[str] = ("",),
+    bodies: Mapping[str, bytes] = NO_BODIES,
 ) -> dict[str, Any]:
     """All that GETs show, without ids and times; `also`: the status of these targets.
 
     Only what is `touched` is asked about, repositories and "auth", or all if "" is among them; the
-    rest is taken from the picture `before`."""
+    rest is taken from the picture `before`.  `bodies` are known: those at these addresses."""
     known = {} if before is None or "" in touched else before
     shown: dict[str, Any] = {target: door.send(Ask("GET", target)).status for target in also}
     shown["set up"] = door.get("/setup_lakefs")["state"]
@@ -238,7 +241,7 @@ def picture(
     for repo in _results(door, "/repositories"):
         name = repo["id"]
         is_known = name in known and name not in touched
-        within = known[name][2] if is_known else _repository(door, repo)
+        within = known[name][2] if is_known else _repository(door, repo, bodies)
         shown[name] = repo["storage_namespace"], repo["read_only"], within
     return shown
 
@@ -263,11 +266,11 @@ def _ids(door: Door, target: str) -> list[str]:
     return [line["id"] for line in _results(door, target)]
 
 
-def _repository(door: Door, repo: dict[str, Any]) -> dict[str, Any]:
+def _repository(door: Door, repo: dict[str, Any], known: Mapping[str, bytes]) -> dict[str, Any]:
     at = f"/repositories/{repo['id']}"
     pairs = door.get(at + "/metadata")
     branches = _results(door, at + "/branches?show_hidden=true&")
-    bodies: dict[str, bytes] = {}
+    bodies = dict(known)
     shown: dict[str, Any] = {
         branch["id"]: _branch(door, at, branch["id"], bodies) for branch in branches
     }
@@ -293,7 +296,8 @@ def _branch(door: Door, at: str, branch: str, bodies: dict[str, bytes]) -> dict[
     lines = _results(door, f"{at}/refs/{branch}/objects/ls")
     history = _results(door, f"{at}/refs/{branch}/commits")
     staged = _results(door, f"{at}/branches/{branch}/diff")
-    committed = _results(door, f"{at}/refs/{branch}@/objects/ls")
+    # Where nothing is staged, a branch shows what its head has.
+    committed = _results(door, f"{at}/refs/{branch}@/objects/ls") if staged else lines
     return {
         "history": [(made["message"], _said(made), len(made["parents"])) for made in history],
         "staged": [(line["type"], line["path"]) for line in staged],

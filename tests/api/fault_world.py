@@ -238,6 +238,11 @@ class World:
                 names.add("auth" if kind == b"auth" else "")
         return names
 
+    def kept(self, begun: State) -> dict[str, bytes]:
+        """The objects that are as in `begun`: their bytes need not be asked for again."""
+        old = begun[1]
+        return {at: content for at, content in self.state[1].items() if old.get(at) == content}
+
     def serve(self, strikes: Strikes, *, retrying: bool = False, **settings: float) -> Running:
         """A process that knows nothing yet.  `settings`: of the engine."""
         ids = SeededIds(self.blocks._serial)

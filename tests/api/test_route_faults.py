@@ -183,7 +183,9 @@ def _shown(
 ) -> dict[str, Any]:
     """The picture that the process itself shows."""
     touched = world.touched(begun)
-    return picture(running.door, also, known.before, touched) if touched else known.before
+    if not touched:
+        return known.before
+    return picture(running.door, also, known.before, touched, world.kept(begun))
 
 
 def _shown_anew(world: World, begun: State, known: Known, also: tuple[str, ...]) -> dict[str, Any]:
@@ -193,7 +195,9 @@ def _shown_anew(world: World, begun: State, known: Known, also: tuple[str, ...])
     same = frozenset(rows.items()), frozenset(objects.items()), also
     if same not in known.pictures:
         door = world.serve(sound()).door
-        known.pictures[same] = picture(door, also, known.before, world.touched(begun))
+        known.pictures[same] = picture(
+            door, also, known.before, world.touched(begun), world.kept(begun)
+        )
     return known.pictures[same]
 
 

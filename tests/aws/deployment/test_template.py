@@ -47,16 +47,12 @@ def granting(resources: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return roles | of_type(resources, "AWS::IAM::ManagedPolicy")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["cfn-lint", *TEMPLATES], ["sam", "validate", "--lint", "-t", str(TEMPLATE)]],
-    ids=["cfn-lint", "sam"],
-)
-def test_linters_find_nothing(command: list[str]) -> None:
-    """cfn-lint takes all templates at once, because its start takes longest."""
+def test_the_linter_finds_nothing() -> None:
+    """It takes all templates at once, because its start takes longest.  `sam validate --lint` calls
+    the same linter."""
     assert len(TEMPLATES) == 3
     ran = subprocess.run(
-        [tool(command[0]), *command[1:]],
+        [tool("cfn-lint"), *TEMPLATES],
         env={"PATH": "/usr/bin:/bin", "SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "us-east-1"},
         capture_output=True,
         text=True,
