@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from graveler.api.front import Front, is_loopback
 from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.start import Application
+from graveler.cli import heap
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
 from graveler.cli.options import Listen
@@ -79,10 +80,11 @@ class Place(NamedTuple):
 @contextmanager
 def place(listen: Listen, front: Front) -> Iterator[Place]:
     """A bound port for the time of the block, with signals handled and files made for their owner
-    alone.
+    alone.  The threads of the process share one heap from now on (heap.py).
 
     Errors: those of `bind`; `Invalid` for an address of other machines, unless `front` lets them
     in.  Main thread only."""
+    heap.share()
     mask = os.umask(0o077)  # a library creates the database files, with the modes of the umask
     signals = Signals()
     try:
