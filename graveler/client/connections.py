@@ -14,12 +14,15 @@ modules of this package, and for commands that transfer objects.
 """
 
 import os
+import re
 import select
 import socket
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -31,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from graveler.client.answer_heads import PlainResponse
+from graveler.client.request_heads import PIECE_BYTES, write_request
 from graveler.clock import Clock, SystemClock
 from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.variables import environment
@@ -43,7 +47,8 @@ REPEATABLE: Final = (*READ, "PUT", "DELETE")
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
-_PIECE_BYTES: Final = 1 << 18
+_ORIGINS_KEPT: Final = 100
+_BASE: Final = re.compile(r"[^/?#]*//[^/?#]*")
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -100,7 +105,7 @@ class Response:
         self._release: Callable[[bool], None] | None = release
         self._lost = lost
 
-    def read(self, amount: int = _PIECE_BYTES) -> bytes:
+    def read(self, amount: int = PIECE_BYTES) -> bytes:
         """The next bytes of the body, at most `amount`; empty at its end.  If the connection breaks
         or the body is shorter than announced, raises the error of an answer that was lost."""
         try:
@@ -183,46 +188,54 @@ class _Headers(Mapping[str, str]):
         return len(self._values)
 
 
-class Joining(HTTPConnection):
-    """Sends the head of a request together with the first piece of its body: one call of the
-    system, and one arrival at the server, for a small body."""
+class Begun:
+    """A request that was sent, and whose answer comes.  One of `answer` and `give_up` follows."""
 
-    response_class = PlainResponse
-    _holds = False
-    _head = b""
-
-    def request_joined(
-        self, method: str, target: str, body: Body | None, headers: dict[str, str]
+    def __init__(
+        self,
+        pool: "Connections",
+        connection: HTTPConnection,
+        origin: Origin,
+        request: Request,
+        start: float,
     ) -> None:
-        """As `request`."""
-        self._holds, self._head = True, b""
-        try:
-            self.request(method, target, body, headers)
-            self._flush(b"")
-        finally:
-            self._holds, self._head = False, b""
+        self._pool = pool
+        self.connection, self.origin, self.request = connection, origin, request
+        self.start: Final = start  # in steady seconds of the pool's clock
 
-    def send(self, data: Any) -> None:
-        if not self._holds or not isinstance(data, bytes):
-            super().send(data)
-        elif self._head or len(data) >= _PIECE_BYTES:
-            self._flush(data)
-            self._holds = False  # what follows goes as it comes
-        else:
-            self._head = data
+    def fileno(self) -> int:
+        """The socket, which becomes readable when the answer begins."""
+        return self.connection.sock.fileno()
 
-    def _flush(self, data: bytes) -> None:
-        head, self._head = self._head, b""
-        if head or data:
-            super().send(head + data)
+    def answer(self) -> Response:
+        """Wait for the answer.  Raises the errors of `Connections.send`."""
+        return self._pool._answered(self)
+
+    def give_up(self) -> GravelerError:
+        """Close the connection.  Returns the error of an answer that was lost."""
+        self.connection.close()
+        return _Lost(self.request.method, self.origin).error("no answer in time")
 
 
-class JoiningTLS(Joining, HTTPSConnection):
-    """The same, encrypted."""
+@contextmanager
+def _closing(connection: HTTPConnection, lost: _Lost) -> Iterator[None]:
+    """Close the connection if the block fails, and raise what that means."""
+    try:
+        yield
+    except BaseException as error:
+        connection.close()
+        match error:
+            case InvalidURL():
+                raise Invalid(f"URL invalid: url={lost.origin}") from error
+            case OSError() | HTTPException():
+                raise lost.error(error) from error
+            case ValueError():  # of a header
+                raise Invalid(f"the request cannot be sent: {error}") from error
+        raise
 
 
 class _Idle(NamedTuple):
-    connection: Joining
+    connection: HTTPConnection
     since: float
 
 
@@ -259,19 +272,37 @@ class Connections:
         Errors: `Invalid` if the URL or a header cannot be sent.  `Unavailable` if the request was
         not sent, or a read has no answer.  `OutcomeUnknown` if a write has no answer.
         """
-        origin = _origin(request.url)
-        if origin.scheme not in ("http", "https") or not origin.host:
-            raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
+        origin = _checked_origin(request.url)
         idle = self._take(origin)
         if idle is not None:
             try:
-                return self._exchange(idle, origin, request)
+                return self._begun(idle, origin, request).answer()
             except Unavailable as error:
                 whole = isinstance(request.body, bytes)
                 stale = isinstance(error.__cause__, ConnectionError)
                 if not (stale and whole and request.method in REPEATABLE):
                     raise
-        return self._exchange(self._connect(origin), origin, request)
+        return self._begun(self._connect(origin), origin, request).answer()
+
+    def begin(self, request: Request) -> "Begun":
+        """Send a request once, without waiting for its answer.  Raises the errors of `send`."""
+        origin = _checked_origin(request.url)
+        return self._begun(self._take(origin) or self._connect(origin), origin, request)
+
+    def prepare(self, url: str, count: int) -> None:
+        """Open `count` connections at the same time, for the requests that follow.  One that fails
+        is no error here: the request that needs it raises it."""
+        origin = _checked_origin(url)
+
+        def prepare_one() -> None:
+            with suppress(GravelerError):
+                self._give_back(origin, self._connect(origin), reusable=True)
+
+        threads = [threading.Thread(target=prepare_one, daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -286,41 +317,38 @@ class Connections:
             self._proxies[origin] = _proxy(origin)
         return self._proxies[origin]
 
-    def _exchange(self, connection: Joining, origin: Origin, request: Request) -> Response:
+    def _begun(self, connection: HTTPConnection, origin: Origin, request: Request) -> "Begun":
+        """Send a request on a connection."""
         start = self._clock.steady_seconds()
-        lost = _Lost(request.method, origin)
         headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
         if not isinstance(request.body, bytes) and request.length >= 0:
             headers["Content-Length"] = str(request.length)
-        try:
+        with _closing(connection, _Lost(request.method, origin)):
             _write(connection, origin, request, headers, self._proxy(origin))
-            answer = connection.getresponse()
-        except GravelerError:
-            connection.close()
-            raise
-        except InvalidURL as error:
-            connection.close()
-            raise Invalid(f"URL invalid: url={origin}") from error
-        except (OSError, HTTPException) as error:
-            connection.close()
-            raise lost.error(error) from error
-        except ValueError as error:  # of a header
-            connection.close()
-            raise Invalid(f"the request cannot be sent: {error}") from error
-        except BaseException:
-            connection.close()
-            raise
+        return Begun(self, connection, origin, request, start)
+
+    def _answered(self, begun: "Begun") -> Response:
+        """Read the head of the answer."""
+        connection, origin, request = begun.connection, begun.origin, begun.request
+        lost = _Lost(request.method, origin)
+        with _closing(connection, lost):
+            answer = PlainResponse(connection.sock, method=request.method)
+            try:
+                answer.begin()
+            except BaseException:
+                answer.close()
+                raise
 
         def release(reusable: bool) -> None:
             self._give_back(origin, connection, reusable)
 
         if self._observer is not None:
-            seconds = self._clock.steady_seconds() - start
+            seconds = self._clock.steady_seconds() - begun.start
             id = answer.headers.get("X-Request-Id", "")
             self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
         return Response(answer, release, lost)
 
-    def _connect(self, origin: Origin) -> Joining:
+    def _connect(self, origin: Origin) -> HTTPConnection:
         try:
             connection = self._new(origin)
         except InvalidURL as error:
@@ -343,15 +371,15 @@ class Connections:
             raise
         return connection
 
-    def _new(self, origin: Origin) -> Joining:
+    def _new(self, origin: Origin) -> HTTPConnection:
         proxy = self._proxy(origin)
         at = origin if proxy is None else _origin(proxy)
         if origin.scheme == "http":
-            return Joining(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
-        connection = JoiningTLS(
+            return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=PIECE_BYTES)
+        connection = HTTPSConnection(
             *(at.host, at.port),
             timeout=self._seconds,
-            blocksize=_PIECE_BYTES,
+            blocksize=PIECE_BYTES,
             context=self._tls(),
         )
         if proxy is not None:
@@ -366,7 +394,7 @@ class Connections:
                 self._context = ssl.create_default_context()
             return self._context
 
-    def _take(self, origin: Origin) -> Joining | None:
+    def _take(self, origin: Origin) -> HTTPConnection | None:
         dropped: list[_Idle] = []
         try:
             with self._lock:
@@ -384,7 +412,7 @@ class Connections:
             for idle in dropped:
                 idle.connection.close()
 
-    def _give_back(self, origin: Origin, connection: Joining, reusable: bool) -> None:
+    def _give_back(self, origin: Origin, connection: HTTPConnection, reusable: bool) -> None:
         if reusable:
             with self._lock:
                 several = self._idle.setdefault(origin, [])
@@ -395,7 +423,7 @@ class Connections:
 
 
 def _write(
-    connection: Joining,
+    connection: HTTPConnection,
     origin: Origin,
     request: Request,
     headers: dict[str, str],
@@ -403,8 +431,9 @@ def _write(
 ) -> None:
     """Send the request.  A server may answer before it has read a body; then its answer counts, so
     a broken pipe is no failure here."""
-    parts = urlsplit(request.url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    target = request.url[len(_base(request.url)) :].partition("#")[0]
+    if not target.startswith("/"):
+        target = f"/{target}"
     if proxy is not None and origin.scheme == "http":
         target = str(origin) + target
         headers |= _proxy_headers(proxy)
@@ -414,25 +443,43 @@ def _write(
     if not body and request.method in READ:
         body = None
     try:
-        connection.request_joined(request.method, target, body, headers)
+        write_request(connection.sock, request.method, target, body, headers)
     except BrokenPipeError:
         if not body:
             raise
     except ConnectionResetError:
-        if isinstance(body, bytes) and len(body) < _PIECE_BYTES:
+        if isinstance(body, bytes) and len(body) < PIECE_BYTES:
             raise
 
 
+def _checked_origin(url: str) -> Origin:
+    origin = _origin(url)
+    if origin.scheme not in ("http", "https") or not origin.host:
+        raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
+    return origin
+
+
+def _base(url: str) -> str:
+    """The URL up to its path."""
+    found = _BASE.match(url)
+    return found.group() if found else url
+
+
 def _origin(url: str) -> Origin:
+    return _origin_of(_base(url))
+
+
+@lru_cache(_ORIGINS_KEPT)
+def _origin_of(base: str) -> Origin:
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(base)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
         raise Invalid("URL invalid: its host or its port") from error
     return Origin(parts.scheme, parts.hostname or "", port)
 
 
-def _is_quiet(connection: Joining) -> bool:
+def _is_quiet(connection: HTTPConnection) -> bool:
     """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
     nobody asked for, is of no use."""
     sock: socket.socket | None = connection.sock
