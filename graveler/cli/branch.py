@@ -11,6 +11,7 @@ from graveler.cli.address import SCHEME, Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, paging, yes
 from graveler.cli.change import revert
 from graveler.cli.command import Group, client, group
+from graveler.cli.failures import naming_taken
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs
@@ -91,7 +92,8 @@ def create(
     """
     address, session = invocation.ref(new), invocation.session
     begin = _source(invocation, address, source or lakectl_source)
-    created = refs.create_branch(session, address.repository, address.ref, begin, hidden=hidden)
+    with naming_taken("branch", address, f"graveler branch show {address}"):
+        created = refs.create_branch(session, address.repository, address.ref, begin, hidden=hidden)
     commit = invocation.output.id(created["commit_id"])
     lines = [f"created branch {address} from {begin} at {commit}"]
     invocation.output.record(created, lines)

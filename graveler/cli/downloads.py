@@ -47,9 +47,7 @@ def download(invocation: Invocation, address: str, target: Path | None, **more: 
     to the current folder; --delete needs DEST.
     """
     options = TransferOptions(**more).checked()
-    if target is None and options.delete:
-        raise UsageMistake("--delete needs DEST: write . for the current folder")
-    folder = target or Path()
+    folder = _folder(target, address, options)
     recursive = options.recursive
     place = past.then(invocation, invocation.path(address, optional=recursive))
     session, tally = invocation.session, Tally()
@@ -96,6 +94,15 @@ def download(invocation: Invocation, address: str, target: Path | None, **more: 
     transfer.run(orders, tally)
     delete_files(folder, deletable(invocation, surplus, tally, "downloaded"), tally)
     return ended(invocation, tally, "downloaded", options)
+
+
+def _folder(target: Path | None, address: str, options: TransferOptions) -> Path:
+    """Where files go.  Raises `UsageMistake`."""
+    if target is None and options.delete:
+        raise UsageMistake("--delete needs DEST: write . for the current folder")
+    if str(target) == "-":
+        raise UsageMistake(f"- is no file: graveler cat {address} prints an object")
+    return target or Path()
 
 
 def _is_here(order: files.Download) -> bool:

@@ -16,8 +16,8 @@ For this folder.
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import click
@@ -28,7 +28,7 @@ from graveler.cli.absence import precise, unwritable
 from graveler.cli.address import UsageMistake
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, plain_lines
-from graveler.errors import GravelerError
+from graveler.errors import Conflict, Contended, GravelerError, PreconditionFailed
 
 # Words of git that are no commands here, and what leads to what they do.
 _OF_GIT: Final[Mapping[str, str]] = {
@@ -51,6 +51,19 @@ INTERRUPTED: Final = 130
 
 class PartlyDone(GravelerError):
     """Some items of several failed; each has been reported.  `done`: how many did not."""
+
+
+@contextmanager
+def naming_taken(kind: str, name: object, remedy: str) -> Iterator[None]:
+    """For a creation: the error of a name that is taken names it, and has this remedy.  Servers
+    say only "not unique"."""
+    try:
+        yield
+    except Conflict as error:
+        if not isinstance(error, Contended | PreconditionFailed):
+            reason = f"{kind} exists already: {name}"
+            error.fields = {**error.fields, "reason": reason, "remedy": remedy}
+        raise
 
 
 # The first kind that fits decides.

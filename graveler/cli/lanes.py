@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from graveler.cli.tally import Interrupted, Tally
-from graveler.client.connections import Begun
+from graveler.client.connections import PendingAnswer
 from graveler.clock import Clock
 from graveler.errors import GravelerError, Unauthenticated
 
@@ -22,10 +22,10 @@ _LOOK_MS: Final = 100
 _PATIENCE_SECONDS: Final = 60.0
 
 
-class Sent(NamedTuple):
+class PendingItem(NamedTuple):
     """A request that was sent.  `finish` reads its answer, and raises the error of the item."""
 
-    begun: Begun
+    begun: PendingAnswer
     finish: Callable[[], None]
 
 
@@ -33,7 +33,7 @@ class _Lane(NamedTuple):
     """A request whose answer is awaited until `end`, in steady seconds."""
 
     name: str
-    sent: Sent
+    sent: PendingItem
     end: float
 
 
@@ -45,11 +45,11 @@ class Lanes:
         self._lanes: dict[int, _Lane] = {}
         self._poll = select.poll()
 
-    def send(self, name: str, begin: Callable[[], Sent | None]) -> None:
+    def send(self, name: str, begin: Callable[[], PendingItem | None]) -> None:
         """Wait for a lane, and begin an item.  An error of an item is one of the tally; raises
         `Unauthenticated`, because every other item would fail as well."""
         self._wait(self._count - 1)
-        sent: Sent | None = None
+        sent: PendingItem | None = None
         try:
             sent = begin()
         except Unauthenticated:

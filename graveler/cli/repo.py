@@ -5,10 +5,11 @@ import click
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import address_argument, paging
 from graveler.cli.command import client, group
+from graveler.cli.failures import naming_taken
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import Column, field, plural
 from graveler.client import objects, refs
-from graveler.errors import Conflict, Contended, Invalid, PreconditionFailed
+from graveler.errors import Invalid
 from graveler.ids import parse_repository_id
 
 COLUMNS = (
@@ -80,18 +81,14 @@ def create(
     name = invocation.repository(repository).repository
     namespace = namespace or _namespace(invocation, name)
     try:
-        created = refs.create_repository(
-            *(invocation.session, name, namespace),
-            default_branch=default_branch,
-            sample_data=sample_data,
-            read_only=read_only,
-            bare=bare,
-        )
-    except Conflict as error:
-        if not isinstance(error, Contended | PreconditionFailed):
-            reason, remedy = f"repository exists already: {name}", f"graveler repo show {name}"
-            error.fields = {**error.fields, "reason": reason, "remedy": remedy}
-        raise
+        with naming_taken("repository", name, f"graveler repo show {name}"):
+            created = refs.create_repository(
+                *(invocation.session, name, namespace),
+                default_branch=default_branch,
+                sample_data=sample_data,
+                read_only=read_only,
+                bare=bare,
+            )
     except Invalid as error:
         error.fields = {**error.fields, **_better_reason(name)}
         raise

@@ -8,6 +8,7 @@ from graveler.cli import journal, past
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, paging, yes
 from graveler.cli.command import client, group
+from graveler.cli.failures import naming_taken
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
@@ -74,7 +75,8 @@ def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: 
     if force:
         created = _moved(invocation, address, source, yes=yes)
     else:
-        created = refs.create_tag(session, name, address.ref, source)
+        with naming_taken("tag", address, f"graveler tag show {address}; -f moves it"):
+            created = refs.create_tag(session, name, address.ref, source)
     commit = invocation.output.id(created["commit_id"])
     invocation.output.record(created, [f"created tag {address} at {commit}"])
     return 0

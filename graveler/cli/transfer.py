@@ -20,7 +20,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
-from graveler.cli.lanes import Lanes, Sent
+from graveler.cli.lanes import Lanes, PendingItem
 from graveler.cli.progress import Display
 from graveler.cli.tally import Interrupted, Tally
 from graveler.clock import Clock, SystemClock
@@ -126,7 +126,7 @@ class Small(NamedTuple, Generic[T]):
 
     fits: Callable[[T], bool]
     prepare: Callable[[int], None]  # opens so many connections
-    begin: Callable[[T, Tally], Sent | None]
+    begin: Callable[[T, Tally], PendingItem | None]
 
 
 class Transfer(Generic[T]):

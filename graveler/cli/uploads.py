@@ -15,7 +15,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.lanes import Sent
+from graveler.cli.lanes import PendingItem
 from graveler.cli.mirror import (
     deletable,
     delete_objects,
@@ -27,7 +27,7 @@ from graveler.cli.transfer import Small, Split, Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
-from graveler.client.connections import Begun
+from graveler.client.connections import PendingAnswer
 from graveler.client.objects import NO_SIGNED_URLS, Stats, Upload
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment
@@ -197,7 +197,7 @@ class _Uploads:
         """Open connections for as many files."""
         self._session.connections.prepare(self._session.url, count)
 
-    def begin_small(self, source: files.Source, tally: Tally) -> Sent | None:
+    def begin_small(self, source: files.Source, tally: Tally) -> PendingItem | None:
         """Send a small file, unless the branch has it."""
         if self.is_same(source):
             tally.ended(skipped=True, length=source.size)
@@ -208,10 +208,10 @@ class _Uploads:
         begun = objects.begin_upload(
             self._session, place.repository, place.ref, source.path, content, how
         )
-        return Sent(begun, partial(self._end_small, source, begun, tally))
+        return PendingItem(begun, partial(self._end_small, source, begun, tally))
 
     @staticmethod
-    def _end_small(source: files.Source, begun: Begun, tally: Tally) -> None:
+    def _end_small(source: files.Source, begun: PendingAnswer, tally: Tally) -> None:
         _check_stored(objects.uploaded(begun.answer()), source)
         tally.moved(source.size)
         tally.ended()

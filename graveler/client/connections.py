@@ -188,7 +188,7 @@ class _Headers(Mapping[str, str]):
         return len(self._values)
 
 
-class Begun:
+class PendingAnswer:
     """A request that was sent, and whose answer comes.  One of `answer` and `give_up` follows."""
 
     def __init__(
@@ -284,7 +284,7 @@ class Connections:
                     raise
         return self._begun(self._connect(origin), origin, request).answer()
 
-    def begin(self, request: Request) -> "Begun":
+    def begin(self, request: Request) -> "PendingAnswer":
         """Send a request once, without waiting for its answer.  Raises the errors of `send`."""
         origin = _checked_origin(request.url)
         return self._begun(self._take(origin) or self._connect(origin), origin, request)
@@ -317,7 +317,9 @@ class Connections:
             self._proxies[origin] = _proxy(origin)
         return self._proxies[origin]
 
-    def _begun(self, connection: HTTPConnection, origin: Origin, request: Request) -> "Begun":
+    def _begun(
+        self, connection: HTTPConnection, origin: Origin, request: Request
+    ) -> "PendingAnswer":
         """Send a request on a connection."""
         start = self._clock.steady_seconds()
         headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
@@ -325,9 +327,9 @@ class Connections:
             headers["Content-Length"] = str(request.length)
         with _closing(connection, _Lost(request.method, origin)):
             _write(connection, origin, request, headers, self._proxy(origin))
-        return Begun(self, connection, origin, request, start)
+        return PendingAnswer(self, connection, origin, request, start)
 
-    def _answered(self, begun: "Begun") -> Response:
+    def _answered(self, begun: "PendingAnswer") -> Response:
         """Read the head of the answer."""
         connection, origin, request = begun.connection, begun.origin, begun.request
         lost = _Lost(request.method, origin)
@@ -461,8 +463,8 @@ def _checked_origin(url: str) -> Origin:
 
 def _base(url: str) -> str:
     """The URL up to its path."""
-    found = _BASE.match(url)
-    return found.group() if found else url
+    match = _BASE.match(url)
+    return match.group() if match else url
 
 
 def _origin(url: str) -> Origin:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
-from graveler.client.connections import Begun, Request, Response
+from graveler.client.connections import PendingAnswer, Request, Response
 from graveler.client.digest import Digest
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
@@ -199,7 +199,7 @@ def upload(
 
 def begin_upload(
     session: Session, repository: str, branch: str, path: str, content: bytes, how: Upload
-) -> Begun:
+) -> PendingAnswer:
     """As `upload`, of a small content, without waiting for the answer: `uploaded` reads it."""
     where = _objects(repository, branch, path)
     return session.begin("POST", where, content, _upload_headers(how))

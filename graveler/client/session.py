@@ -24,9 +24,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from graveler import errors
 from graveler.client.connections import (
     REPEATABLE,
-    Begun,
     Body,
     Connections,
+    PendingAnswer,
     Request,
     Response,
 )
@@ -144,7 +144,9 @@ class Session:
         `Connections.send`."""
         return self.connections.send(self._request(method, path, body, headers, length))
 
-    def begin(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Begun:
+    def begin(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> PendingAnswer:
         """As `open`, without waiting for the answer."""
         return self.connections.begin(self._request(method, path, body, headers, len(body)))
 

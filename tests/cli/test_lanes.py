@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from graveler.cli.lanes import Lanes, Sent
+from graveler.cli.lanes import Lanes, PendingItem
 from graveler.cli.tally import Tally
 from graveler.client import connect, objects
 from graveler.client.connections import Connections
@@ -23,7 +23,7 @@ STATS = {"path": "p", "checksum": "c" * 32, "mtime": 1, "size_bytes": 1}
 STORED = Said(201, json.dumps(STATS).encode())
 
 
-def begin(url: str, tally: Tally, number: int) -> Sent:
+def begin(url: str, tally: Tally, number: int) -> PendingItem:
     session = connect(url, "key", "secret")
     begun = objects.begin_upload(session, "lake", "main", f"p{number}", b"x", Upload())
 
@@ -31,7 +31,7 @@ def begin(url: str, tally: Tally, number: int) -> Sent:
         objects.uploaded(begun.answer())
         tally.ended()
 
-    return Sent(begun, finish)
+    return PendingItem(begun, finish)
 
 
 @contextmanager

@@ -105,6 +105,13 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
+def test_the_standard_output_is_that_of_cat(lake: Lake) -> None:
+    """`-` would be a file that few commands can name."""
+    lake.put("a")
+    result = lake.user.run("download", f"{lake.name}/main/a", "-")
+    assert result.code == 2 and f"graveler cat {lake.name}/main/a" in result.err
+
+
 def test_contents_go_by_signed_urls(public: Served, user: Client, tmp_path: Path) -> None:
     user.know(public.client.url)
     name = public.fresh_repository()
