@@ -1,5 +1,5 @@
 # The commands of a developer. Each target sets up the environments that it needs. After
-# `make setup`, only `make lock` and `make gateway-image` use the network.
+# `make setup`, only `make lock`, `make gateway-image` and `make more-clients` use the network.
 
 SHELL  := /bin/sh
 VENV   := .venv
@@ -75,7 +75,7 @@ $(SPARKS): FORCE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check static test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom gateway-image lock clean FORCE
+.PHONY: help setup run check static test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom gateway-image more-clients lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -165,6 +165,9 @@ sbom: $(READY) ## writes the bill of materials of all locks (CycloneDX) in build
 
 gateway-image: $(READY) ## runs the steps of the image of `graveler gateway` in a folder of this machine (uses the network)
 	@PYTHONPATH=. $(BIN)/python -m pytest -q tests/aws/image_steps.py
+
+more-clients: $(READY) ## runs S3 clients for JavaScript (needs node, npm and the network); ARGS=torch runs s3torchconnector
+	@PYTHONPATH=. $(BIN)/python -m tests.gateway.by_hand.run $(ARGS)
 
 lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh

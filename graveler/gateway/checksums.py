@@ -110,8 +110,10 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
         if decoded is ABSENT:
             raise S3Error("InvalidDigest")
         md5 = decoded
-    listed = headers.get(b"x-amz-trailer", b"").lower().split(b",") if has_trailer else []
-    announced = [name.strip() for name in listed if name.strip()]
+    announced = []
+    if has_trailer:
+        listed = headers.get(b"x-amz-trailer", b"").lower().split(b",")
+        announced = [name.strip() for name in listed if name.strip()]
     stated = [name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS]
     if not all(name.startswith(_PREFIX) for name in announced):
         raise S3Error("InvalidRequest", "The value specified in x-amz-trailer is not supported.")

@@ -258,6 +258,7 @@ _ERROR: Final = Template(
 )
 _KEY: Final = Template("<Key>{}</Key>")
 _BUCKET: Final = Template("<BucketName>{}</BucketName>")
+_SIZE: Final = Template("<ActualObjectSize>{}</ActualObjectSize>")
 _NOTHING: Final = Markup("")
 
 
@@ -267,19 +268,26 @@ def answer(error: Exception, place: Place, request_id: str) -> Answer:
     if report.status == 500:
         _LOG.error("S3 operation failed: request_id=%s", request_id, exc_info=error)
     headers: Headers = ()
+    details = _NOTHING
     if report.status == 503:
         seconds = b"%d" % error.seconds if isinstance(error, Throttled) else _RETRY_SECONDS
         headers = ((b"retry-after", seconds),)
     if isinstance(error, RangeUnsatisfiable):
         headers = ((b"content-range", b"bytes */%d" % error.size),)
-    return document(error_element(report, place, request_id), report.status, headers)
+        # The clients on AWS's CRT ask for a range of every object, and tell an empty one by this.
+        details = _SIZE(error.size)
+    element = error_element(report, place, request_id, details)
+    return document(element, report.status, headers)
 
 
-def error_element(report: ErrorReport, place: Place, request_id: str) -> Markup:
+def error_element(
+    report: ErrorReport, place: Place, request_id: str, details: Markup = _NOTHING
+) -> Markup:
     """The element `Error`, as answers have it.  Also the end of an answer that began as a success
-    before its work had ended."""
-    named = (_KEY(place.path) if place.path else _NOTHING) + (
-        _BUCKET(place.bucket) if place.bucket else _NOTHING
+    before its work had ended.  `details`: elements that only some errors have."""
+    named = details + (
+        (_KEY(place.path) if place.path else _NOTHING)
+        + (_BUCKET(place.bucket) if place.bucket else _NOTHING)
     )
     resource = f"{place.ref}@{place.bucket}" if place.ref else place.bucket
     return _ERROR(report.code, report.message, named, resource, REGION, request_id, request_id)

@@ -58,7 +58,9 @@ def description_of(headers: Mapping[bytes, bytes]) -> Description:
     """The description in the headers of a request.  Raises `S3Error`: MetadataTooLarge."""
     metadata = _user_metadata(headers)
     for shown, header in CONTENT_HEADERS.items():
-        text = headers.get(header, b"").decode("latin-1")
+        if header not in headers:
+            continue
+        text = headers[header].decode("latin-1")
         if header == b"content-encoding":
             text = _without_chunks(text)
         if text:
@@ -68,6 +70,8 @@ def description_of(headers: Mapping[bytes, bytes]) -> Description:
 
 def _user_metadata(headers: Mapping[bytes, bytes]) -> dict[str, str]:
     sent = [(name, value) for name, value in headers.items() if name.startswith(_HEADER)]
+    if not sent:
+        return {}
     if sum(len(name) - len(_HEADER) + len(value) for name, value in sent) > _SENT_BYTES_MAX:
         raise S3Error("MetadataTooLarge")
     read = [(name[len(_HEADER) :].decode("latin-1"), _decoded(value)) for name, value in sent]

@@ -32,6 +32,7 @@ from graveler.records import ABSENT, Absent
 
 LABEL: Final = "s3:"  # before the names of operations in metrics and the audit trail
 COPY_SOURCE: Final = "x-amz-copy-source"
+_COPY_HEADER: Final = COPY_SOURCE.encode()
 BELOW_REF: Final = "prefix/"  # the mark of a listing below a ref: its prefix has a slash
 
 READ_REPOSITORY: Final = Permission("fs:ReadRepository", REPO_ARN)
@@ -95,10 +96,14 @@ _REFUSED_HEADERS: Final = (
 _ENCRYPTION: Final = b"x-amz-server-side-encryption"
 _LOCK: Final = b"x-amz-object-lock-"
 _CONDITIONS: Final = (
-    *("if-match", "if-none-match", "if-modified-since", "if-unmodified-since"),
-    *("x-amz-if-match-initiated-time", "x-amz-if-match-last-modified-time", "x-amz-if-match-size"),
-    *("x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"),
-    *("x-amz-copy-source-if-modified-since", "x-amz-copy-source-if-unmodified-since"),
+    *(b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since"),
+    *(
+        b"x-amz-if-match-initiated-time",
+        b"x-amz-if-match-last-modified-time",
+        b"x-amz-if-match-size",
+    ),
+    *(b"x-amz-copy-source-if-match", b"x-amz-copy-source-if-none-match"),
+    *(b"x-amz-copy-source-if-modified-since", b"x-amz-copy-source-if-unmodified-since"),
 )
 
 
@@ -252,7 +257,7 @@ class Table:
 def marks_of(request: S3Request, level: Level) -> frozenset[str]:
     """What distinguishes a request, beside its method and its level.  Pure."""
     query, is_read = request.query, request.method in _READS
-    if not query and request.method != "PUT":
+    if not query and (request.method != "PUT" or _COPY_HEADER not in request.headers):
         return _NO_MARKS
     marks = {name for name, value in query.items() if _is_mark(name, value)}
     if is_read and level is Level.KEY and "uploadId" not in marks:
@@ -260,7 +265,7 @@ def marks_of(request: S3Request, level: Level) -> frozenset[str]:
     lists = request.method == "GET" and level is Level.BUCKET and marks <= {"list-type"}
     if lists and "/" in query.get("prefix", ""):
         marks.add(BELOW_REF)
-    if level is Level.KEY and request.method == "PUT" and COPY_SOURCE.encode() in request.headers:
+    if level is Level.KEY and request.method == "PUT" and _COPY_HEADER in request.headers:
         marks.add(COPY_SOURCE)
     return frozenset(marks)
 
@@ -281,8 +286,9 @@ def _check_headers(request: S3Request, operation: Operation) -> None:
             raise S3Error("NotImplemented", f"not implemented: {name.decode('latin-1')}")
         if name.startswith(_LOCK) and operation.audited:
             raise S3Error("InvalidRequest", "Bucket is missing Object Lock Configuration")
-    if not operation.audited:
+    if not operation.audited or request.headers.keys().isdisjoint(_CONDITIONS):
         return
-    for condition in _CONDITIONS:
-        if condition not in operation.conditions and condition.encode() in request.headers:
+    for header in _CONDITIONS:
+        condition = header.decode()
+        if header in request.headers and condition not in operation.conditions:
             raise S3Error("NotImplemented", f"not implemented: the condition {condition}")

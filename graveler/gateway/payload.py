@@ -11,8 +11,7 @@ stages a row only for bytes that have the stated length, hash and checksum.
 import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from graveler.gateway import checksums
 from graveler.gateway.checksums import Checks, StatedChecksums
@@ -26,8 +25,7 @@ _DIGITS_MAX: Final = 15
 _NO_CHECKSUMS: Final = StatedChecksums()
 
 
-@dataclass(frozen=True, slots=True)
-class Framing:
+class Framing(NamedTuple):
     """What a body has to be.
 
     `length`: of the decoded bytes.  `raw_length`: of the bytes as they are sent, if the request

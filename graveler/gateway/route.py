@@ -104,7 +104,7 @@ class S3Route:
             else:
                 ending.on_end(partial(self._ended, scope, trace))
         headers = (*answer.headers, (b"x-amz-request-id", request_id.encode("ascii")))
-        answer = answer._replace(headers=headers)
+        answer = Answer(answer.status, headers, answer.body)
         try:
             await send(self._service, scope, receive, send_message, answer)
         except CancelledError:

@@ -81,6 +81,7 @@ def test_a_range_outside_an_object_names_its_size() -> None:
     told = answer(RangeUnsatisfiable("x", 3), Place(), "")
     assert told.status == 416
     assert (b"content-range", b"bytes */3") in told.headers
+    assert isinstance(told.body, bytes) and b"<ActualObjectSize>3</ActualObjectSize>" in told.body
 
 
 def test_only_the_texts_of_arguments_and_permissions_reach_the_client() -> None:

@@ -1,0 +1,4 @@
+"""Clients of S3 that `make test` does not run, because they need node or a download of 200 MB.
+
+`make more-clients` runs them (run.py).  docs/reference/compatibility.md has the results.
+"""
