@@ -1,4 +1,4 @@
-"""The engine makes the 6,000 commits of a real history again and agrees with all of it."""
+"""The engine makes thousands of commits of a real history again and agrees with all of it."""
 
 import heapq
 from collections.abc import Iterator
@@ -8,12 +8,13 @@ import pytest
 from graveler import assembly
 from graveler.engine.commits import diff, log
 from graveler.engine.names import branches as branching
+from tests import draws
 from tests.replay import recorded
 from tests.replay.engine_replay import PAGE, Replayed, replay
 
 pytestmark = pytest.mark.xdist_group("history")
 
-COUNT = 6_000
+COUNT = recorded.COUNT
 ROWS = recorded.history(COUNT)
 PAIRS = [row for row in ROWS if len(row.parents) == 2]
 SAMPLE = [*range(0, COUNT, 97), COUNT - 1]
@@ -39,7 +40,7 @@ def test_every_difference_against_the_first_parent_is_what_was_changed(done: Rep
 def test_every_merge_base_is_the_recorded_one_or_the_first_in_order_of_several(
     done: Replayed,
 ) -> None:
-    assert len(PAIRS) == 926
+    assert len(PAIRS) == (926 if draws.ALL else 420)
     generation = {
         n: log.get_commit(done.opened, done.ids[n]).commit.generation
         for row in PAIRS
@@ -71,7 +72,9 @@ def test_every_merge_gives_the_three_way_result_and_all_of_its_conflicts(done: R
 def test_a_merge_is_refused_exactly_where_sides_conflict_and_the_refusal_names_paths(
     done: Replayed,
 ) -> None:
-    assert sum(bool(merged.refused) for merged in done.merges.values()) >= 351
+    assert sum(bool(merged.refused) for merged in done.merges.values()) >= (
+        351 if draws.ALL else 150
+    )
     for n, merged in done.merges.items():
         assert bool(merged.refused) == bool(merged.conflicts), f"merge: {n=}"
         assert merged.refused == merged.conflicts[: len(merged.refused)], f"merge: {n=}"
@@ -101,7 +104,7 @@ def test_plain_lines_have_the_recorded_ancestors(done: Replayed) -> None:
             asked += 1
             found = log.get_commit(done.opened, f"{done.ids[row.n]}~{distance}").id
             assert found == done.ids[n], f"~{distance}: {row.n=}"
-    assert asked > 300
+    assert asked > COUNT / 20
 
 
 def test_logs_hold_every_ancestor_newest_first(done: Replayed) -> None:
