@@ -8,8 +8,7 @@ A body that is in a file goes past this process (file_bodies.py).  A request may
 its scope has the extension `FILE_BODIES`.  Used by server.py.
 """
 
-from asyncio import AbstractEventLoop, Task
-from collections.abc import Coroutine, Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -102,47 +101,3 @@ def _named(name: bytes) -> bytes:
     if HEADER_RE.search(name):
         raise ValueError("header has a character that no name may have")
     return name.lower() + b": "
-
-
-def begin(loop: AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> Task[None] | None:
-    """Run a coroutine up to its first wait at once, and the rest, if there is one, as a task.
-
-    A task that begins in the next turn of the loop costs more than a look-up.  Up to its first
-    wait, the coroutine has no task of its own (`asyncio.current_task`).
-    """
-    try:
-        waits_for = coroutine.send(None)
-    except StopIteration:
-        return None
-    return loop.create_task(_rest(coroutine, waits_for))
-
-
-async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
-    await _Remainder(coroutine, waits_for)
-
-
-class _Remainder:
-    """The rest of a coroutine that has begun, from what it waits for now."""
-
-    __slots__ = ("_coroutine", "_waits_for")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
-        self._coroutine = coroutine
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        waits_for = self._waits_for
-        while True:
-            error: BaseException | None = None
-            result: Any = None
-            try:
-                result = yield waits_for
-            except BaseException as thrown:
-                error = thrown
-            try:
-                if error is None:
-                    waits_for = self._coroutine.send(result)
-                else:
-                    waits_for = self._coroutine.throw(error)
-            except StopIteration:
-                return

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from graveler.api.connections import Admission, Admittance, ConnectionLimits
-from graveler.api.cycles import Cycle, begin
+from graveler.api.cycles import Cycle
 from graveler.api.file_bodies import FileSender
 from graveler.api.front import DIRECT, Front
 from graveler.api.responses import FILE_BODIES
@@ -75,8 +75,6 @@ class _Connection(HttpToolsProtocol):
         self._deaf = False  # refused: further bytes are not parsed
         self._begun = False  # a head began in the bytes received last
         self._bodies_bytes = 0  # bytes of bodies among the bytes received last
-        self._is_parsing = False
-        self._arrived: tuple[RequestResponseCycle, Any] | None = None  # begins after the parsing
         self._owed = b""  # a refusal to send after the current answer
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # the call that `_reading` makes
@@ -134,20 +132,6 @@ class _Connection(HttpToolsProtocol):
         self._loose_bytes = 0
         self.flow.resume_reading()
         self._await(self._bounds.linger_seconds, self._close)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Begin a request: at once, when the bytes that were received with its head are parsed; one
-        that had to wait for the answer before it, as a task."""
-        if self._is_parsing:
-            self._arrived = cycle, app
-        else:
-            super()._start_asgi_task(cycle, app)
-
-    def _begin_at_once(self, cycle: RequestResponseCycle, app: Any) -> None:
-        task = begin(self.loop, cycle.run_asgi(app))
-        if task is not None:
-            task.add_done_callback(self.tasks.discard)
-            self.tasks.add(task)
 
     def _unset_keepalive_if_required(self) -> None:
         self._idle_since = None
@@ -256,16 +240,6 @@ class BoundedProtocol(_Connection):
     """HTTP/1.1 within the limits of `admission`: the sizes of requests and their deadlines."""
 
     def data_received(self, data: bytes) -> None:
-        self._is_parsing = True
-        try:
-            self._take(data)
-        finally:
-            self._is_parsing = False
-            begun, self._arrived = self._arrived, None
-        if begun is not None:
-            self._begin_at_once(*begun)
-
-    def _take(self, data: bytes) -> None:
         self._loose_bytes += len(data)
         self._begun, self._bodies_bytes = False, 0
         if not self._deaf:

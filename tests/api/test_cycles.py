@@ -174,61 +174,6 @@ def test_an_answer_waits_while_the_client_does_not_read() -> None:
     asyncio.run(run())
 
 
-def test_a_request_that_waits_for_nothing_is_answered_before_others_are_read() -> None:
-    async def run() -> None:
-        wire = (conversation := _Conversation(_whole())).wire
-        put = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nfour"
-        for count, request in enumerate((GET, put, GET), 1):
-            conversation.connection.data_received(request)
-            assert len(wire.writes) == count and not wire.closed
-        assert not conversation.connection.tasks
-
-    asyncio.run(run())
-
-
-def test_a_request_that_waits_goes_on_as_a_task_of_the_server() -> None:
-    async def run() -> None:
-        opened = asyncio.Event()
-
-        async def steps(send: Send) -> None:
-            await opened.wait()
-            for _ in range(3):
-                await asyncio.sleep(0)
-            with pytest.raises(ZeroDivisionError):
-                await asyncio.get_running_loop().run_in_executor(None, lambda: 1 // 0)
-            async with asyncio.timeout(60):  # which needs a task
-                await _whole()(send)
-
-        conversation = _Conversation(steps)
-        assert await conversation.ask() == []
-        (task,) = conversation.connection.tasks
-        opened.set()
-        await task
-        assert len(conversation.wire.writes) == 1 and not conversation.connection.tasks
-
-    asyncio.run(run())
-
-
-def test_a_request_that_waits_can_be_cancelled() -> None:
-    async def run() -> None:
-        ended: list[str] = []
-
-        async def steps(_send: Send) -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append("cancelled")
-
-        conversation = _Conversation(steps)
-        await conversation.ask()
-        (task,) = conversation.connection.tasks
-        task.cancel()
-        await conversation.rest()
-        assert ended == ["cancelled"] and not conversation.connection.tasks
-
-    asyncio.run(run())
-
-
 def test_times_are_in_the_format_of_http() -> None:
     assert http_date(784111777 * SECOND_NS + 999) == "Sun, 06 Nov 1994 08:49:37 GMT"
     assert http_date(0) == "Thu, 01 Jan 1970 00:00:00 GMT"
