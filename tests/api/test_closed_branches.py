@@ -75,16 +75,19 @@ def _branches(world: World) -> Any:
     return {name: it for name, it in shown.items() if isinstance(it, dict) and "staged" in it}
 
 
-def _sent(case: Case, template: World, close: Callable[[World], None]) -> Sent:
-    world = template.copy()
-    close(world)
-    before = _branches(world)
+def _sent(case: Case, closed: World, before: Any) -> Sent:
+    world = closed.copy()
+    begun = world.state
     heard = world.serve(sound()).send(case.ask(world))
-    return Sent(heard, _branches(world) != before)
+    changed = bool(world.touched(begun)) and _branches(world) != before
+    return Sent(heard, changed)
 
 
 def _all_sent(template: World, close: Callable[[World], None]) -> dict[Case, Sent]:
-    return {case: _sent(case, template, close) for case in _writing(template)}
+    closed = template.copy()
+    close(closed)
+    before = _branches(closed)
+    return {case: _sent(case, closed, before) for case in _writing(template)}
 
 
 @pytest.fixture(scope="module")
