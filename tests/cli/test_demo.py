@@ -17,6 +17,8 @@ from graveler.engine.repositories.repository import NewRepository
 from graveler.records import ABSENT
 from tests.cli.service import WAIT_SECONDS, Service, environment, run, started
 
+pytestmark = pytest.mark.xdist_group("demo")  # the story is told once for all of them
+
 ONCE = ("--listen", "127.0.0.1:0", "--once")
 CHAPTERS = (
     "28,298 airports of 234 countries",
