@@ -25,7 +25,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler import limits, wire
 from graveler.auth.keeper import Keeper
-from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
+from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT, Absent
@@ -165,13 +165,16 @@ def create(
     if a record with this id was deleted before.
 
     `prepare` is called before each attempt to store it, and after its place was read or is taken
-    for empty.
+    for empty.  If the record may have been stored and deleted since, it is not stored again: its
+    uid and its epochs have ended.
     """
     check_id(table.kind, record.id)
 
-    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+    def change(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
         known = table.read(record.id, row)
         if known is ABSENT:
+            if lost:
+                raise OutcomeUnknown(f"{table.kind} may have been deleted; repeat: {record.id=}")
             prepare()
             return wire.encode_pairs({**wire.decode_pairs(table.encode(record)), **_kept(row)})
         if known.uid == record.uid:

@@ -77,8 +77,12 @@ def create(keeper: Keeper, user: str, id: str, settings: Sequence[Mapping[str, s
     `Contended`, `OutcomeUnknown`.  4 requests; 6 if it stands for another user.
     """
     key, noted = normal(id), _checked(settings)
-    fresh = Principal(key, keeper.ids.stamp().hex(), keeper.clock.now_ns())
-    owner = entities.update(keeper, USERS, user, lambda record: _listing(record, fresh))
+
+    def listing(record: User) -> User:
+        # A fresh epoch in each attempt: one that was stored may have ended since.
+        return _listing(record, Principal(key, keeper.ids.stamp().hex(), keeper.clock.now_ns()))
+
+    owner = entities.update(keeper, USERS, user, listing)
     listed = owner.principal(key)
     with begun("creation of an external principal"):
         bind(keeper, owner, listed, noted)

@@ -370,6 +370,21 @@ def test_late_duplicates_take_no_row_of_a_link() -> None:
             lake.check_index()
 
 
+def test_a_user_that_was_deleted_does_not_come_back_by_a_retry_of_its_creation() -> None:
+    lake, script = Lake(), Script()
+
+    def end() -> None:
+        links.delete_user(lake.keeper(), "new")
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", end)
+    with pytest.raises(OutcomeUnknown):
+        directory.create_user(lake.keeper(InterposedStore(lake.kv, script)), "new")
+    assert script.finished
+    with pytest.raises(NotFound):
+        entities.get(lake.kv, USERS, "new")
+
+
 class _Delayed(FaultyStore):
     """The first read was answered long ago.  After the first removal the process is gone."""
 

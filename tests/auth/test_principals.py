@@ -9,7 +9,7 @@ from graveler import limits, wire
 from graveler.auth import directory, entities, links, principals
 from graveler.auth.entities import USERS
 from graveler.auth.keeper import Keeper
-from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound
+from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
 from graveler.testing.interposer import InterposedStore, Script
@@ -188,6 +188,23 @@ def test_a_removal_leaves_the_row_of_a_principal_that_was_made_between_its_reads
     script.after("get", again)
     principals.delete(lake.keeper(_OneByOne(lake.kv, script)), "ann", ROLE)
     assert holder(lake) == "ann"
+
+
+def test_a_principal_that_has_ended_does_not_come_back_by_a_retry() -> None:
+    """Its first write has no answer; meanwhile it is used and ended by others."""
+    lake, script, epochs = Lake(), Script(), list[str]()
+    keeper = lake.keeper()
+
+    def end() -> None:
+        principals.create(keeper, "ann", ROLE)
+        epochs.append(principals.get(lake.kv, ROLE).principal.epoch)
+        principals.delete(keeper, "ann", ROLE)
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", end)
+    principals.create(lake.keeper(InterposedStore(lake.kv, script)), "ann", ROLE)
+    assert script.finished and holder(lake) == "ann"
+    assert principals.get(lake.kv, ROLE).principal.epoch not in epochs
 
 
 def test_a_damaged_row_is_reported() -> None:

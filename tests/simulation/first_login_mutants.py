@@ -6,7 +6,7 @@ The family is the one of `simulator/first_logins.py`.
 from tests.simulation.access_mutants import AccessMutant
 from tests.simulation.edits import Edit
 
-SUBJECTS, LINKS = "auth.subjects", "auth.links"
+SUBJECTS, LINKS, ENTITIES = "auth.subjects", "auth.links", "auth.entities"
 
 FIRST_LOGIN_MUTANTS = (
     AccessMutant(
@@ -14,6 +14,12 @@ FIRST_LOGIN_MUTANTS = (
         "whoever finds the user made binds a principal of its own",
         "clean",
         (Edit(SUBJECTS, "_made", "principal = user.principal(...)", ""),),
+    ),
+    AccessMutant(
+        "X1d",
+        "a user that was made without an answer, and deleted since, is made again as it was",
+        "all",
+        (Edit(ENTITIES, "create.change", "lost", "False"),),
     ),
     AccessMutant(
         "X3b",

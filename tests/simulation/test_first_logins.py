@@ -20,6 +20,11 @@ def test_a_subject_has_one_user_with_the_groups_of_its_newest_token(profile: str
         assert not wrong, f"{profile} {seed}: {wrong}"
 
 
+def test_seeds_that_once_failed() -> None:
+    """A user was made without an answer and deleted, and the retry made it again."""
+    assert not check_first_logins("all", 1520000004084).wrong
+
+
 def test_the_seeds_reach_what_matters() -> None:
     """Logins of two processes overlap, older tokens come later, users are deleted."""
     runs = [check_first_logins("clean", seed) for seed in range(100)]
