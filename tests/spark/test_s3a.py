@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+from cryptography.x509 import load_pem_x509_certificate
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -17,6 +19,7 @@ from graveler.auth.credentials import NewCredential
 from tests.gateway.lake import MANY, Lake, lake
 
 MIB = 1 << 20
+PASSWORD = "password"  # of a file that holds no secret
 NAMES = ["a b", "a+b", "a%2Fb", "a%b", "a&b", "ü", "😀", "q\"'<>", "#?=;@$,", "[]{}|^`~!*()"]
 MAGIC = {
     "fs.s3a.committer.name": "magic",
@@ -34,11 +37,11 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         yield running
 
 
-def settings(there: Lake, key: NewCredential) -> dict[str, str]:
+def settings(there: Lake, key: NewCredential, url: str = "") -> dict[str, str]:
     given = {
         "access.key": key.access_key_id,
         "secret.key": key.secret_access_key,
-        "endpoint": there.url,
+        "endpoint": url or there.url,
         "path.style.access": "true",
         "attempts.maximum": "1",
         "retry.limit": "1",
@@ -52,10 +55,10 @@ def settings(there: Lake, key: NewCredential) -> dict[str, str]:
 class Files:
     """The file system of Hadoop below a repository."""
 
-    def __init__(self, spark: SparkSession, there: Lake, key: NewCredential) -> None:
+    def __init__(self, spark: SparkSession, there: Lake, key: NewCredential, url: str = "") -> None:
         self._jvm: Any = spark._jvm
         configuration = self._jvm.org.apache.hadoop.conf.Configuration()
-        for name, value in settings(there, key).items():
+        for name, value in settings(there, key, url).items():
             configuration.set(name, value)
         self._root = f"s3a://{there.repo}/"
         uri = self._jvm.java.net.URI(self._root)
@@ -80,6 +83,23 @@ class Files:
 
     def names(self, statuses: Any) -> list[str]:
         return [each.getPath().toString().removeprefix(self._root) for each in statuses]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trusted(spark: SparkSession, there: Lake) -> Iterator[None]:
+    """Java trusts the certificate of the lake.  S3A asks it once, for its first file system."""
+    jvm: Any = spark._jvm
+    found = load_pem_x509_certificate(there.tls.certificate.read_bytes())
+    file = there.tls.certificate.with_name("trusted.p12")
+    named = [pkcs12.PKCS12Certificate(found, b"graveler")]
+    sealed = BestAvailableEncryption(PASSWORD.encode())
+    file.write_bytes(pkcs12.serialize_java_truststore(named, sealed))
+    given = {"": str(file), "Password": PASSWORD}
+    for name, value in given.items():
+        jvm.java.lang.System.setProperty(f"javax.net.ssl.trustStore{name}", value)
+    yield
+    for name in given:
+        jvm.java.lang.System.clearProperty(f"javax.net.ssl.trustStore{name}")
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +251,14 @@ def test_s3a_reads_commits(session: SparkSession, files: Files, there: Lake) -> 
         assert [row.value for row in rows] == [body]
     assert "FileNotFoundException" in refused(files.read, "main/none")
     assert "405" in refused(files.write, "v1/kept/a", b"x")
+
+
+def test_s3a_writes_over_https(spark: SparkSession, there: Lake, folder: str) -> None:
+    files = Files(spark, there, there.key, there.tls.url)
+    for body in (b"", b"some", bytes(range(256)) * (5 * 4096 + 1)):
+        files.write(f"{folder}/a +", body)
+        assert files.read(f"{folder}/a +") == body
+    files.fs.close()
 
 
 def test_s3a_is_told_what_is_denied(spark: SparkSession, files: Files, there: Lake) -> None:
