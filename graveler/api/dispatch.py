@@ -167,7 +167,7 @@ async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
         return endpoint(call)  # type: ignore[no-any-return]
     if runs is Runs.STREAM:
         return await endpoint(call)  # type: ignore[no-any-return]
-    if runs is Runs.PAGE and call.query.is_short and not (call.walks or pools.is_remote):
+    if runs is Runs.PAGE and call.is_short and not (call.walks or pools.is_remote):
         with suppress(WouldWait):
             return endpoint(call)  # type: ignore[no-any-return]
     if runs in _IN_WALKERS or (runs is Runs.POINT and call.walks):

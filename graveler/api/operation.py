@@ -80,7 +80,7 @@ class Runs(Enum):
     - LOOP: on the event loop.  The endpoint reads nothing.
     - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
     - POOL: in a thread, because the endpoint writes or calls the block store.
-    - PAGE: as POINT if the query asks for a short page (`Query.is_short`); otherwise, and if it
+    - PAGE: as POINT if the query asks for a short page (`Call.is_short`); otherwise, and if it
       has to wait, as WALK.
     - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
     - STREAM: a coroutine on the event loop.  It moves work that waits to threads.

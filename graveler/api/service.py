@@ -183,6 +183,11 @@ class Call:
         text = "/".join(self.arguments.values())
         return "~" in text or "^" in text
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the page that is asked for takes at most about a millisecond to make."""
+        return self.query.is_short  # type: ignore[no-any-return]
+
     async def found(self, look_up: Callable[["Call"], T]) -> T:
         """The result of `look_up`, computed without blocking the event loop.
 

@@ -17,6 +17,7 @@ from urllib.parse import quote_plus, unquote
 from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.lines import RenderedLines
+from graveler.api.operation import Runs
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Code, Invalid, NotFound
@@ -242,6 +243,7 @@ def _is_common(record: Record) -> bool:
     BELOW_REF,
     permissions=(LIST_OBJECTS,),
     errors=("InvalidArgument",),
+    runs=Runs.PAGE,
 )
 def list_objects(call: S3Call) -> Answer:
     """The objects below a ref, in the first version of the listing."""
@@ -256,6 +258,7 @@ def list_objects(call: S3Call) -> Answer:
     BELOW_REF,
     permissions=(LIST_OBJECTS,),
     errors=("InvalidArgument",),
+    runs=Runs.PAGE,
 )
 def list_objects_v2(call: S3Call) -> Answer:
     """The objects below a ref."""
