@@ -157,6 +157,7 @@ class ApiRoute:
         service = self._service if seconds is None else self._service.within(seconds)
         call = Call(service, arguments, query, headers, declared, body, receive, scope)
         _, call.arrived_seconds = scope["graveler.operation"]
+        call.is_short = plan.runs is Runs.PAGE and query.is_short
         return call
 
 

@@ -114,6 +114,7 @@ class Call:
     `refused`: items of a batch that the caller may not touch.
     `changes`: what the service has changed itself to identify the caller, for the audit trail.
     `arrived_seconds`: time of arrival, on the steady clock of the ports.
+    `is_short`: whether it asks for a page that takes at most about a millisecond to make.
     """
 
     service: Service
@@ -130,6 +131,7 @@ class Call:
     acting: str = ""
     refused: list[Permission] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    is_short: bool = False
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 
     @property
@@ -182,11 +184,6 @@ class Call:
         history."""
         text = "/".join(self.arguments.values())
         return "~" in text or "^" in text
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the page that is asked for takes at most about a millisecond to make."""
-        return self.query.is_short  # type: ignore[no-any-return]
 
     async def found(self, look_up: Callable[["Call"], T]) -> T:
         """The result of `look_up`, computed without blocking the event loop.

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final, Literal
 
-from graveler import limits
 from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
 from graveler.api.service import Call
 from graveler.api.templates import Template, template
@@ -96,7 +95,6 @@ _REFUSED_HEADERS: Final = (
 )
 _ENCRYPTION: Final = b"x-amz-server-side-encryption"
 _LOCK: Final = b"x-amz-object-lock-"
-_SHORT_DIGITS: Final = len(str(limits.page_count_default))
 _CONDITIONS: Final = (
     *(b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since"),
     *(
@@ -132,17 +130,6 @@ class S3Call(Call):
         listed, _, _ = self.parameters.get("prefix", "").partition("/")
         refs = self.address.ref + self.source.ref + listed
         return "~" in refs or "^" in refs
-
-    @property
-    def is_short(self) -> bool:
-        """As for the API: at most a hundred lines, without a delimiter."""
-        asked = self.parameters.get("max-keys", "")
-        is_count = asked.isascii() and asked.isdigit() and len(asked) <= _SHORT_DIGITS
-        return (
-            is_count
-            and int(asked) <= limits.page_count_default
-            and not self.parameters.get("delimiter", "")
-        )
 
 
 @dataclass(frozen=True, slots=True)

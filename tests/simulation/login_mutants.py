@@ -23,8 +23,8 @@ LOGIN_MUTANTS = (
             Edit(
                 PRINCIPALS,
                 "create",
-                "fresh = Principal(...)",
-                'fresh = Principal(key, "epoch", keeper.clock.now_ns())',
+                "Principal(...)",
+                'Principal(key, "epoch", keeper.clock.now_ns())',
             ),
         ),
     ),
