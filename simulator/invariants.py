@@ -260,7 +260,7 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
         waited = call.verb == "arrive"  # it waited for a newer event, whose worker had no turn
         if isinstance(error, Unavailable | Contended) and not dropping and not waited:
             run.wrong.append(f"I9 {call.verb} failed though nothing broke: {error!r}")
-        elif call.verb == "upload_many" and not dropping and {*call.answer} != {DONE}:
+        elif call.verb == "upload_many" and not dropping and {*(call.answer or ())} != {DONE}:
             run.wrong.append(f"I9 an upload failed though nothing broke: {call.answer}")
         elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
             run.wrong.append(f"I9 commit failed for others: {error!r}")

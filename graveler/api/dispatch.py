@@ -7,15 +7,14 @@ An unauthenticated caller gets 401 and no other detail, and its request body is 
 Changes and denials are put on record before they are answered (witness.py).
 
 Each operation names the place where its endpoint runs (`Runs` in operation.py).  The event loop
-runs only short work that never waits: look-ups of single rows that are already durable, and short
-pages.  A hop to a thread costs more than such a look-up.  The store itself refuses to wait on the
-event loop (kv/wait.py); dispatch then repeats the call in a thread.  Long scans and walks always
-run in a thread, with a deadline inside.
+runs only work that never waits: look-ups of single rows that are already durable.  A hop to a
+thread costs more than such a look-up.  The store itself refuses to wait on the event loop
+(kv/wait.py); dispatch then repeats the call in a thread.  Scans and walks always run in a thread,
+with a deadline inside.
 Used by app.py and start.py, through routing.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from contextlib import suppress
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -37,7 +36,6 @@ from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
-_IN_WALKERS: Final = (Runs.WALK, Runs.PAGE)
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
@@ -157,7 +155,6 @@ class ApiRoute:
         service = self._service if seconds is None else self._service.within(seconds)
         call = Call(service, arguments, query, headers, declared, body, receive, scope)
         _, call.arrived_seconds = scope["graveler.operation"]
-        call.is_short = plan.runs is Runs.PAGE and query.is_short
         return call
 
 
@@ -168,10 +165,7 @@ async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
         return endpoint(call)  # type: ignore[no-any-return]
     if runs is Runs.STREAM:
         return await endpoint(call)  # type: ignore[no-any-return]
-    if runs is Runs.PAGE and call.is_short and not (call.walks or pools.is_remote):
-        with suppress(WouldWait):
-            return endpoint(call)  # type: ignore[no-any-return]
-    if runs in _IN_WALKERS or (runs is Runs.POINT and call.walks):
+    if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
         return await pools.walkers.start(_walk, endpoint, call)
     if runs is Runs.POINT:
         return await pools.point(endpoint, call)

@@ -345,12 +345,6 @@ class ObjectPaging(Paging, frozen=True):
     presign: Presign = False
     delimiter: Delimiter = ""
 
-    @property
-    def is_short(self) -> bool:
-        """Not with a delimiter: each jump over a common prefix reads another block."""
-        is_plain = not (self.delimiter or self.presign)
-        return is_plain and self.count <= limits.page_count_default
-
 
 @operation(
     "listObjects",
@@ -365,7 +359,6 @@ class ObjectPaging(Paging, frozen=True):
         ),
     ),
     answers={200: ObjectStatsList},
-    runs=Runs.PAGE,
 )
 def list_objects(call: Call, query: ObjectPaging) -> Answer:
     """List objects and prefixes.

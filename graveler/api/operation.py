@@ -80,8 +80,6 @@ class Runs(Enum):
     - LOOP: on the event loop.  The endpoint reads nothing.
     - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
     - POOL: in a thread, because the endpoint writes or calls the block store.
-    - PAGE: as POINT if the query asks for a short page (`Call.is_short`); otherwise, and if it
-      has to wait, as WALK.
     - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
     - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
     """
@@ -89,7 +87,6 @@ class Runs(Enum):
     LOOP = "loop"
     POINT = "point"
     POOL = "pool"
-    PAGE = "page"
     WALK = "walk"
     STREAM = "stream"
 
@@ -109,11 +106,6 @@ class Body(msgspec.Struct, frozen=True):
 class Query(msgspec.Struct, frozen=True):
     """The base of types of query parameters.  Its fields are `str`, `bool`, `int`, a choice of
     strings, or `tuple[str, ...]` for a parameter that may be repeated."""
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the page that is asked for takes at most about a millisecond to make."""
-        return False
 
 
 class Headers(msgspec.Struct, frozen=True):

@@ -114,7 +114,6 @@ class Call:
     `refused`: items of a batch that the caller may not touch.
     `changes`: what the service has changed itself to identify the caller, for the audit trail.
     `arrived_seconds`: time of arrival, on the steady clock of the ports.
-    `is_short`: whether it asks for a page that takes at most about a millisecond to make.
     """
 
     service: Service
@@ -131,7 +130,6 @@ class Call:
     acting: str = ""
     refused: list[Permission] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    is_short: bool = False
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 
     @property

@@ -192,19 +192,24 @@ def update(
     seen: Found | None = None,
     *,
     touch: bool = False,
+    once: bool = False,
 ) -> E:
     """Replace the record by `change` of it, which may raise.  The result is the new record.
 
     - `seen`: the row, if it was read already.
     - `touch`: replace the row also if nothing changes, so that each swap that was prepared before
       fails.
+    - `once`: raise `OutcomeUnknown` instead of another attempt after one that may have been stored
+      and replaced since.
 
     Raises `NotFound`, `Contended`, `OutcomeUnknown`.  Two requests; one with `seen`, and one less
     if nothing changes, without `touch`.
     """
     results: list[E] = []
 
-    def swap(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+    def swap(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if lost and once:
+            raise OutcomeUnknown(f"{table.kind} may have been changed; repeat: {id=}")
         known = table.read(id, row)
         if known is ABSENT:
             raise table.not_found(id)

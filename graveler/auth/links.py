@@ -17,7 +17,8 @@ that wrote it first.  A removal that takes this row has read one of these versio
 addition had read the record; and it replaces the record afterwards, even if it has no such link.
 If that happens before the addition's swap, the swap fails, and its next round writes the row again.
 If it happens after the swap, the link is gone.  So no row is removed under a link that stands or
-that a swap may still make.
+that a swap may still make.  A holder that never had a record is not replaced: only the set-up of a
+store makes records that have links at once, before anybody can remove them.
 
 No verb reads more than the entities that it names and their links.  For this folder and api/.
 """
@@ -212,8 +213,8 @@ def delete_user(keeper: Keeper, id: str) -> None:
     """Delete a user: its links, keys and external principals, their rows, then its record.
 
     One swap ends all its rights, keys, principals and sessions.  A retry continues.  Raises
-    `NotFound`, `OutcomeUnknown`.  At most 7 requests, and one for each group, policy and
-    external principal.
+    `NotFound`, `Contended`, `OutcomeUnknown`.  At most 7 requests, and one for each group, policy
+    and external principal.
     """
     user = entities.get(keeper.kv, USERS, id)
     rows = _rows_of(keeper, user)
@@ -236,8 +237,8 @@ def delete_group(keeper: Keeper, id: str) -> None:
     record.
 
     One swap ends all rights that it gives.  A retry continues.  Raises `NotFound`,
-    `OutcomeUnknown`.  5 requests; 3 more for each member, and one for each 200 of them; with
-    policies 2, and one for each.
+    `Contended`, `OutcomeUnknown`.  5 requests; 3 more for each member, and one for each 200 of
+    them; with policies 2, and one for each.
     """
     group = entities.get(keeper.kv, GROUPS, id)
     rows = _index_rows(keeper, group, OF_GROUP)
@@ -257,8 +258,8 @@ def delete_group(keeper: Keeper, id: str) -> None:
 def delete_policy(keeper: Keeper, id: str) -> None:
     """Delete a policy: the links of its holders, then its record.
 
-    A retry continues.  Raises `NotFound`, `OutcomeUnknown`.  4 requests; 3 more for each holder,
-    and one for each 200 of them.
+    A retry continues.  Raises `NotFound`, `Contended`, `OutcomeUnknown`.  4 requests; 3 more for
+    each holder, and one for each 200 of them.
     """
     policy = entities.get(keeper.kv, POLICIES, id)
     with begun("deletion of a policy"):

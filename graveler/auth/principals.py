@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits, wire
@@ -77,12 +78,10 @@ def create(keeper: Keeper, user: str, id: str, settings: Sequence[Mapping[str, s
     `Contended`, `OutcomeUnknown`.  4 requests; 6 if it stands for another user.
     """
     key, noted = normal(id), _checked(settings)
-
-    def listing(record: User) -> User:
-        # A fresh epoch in each attempt: one that was stored may have ended since.
-        return _listing(record, Principal(key, keeper.ids.stamp().hex(), keeper.clock.now_ns()))
-
-    owner = entities.update(keeper, USERS, user, listing)
+    fresh = Principal(key, keeper.ids.stamp().hex(), keeper.clock.now_ns())
+    # Once: an epoch that was stored may have ended since, and must not begin again.
+    listing = partial(_listing, fresh=fresh)
+    owner = entities.update(keeper, USERS, user, listing, once=True)
     listed = owner.principal(key)
     with begun("creation of an external principal"):
         bind(keeper, owner, listed, noted)

@@ -53,7 +53,8 @@ class NewFile(NamedTuple):
 
 
 class Files:
-    """The files below one root; `reads` reads them.  `address` is for messages only."""
+    """The files below one root; `reads` reads them.  `address` is for messages, and
+    names the open file that a change closes."""
 
     def __init__(
         self,

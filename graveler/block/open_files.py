@@ -68,7 +68,7 @@ class OpenFiles:
         if known is None or not stat.S_ISREG(known[1].st_mode):
             return None
         file, status = known
-        if not 0 <= start <= start + length <= status.st_size:
+        if not 0 <= start < start + length <= status.st_size:
             return None
         raw = os.pread(file.descriptor, length, start)
         return raw if len(raw) == length else None

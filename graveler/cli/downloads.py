@@ -17,7 +17,6 @@ from graveler.cli.mirror import (
     delete_files,
     surplus_files,
 )
-from graveler.cli.options import FOLDER
 from graveler.cli.tally import Tally
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
@@ -36,10 +35,10 @@ from graveler.errors import Invalid
     ),
 )
 @address_argument("address", metavar="REF/PATH")
-@click.argument("target", metavar="[DEST]", type=FOLDER, required=False)
+@click.argument("target", metavar="[DEST]", type=click.Path(), required=False)
 @transfer_options
 @at
-def download(invocation: Invocation, address: str, target: Path | None, **more: Any) -> int:
+def download(invocation: Invocation, address: str, target: str | None, **more: Any) -> int:
     """Download an object, or everything below a prefix (-r).
 
     A file appears under its name only when its size and MD5 are right.  The same command continues
@@ -96,13 +95,13 @@ def download(invocation: Invocation, address: str, target: Path | None, **more: 
     return ended(invocation, tally, "downloaded", options)
 
 
-def _folder(target: Path | None, address: str, options: TransferOptions) -> Path:
+def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
     """Where files go.  Raises `UsageMistake`."""
     if target is None and options.delete:
         raise UsageMistake("--delete needs DEST: write . for the current folder")
-    if str(target) == "-":
-        raise UsageMistake(f"- is no file: graveler cat {address} prints an object")
-    return target or Path()
+    if target == "-":
+        raise UsageMistake(f"- is no file (./- is): graveler cat {address} prints an object")
+    return Path(target or "")
 
 
 def _is_here(order: files.Download) -> bool:

@@ -45,6 +45,7 @@ _OF_GIT: Final[Mapping[str, str]] = {
 }
 # Options of other servers for what `--listen` says.
 _OF_LISTEN: Final = frozenset(("--address", "--bind", "--host", "--port", "-p"))
+_NOT_UNIQUE: Final = "not unique"  # ends what servers say of a taken name
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130
 
@@ -55,12 +56,14 @@ class PartlyDone(GravelerError):
 
 @contextmanager
 def naming_taken(kind: str, name: object, remedy: str) -> Iterator[None]:
-    """For a creation: the error of a name that is taken names it, and has this remedy.  Servers
-    say only "not unique"."""
+    """For a creation: the error of a name that is taken names it, and has this remedy, if the
+    server says only that it is not unique.  If a thing of another kind has it, the server says
+    which."""
     try:
         yield
     except Conflict as error:
-        if not isinstance(error, Contended | PreconditionFailed):
+        is_unnamed = error.fields.get("reason", "").endswith(_NOT_UNIQUE)
+        if is_unnamed and not isinstance(error, Contended | PreconditionFailed):
             reason = f"{kind} exists already: {name}"
             error.fields = {**error.fields, "reason": reason, "remedy": remedy}
         raise

@@ -102,16 +102,6 @@ def content(file: Path, length: int = _PIECE_BYTES) -> Iterator[bytes]:
             yield piece
 
 
-def whole(file: Path, length: int) -> bytes:
-    """The content of a small file.  `length`: the size that it should have.  Raises `Invalid` if it
-    has another one."""
-    with FileIO(file) as source:
-        content = source.read(length + 1)
-    if content is None or len(content) != length:
-        raise Invalid(f"the content changed while it was uploaded: it had {length:,} bytes")
-    return content
-
-
 def is_same(file: Path, size: int, stats: Stats | None) -> bool:
     """Whether a file has the content of an object, by size and MD5.  The checksum of an object that
     was written in parts is known for the usual sizes of parts."""

@@ -4,8 +4,6 @@
                 ▲                       │
                 └── parts, taken first ─┘  an item that is a `Split`; the thread that does the last
                                            part of an item finishes the item
-      │
-      └─► small items: sent by the thread that lists them, several under way (lanes.py)
 
 One failure stops no other item, and no other part.  Ctrl-C stops all: uploads break off, so the
 server stores nothing of them but finished parts, and downloads keep a part that is not visible
@@ -14,13 +12,11 @@ under the name of the object.  For this folder.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
-from graveler.cli.lanes import Lanes, PendingItem
 from graveler.cli.progress import Display
 from graveler.cli.tally import Interrupted, Tally
 from graveler.clock import Clock, SystemClock
@@ -119,20 +115,9 @@ class _Tasks:
                 self._changed.notify_all()
 
 
-class Small(NamedTuple, Generic[T]):
-    """How small items are sent without a thread.
-
-    `begin` sends the request of an item; None: the item needs no request."""
-
-    fits: Callable[[T], bool]
-    prepare: Callable[[int], None]  # opens so many connections
-    begin: Callable[[T, Tally], PendingItem | None]
-
-
 class Transfer(Generic[T]):
     """Several threads that do `work` for each item.  An item that `work` returns as a `Split` is
-    done in parts.  Items that `small` fits have no thread: their requests are sent and answered in
-    the thread of `run`, `threads` at a time."""
+    done in parts."""
 
     def __init__(
         self,
@@ -141,9 +126,8 @@ class Transfer(Generic[T]):
         threads: int = THREADS,
         progress: Progress = "auto",
         clock: Clock | None = None,
-        small: "Small[T] | None" = None,
     ) -> None:
-        self._work, self._name, self._small = work, name, small
+        self._work, self._name = work, name
         self._threads = threads
         self._progress = progress
         self._clock = clock or SystemClock()
@@ -157,17 +141,24 @@ class Transfer(Generic[T]):
         Raises `KeyboardInterrupt`, the error of `items`, an `Unauthenticated`, because every other
         item would fail as well, and what no `GravelerError` is."""
         tally = tally or Tally()
-        tasks, lanes = _Tasks(tally.stop), Lanes(self._threads, self._clock, tally)
-        workers: list[threading.Thread] = []
+        tasks = _Tasks(tally.stop)
+        workers = [
+            threading.Thread(
+                target=self._worker, args=(tasks, tally), name=f"transfer-{n}", daemon=True
+            )
+            for n in range(self._threads)
+        ]
         shown = None
         if self._progress != "never":
             shown = Display(tally, self._clock, as_json=self._progress == "json")
         try:
+            for worker in workers:
+                worker.start()
             if shown is not None:
                 shown.start()
-            self._feed(items(tally), tasks, lanes, tally, workers)
+            for item in items(tally):
+                tasks.put(_Task(partial(self._work, item, tally), self._name(item)))
             tasks.close()
-            lanes.finish()
             for worker in workers:
                 while worker.is_alive():
                     worker.join(_LOOK_SECONDS)
@@ -175,56 +166,11 @@ class Transfer(Generic[T]):
             tally.stop.set()
             raise
         finally:
-            lanes.close()
             if shown is not None:
                 shown.stop()
         if self._fatal:
             raise self._fatal[0]
         return tally
-
-    def _feed(
-        self,
-        items: Iterable[T],
-        tasks: _Tasks,
-        lanes: Lanes,
-        tally: Tally,
-        workers: list[threading.Thread],
-    ) -> None:
-        """Send the small items; give the others to the threads, which the first of them starts."""
-        for item in self._prepared(items):
-            if tally.stop.is_set():
-                return
-            if self._small is not None and self._small.fits(item):
-                lanes.send(self._name(item), partial(self._small.begin, item, tally))
-                continue
-            if not workers:
-                workers += self._started(tasks, tally)
-            tasks.put(_Task(partial(self._work, item, tally), self._name(item)))
-
-    def _prepared(self, items: Iterable[T]) -> Iterator[T]:
-        """The items.  Before the first small ones, their connections are opened at the same time:
-        one after the other would be slow over a wide network."""
-        if self._small is None:
-            yield from items
-            return
-        stream = iter(items)
-        first = list(islice(stream, self._threads))
-        count = sum(map(self._small.fits, first))
-        if count > 1:
-            self._small.prepare(count)
-        yield from chain(first, stream)
-
-    def _started(self, tasks: _Tasks, tally: Tally) -> list[threading.Thread]:
-        """The threads."""
-        workers = [
-            threading.Thread(
-                target=self._worker, args=(tasks, tally), name=f"transfer-{n}", daemon=True
-            )
-            for n in range(self._threads)
-        ]
-        for worker in workers:
-            worker.start()
-        return workers
 
     def _worker(self, tasks: _Tasks, tally: Tally) -> None:
         while (task := tasks.take()) is not None:

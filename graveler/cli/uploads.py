@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,6 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.lanes import PendingItem
 from graveler.cli.mirror import (
     deletable,
     delete_objects,
@@ -23,18 +22,16 @@ from graveler.cli.mirror import (
 )
 from graveler.cli.output import plain, plural
 from graveler.cli.tally import Tally
-from graveler.cli.transfer import Small, Split, Transfer
+from graveler.cli.transfer import Split, Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
-from graveler.client.connections import PendingAnswer
 from graveler.client.objects import NO_SIGNED_URLS, Stats, Upload
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
-_SMALL_BYTES_MAX: Final = 64 << 10  # sent at once; more could wait for the network
 _SUFFIXES_KEPT: Final = 1_000
 
 
@@ -121,9 +118,7 @@ def _run_uploads(
     options: TransferOptions,
     tally: Tally,
 ) -> None:
-    small = Small(task.is_small, task.prepare, task.begin_small)
-    shown = shows(invocation, options)
-    transfer = Transfer(task.send, _source_name, options.threads, shown, small=small)
+    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
     try:
         transfer.run(lambda tally: task.expected(sources, tally), tally)
     finally:
@@ -185,42 +180,10 @@ class _Uploads:
             _with_type(self._how, source.path),
             length=source.size,
         )
-        _check_stored(stored, source)
+        if stored.get("size_bytes", source.size) != source.size:
+            raise Invalid("the file changed while it was uploaded")
         tally.ended()
         return None
-
-    def is_small(self, source: files.Source) -> bool:
-        """Whether `begin_small` may send the file."""
-        return source.size <= _SMALL_BYTES_MAX
-
-    def prepare(self, count: int) -> None:
-        """Open connections for as many files."""
-        self._session.connections.prepare(self._session.url, count)
-
-    def begin_small(self, source: files.Source, tally: Tally) -> PendingItem | None:
-        """Send a small file, unless the branch has it."""
-        if self.is_same(source):
-            tally.ended(skipped=True, length=source.size)
-            return None
-        content = files.whole(source.file, source.size)
-        how = _with_type(self._how, source.path)
-        place = self._place
-        begun = objects.begin_upload(
-            self._session, place.repository, place.ref, source.path, content, how
-        )
-        return PendingItem(begun, partial(self._end_small, source, begun, tally))
-
-    @staticmethod
-    def _end_small(source: files.Source, begun: PendingAnswer, tally: Tally) -> None:
-        _check_stored(objects.uploaded(begun.answer()), source)
-        tally.moved(source.size)
-        tally.ended()
-
-
-def _check_stored(stored: Stats, source: files.Source) -> None:
-    """Raises `Invalid` if the object is not the file."""
-    if stored.get("size_bytes", source.size) != source.size:
-        raise Invalid("the file changed while it was uploaded")
 
 
 def _with_type(how: Upload, path: str) -> Upload:

@@ -14,15 +14,12 @@ modules of this package, and for commands that transfer objects.
 """
 
 import os
-import re
 import select
 import socket
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -34,7 +31,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from graveler.client.answer_heads import PlainResponse
-from graveler.client.request_heads import PIECE_BYTES, write_request
 from graveler.clock import Clock, SystemClock
 from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.variables import environment
@@ -47,8 +43,7 @@ REPEATABLE: Final = (*READ, "PUT", "DELETE")
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
-_ORIGINS_KEPT: Final = 100
-_BASE: Final = re.compile(r"[^/?#]*//[^/?#]*")
+_PIECE_BYTES: Final = 1 << 18
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -105,7 +100,7 @@ class Response:
         self._release: Callable[[bool], None] | None = release
         self._lost = lost
 
-    def read(self, amount: int = PIECE_BYTES) -> bytes:
+    def read(self, amount: int = _PIECE_BYTES) -> bytes:
         """The next bytes of the body, at most `amount`; empty at its end.  If the connection breaks
         or the body is shorter than announced, raises the error of an answer that was lost."""
         try:
@@ -188,54 +183,46 @@ class _Headers(Mapping[str, str]):
         return len(self._values)
 
 
-class PendingAnswer:
-    """A request that was sent, and whose answer comes.  One of `answer` and `give_up` follows."""
+class Joining(HTTPConnection):
+    """Sends the head of a request together with the first piece of its body: one call of the
+    system, and one arrival at the server, for a small body."""
 
-    def __init__(
-        self,
-        pool: "Connections",
-        connection: HTTPConnection,
-        origin: Origin,
-        request: Request,
-        start: float,
+    response_class = PlainResponse
+    _holds = False
+    _head = b""
+
+    def request_joined(
+        self, method: str, target: str, body: Body | None, headers: dict[str, str]
     ) -> None:
-        self._pool = pool
-        self.connection, self.origin, self.request = connection, origin, request
-        self.start: Final = start  # in steady seconds of the pool's clock
+        """As `request`."""
+        self._holds, self._head = True, b""
+        try:
+            self.request(method, target, body, headers)
+            self._flush(b"")
+        finally:
+            self._holds, self._head = False, b""
 
-    def fileno(self) -> int:
-        """The socket, which becomes readable when the answer begins."""
-        return self.connection.sock.fileno()
+    def send(self, data: Any) -> None:
+        if not self._holds or not isinstance(data, bytes):
+            super().send(data)
+        elif self._head or len(data) >= _PIECE_BYTES:
+            self._flush(data)
+            self._holds = False  # what follows goes as it comes
+        else:
+            self._head = data
 
-    def answer(self) -> Response:
-        """Wait for the answer.  Raises the errors of `Connections.send`."""
-        return self._pool._answered(self)
-
-    def give_up(self) -> GravelerError:
-        """Close the connection.  Returns the error of an answer that was lost."""
-        self.connection.close()
-        return _Lost(self.request.method, self.origin).error("no answer in time")
+    def _flush(self, data: bytes) -> None:
+        head, self._head = self._head, b""
+        if head or data:
+            super().send(head + data)
 
 
-@contextmanager
-def _closing(connection: HTTPConnection, lost: _Lost) -> Iterator[None]:
-    """Close the connection if the block fails, and raise what that means."""
-    try:
-        yield
-    except BaseException as error:
-        connection.close()
-        match error:
-            case InvalidURL():
-                raise Invalid(f"URL invalid: url={lost.origin}") from error
-            case OSError() | HTTPException():
-                raise lost.error(error) from error
-            case ValueError():  # of a header
-                raise Invalid(f"the request cannot be sent: {error}") from error
-        raise
+class JoiningTLS(Joining, HTTPSConnection):
+    """The same, encrypted."""
 
 
 class _Idle(NamedTuple):
-    connection: HTTPConnection
+    connection: Joining
     since: float
 
 
@@ -272,37 +259,19 @@ class Connections:
         Errors: `Invalid` if the URL or a header cannot be sent.  `Unavailable` if the request was
         not sent, or a read has no answer.  `OutcomeUnknown` if a write has no answer.
         """
-        origin = _checked_origin(request.url)
+        origin = _origin(request.url)
+        if origin.scheme not in ("http", "https") or not origin.host:
+            raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
         idle = self._take(origin)
         if idle is not None:
             try:
-                return self._begun(idle, origin, request).answer()
+                return self._exchange(idle, origin, request)
             except Unavailable as error:
                 whole = isinstance(request.body, bytes)
                 stale = isinstance(error.__cause__, ConnectionError)
                 if not (stale and whole and request.method in REPEATABLE):
                     raise
-        return self._begun(self._connect(origin), origin, request).answer()
-
-    def begin(self, request: Request) -> "PendingAnswer":
-        """Send a request once, without waiting for its answer.  Raises the errors of `send`."""
-        origin = _checked_origin(request.url)
-        return self._begun(self._take(origin) or self._connect(origin), origin, request)
-
-    def prepare(self, url: str, count: int) -> None:
-        """Open `count` connections at the same time, for the requests that follow.  One that fails
-        is no error here: the request that needs it raises it."""
-        origin = _checked_origin(url)
-
-        def prepare_one() -> None:
-            with suppress(GravelerError):
-                self._give_back(origin, self._connect(origin), reusable=True)
-
-        threads = [threading.Thread(target=prepare_one, daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        return self._exchange(self._connect(origin), origin, request)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -317,40 +286,41 @@ class Connections:
             self._proxies[origin] = _proxy(origin)
         return self._proxies[origin]
 
-    def _begun(
-        self, connection: HTTPConnection, origin: Origin, request: Request
-    ) -> "PendingAnswer":
-        """Send a request on a connection."""
+    def _exchange(self, connection: Joining, origin: Origin, request: Request) -> Response:
         start = self._clock.steady_seconds()
+        lost = _Lost(request.method, origin)
         headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
         if not isinstance(request.body, bytes) and request.length >= 0:
             headers["Content-Length"] = str(request.length)
-        with _closing(connection, _Lost(request.method, origin)):
+        try:
             _write(connection, origin, request, headers, self._proxy(origin))
-        return PendingAnswer(self, connection, origin, request, start)
-
-    def _answered(self, begun: "PendingAnswer") -> Response:
-        """Read the head of the answer."""
-        connection, origin, request = begun.connection, begun.origin, begun.request
-        lost = _Lost(request.method, origin)
-        with _closing(connection, lost):
-            answer = PlainResponse(connection.sock, method=request.method)
-            try:
-                answer.begin()
-            except BaseException:
-                answer.close()
-                raise
+            answer = connection.getresponse()
+        except GravelerError:
+            connection.close()
+            raise
+        except InvalidURL as error:
+            connection.close()
+            raise Invalid(f"URL invalid: url={origin}") from error
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise lost.error(error) from error
+        except ValueError as error:  # of a header
+            connection.close()
+            raise Invalid(f"the request cannot be sent: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
 
         def release(reusable: bool) -> None:
             self._give_back(origin, connection, reusable)
 
         if self._observer is not None:
-            seconds = self._clock.steady_seconds() - begun.start
+            seconds = self._clock.steady_seconds() - start
             id = answer.headers.get("X-Request-Id", "")
             self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
         return Response(answer, release, lost)
 
-    def _connect(self, origin: Origin) -> HTTPConnection:
+    def _connect(self, origin: Origin) -> Joining:
         try:
             connection = self._new(origin)
         except InvalidURL as error:
@@ -373,15 +343,15 @@ class Connections:
             raise
         return connection
 
-    def _new(self, origin: Origin) -> HTTPConnection:
+    def _new(self, origin: Origin) -> Joining:
         proxy = self._proxy(origin)
         at = origin if proxy is None else _origin(proxy)
         if origin.scheme == "http":
-            return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=PIECE_BYTES)
-        connection = HTTPSConnection(
+            return Joining(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
+        connection = JoiningTLS(
             *(at.host, at.port),
             timeout=self._seconds,
-            blocksize=PIECE_BYTES,
+            blocksize=_PIECE_BYTES,
             context=self._tls(),
         )
         if proxy is not None:
@@ -396,7 +366,7 @@ class Connections:
                 self._context = ssl.create_default_context()
             return self._context
 
-    def _take(self, origin: Origin) -> HTTPConnection | None:
+    def _take(self, origin: Origin) -> Joining | None:
         dropped: list[_Idle] = []
         try:
             with self._lock:
@@ -414,7 +384,7 @@ class Connections:
             for idle in dropped:
                 idle.connection.close()
 
-    def _give_back(self, origin: Origin, connection: HTTPConnection, reusable: bool) -> None:
+    def _give_back(self, origin: Origin, connection: Joining, reusable: bool) -> None:
         if reusable:
             with self._lock:
                 several = self._idle.setdefault(origin, [])
@@ -425,7 +395,7 @@ class Connections:
 
 
 def _write(
-    connection: HTTPConnection,
+    connection: Joining,
     origin: Origin,
     request: Request,
     headers: dict[str, str],
@@ -433,9 +403,8 @@ def _write(
 ) -> None:
     """Send the request.  A server may answer before it has read a body; then its answer counts, so
     a broken pipe is no failure here."""
-    target = request.url[len(_base(request.url)) :].partition("#")[0]
-    if not target.startswith("/"):
-        target = f"/{target}"
+    parts = urlsplit(request.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if proxy is not None and origin.scheme == "http":
         target = str(origin) + target
         headers |= _proxy_headers(proxy)
@@ -445,43 +414,25 @@ def _write(
     if not body and request.method in READ:
         body = None
     try:
-        write_request(connection.sock, request.method, target, body, headers)
+        connection.request_joined(request.method, target, body, headers)
     except BrokenPipeError:
         if not body:
             raise
     except ConnectionResetError:
-        if isinstance(body, bytes) and len(body) < PIECE_BYTES:
+        if isinstance(body, bytes) and len(body) < _PIECE_BYTES:
             raise
 
 
-def _checked_origin(url: str) -> Origin:
-    origin = _origin(url)
-    if origin.scheme not in ("http", "https") or not origin.host:
-        raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
-    return origin
-
-
-def _base(url: str) -> str:
-    """The URL up to its path."""
-    match = _BASE.match(url)
-    return match.group() if match else url
-
-
 def _origin(url: str) -> Origin:
-    return _origin_of(_base(url))
-
-
-@lru_cache(_ORIGINS_KEPT)
-def _origin_of(base: str) -> Origin:
     try:
-        parts = urlsplit(base)
+        parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
         raise Invalid("URL invalid: its host or its port") from error
     return Origin(parts.scheme, parts.hostname or "", port)
 
 
-def _is_quiet(connection: HTTPConnection) -> bool:
+def _is_quiet(connection: Joining) -> bool:
     """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
     nobody asked for, is of no use."""
     sock: socket.socket | None = connection.sock

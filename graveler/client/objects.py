@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
-from graveler.client.connections import PendingAnswer, Request, Response
+from graveler.client.connections import Request, Response
 from graveler.client.digest import Digest
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
@@ -192,35 +192,15 @@ def upload(
     """Write an object through the server.  `length`: the number of bytes, if it is known; fewer or
     more bytes write nothing and raise `Invalid`.  Raises `PreconditionFailed` if it exists and may
     not."""
-    where = _objects(repository, branch, path)
+    headers = {"Content-Type": how.content_type or "application/octet-stream"}
+    headers |= _metadata_headers(how.metadata)
+    headers |= {"If-None-Match": "*"} if how.create_only else {}
+    where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
     body = pieces if length < 0 else _Exact(pieces, length)
-    return uploaded(session.open("POST", where, body, _upload_headers(how), length=length))
-
-
-def begin_upload(
-    session: Session, repository: str, branch: str, path: str, content: bytes, how: Upload
-) -> PendingAnswer:
-    """As `upload`, of a small content, without waiting for the answer: `uploaded` reads it."""
-    where = _objects(repository, branch, path)
-    return session.begin("POST", where, content, _upload_headers(how))
-
-
-def uploaded(answer: Response) -> Stats:
-    """The object that an upload wrote, from its answer.  Raises the errors of `upload`."""
-    with answer:
+    with session.open("POST", where, body, headers, length=length) as answer:
         if answer.status != 201:
             raise error_of(answer)
         return cast(Stats, checked(_json(answer), "path", "checksum"))
-
-
-def _objects(repository: str, branch: str, path: str) -> str:
-    return with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-
-
-def _upload_headers(how: Upload) -> dict[str, str]:
-    headers = {"Content-Type": how.content_type or "application/octet-stream"}
-    headers |= _metadata_headers(how.metadata)
-    return headers | ({"If-None-Match": "*"} if how.create_only else {})
 
 
 def upload_presigned(
@@ -297,7 +277,7 @@ def stage(
     session: Session, repository: str, branch: str, path: str, outside: Outside, how: Upload
 ) -> Stats:
     """Make bytes outside the repository the object at a path; nothing is copied.  One request."""
-    where = _objects(repository, branch, path)
+    where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
     body: dict[str, Any] = {
         "physical_address": outside.url,
         "checksum": outside.checksum,

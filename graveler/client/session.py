@@ -22,14 +22,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from graveler import errors
-from graveler.client.connections import (
-    REPEATABLE,
-    Body,
-    Connections,
-    PendingAnswer,
-    Request,
-    Response,
-)
+from graveler.client.connections import REPEATABLE, Body, Connections, Request, Response
 from graveler.clock import Clock, SystemClock
 from graveler.errors import (
     OUTCOME_UNKNOWN,
@@ -142,21 +135,10 @@ class Session:
         """Send a call once, and return its answer as it is, whatever its status; close it.
         `length`: the size of a body that is sent in pieces.  Raises the errors of
         `Connections.send`."""
-        return self.connections.send(self._request(method, path, body, headers, length))
-
-    def begin(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
-    ) -> PendingAnswer:
-        """As `open`, without waiting for the answer."""
-        return self.connections.begin(self._request(method, path, body, headers, len(body)))
-
-    def _request(
-        self, method: str, path: str, body: Body, headers: Mapping[str, str], length: int
-    ) -> Request:
         pair = f"{self.access_key_id}:{self.secret_access_key}".encode()
         sign_in = f"Bearer {self.token}" if self.token else f"Basic {b64encode(pair).decode()}"
         headers = {"Authorization": sign_in, **headers}
-        return Request(method, self.url + path, headers, body, length)
+        return self.connections.send(Request(method, self.url + path, headers, body, length))
 
     def _decoded(self, answer: "_Answer") -> Any:
         if answer.is_text:  # the id of a new branch

@@ -17,7 +17,6 @@ from urllib.parse import quote_plus, unquote
 from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.lines import RenderedLines
-from graveler.api.operation import Runs
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Code, Invalid, NotFound
@@ -243,7 +242,6 @@ def _is_common(record: Record) -> bool:
     BELOW_REF,
     permissions=(LIST_OBJECTS,),
     errors=("InvalidArgument",),
-    runs=Runs.PAGE,
 )
 def list_objects(call: S3Call) -> Answer:
     """The objects below a ref, in the first version of the listing."""
@@ -258,7 +256,6 @@ def list_objects(call: S3Call) -> Answer:
     BELOW_REF,
     permissions=(LIST_OBJECTS,),
     errors=("InvalidArgument",),
-    runs=Runs.PAGE,
 )
 def list_objects_v2(call: S3Call) -> Answer:
     """The objects below a ref."""

@@ -127,8 +127,7 @@ class S3Call(Call):
     @property
     def walks(self) -> bool:
         """Whether a ref of the request is resolved by walking the history."""
-        listed, _, _ = self.parameters.get("prefix", "").partition("/")
-        refs = self.address.ref + self.source.ref + listed
+        refs = self.address.ref + self.source.ref
         return "~" in refs or "^" in refs
 
 

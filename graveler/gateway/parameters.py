@@ -4,10 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from graveler import limits
 from graveler.gateway.errors import S3Error
 
-_SHORT_DIGITS: Final = len(str(limits.page_count_default))
 _URL: Final = "url"
 _RESERVED: Final = re.compile(rb"[^A-Za-z0-9_.~/*-]")
 _ENCODED: Final = {bytes((byte,)): b"%%%02X" % byte for byte in range(256)} | {b" ": b"+"}
@@ -24,15 +22,6 @@ def count_of(parameters: Mapping[str, str], name: str, greatest: int, *, least: 
     if int(text) < least:
         raise S3Error("InvalidArgument", f"Argument {name} must be at least {least}")
     return min(int(text), greatest)
-
-
-def is_short(parameters: Mapping[str, str]) -> bool:
-    """Whether a listing asks for a page that takes at most about a millisecond to make: as for the
-    API, at most a hundred lines, without a delimiter.  Pure."""
-    greatest = parameters.get("max-keys", "")
-    is_count = greatest.isascii() and greatest.isdigit() and len(greatest) <= _SHORT_DIGITS
-    is_plain = not parameters.get("delimiter", "")
-    return is_plain and is_count and int(greatest) <= limits.page_count_default
 
 
 def shown_as(parameters: Mapping[str, str]) -> tuple[str, Callable[[str], str]]:

@@ -44,7 +44,6 @@ from graveler.gateway.errors import NOWHERE, S3Error
 from graveler.gateway.identity import Identify, Identity
 from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Table
 from graveler.gateway.operations import OPERATIONS
-from graveler.gateway.parameters import is_short
 from graveler.gateway.request import S3Request, request_of
 from graveler.gateway.targets import check_target
 from graveler.records import ABSENT, Absent, Repository
@@ -186,7 +185,6 @@ class S3Route:
             address=address,
             payload=identity.payload,
             source=source,
-            is_short=is_short(request.query),
         )
 
     async def _admit(self, operation: Operation, call: S3Call, trace: _Trace) -> None:

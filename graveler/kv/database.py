@@ -38,7 +38,6 @@ from graveler.kv.store import ABSENT, Declined, Row
 from graveler.kv.wait import PromptThreads
 from graveler.records import Absent
 
-_STEPPED_TOO_FAR: Final = "Too many internal keys skipped"
 _NO_ROOM = ("No space left", "File too large", "Disk quota exceeded")
 _UNSYNCED: Final = WriteOptions()
 
@@ -99,7 +98,8 @@ class Database:
         except Exception as error:
             raise _translated(error, "read", self._path) from error
         if flat in opened.group.pending:
-            with self.prompt.holding(self.lock):
+            self.prompt.check()
+            with self.lock:
                 self._confirm(opened, opened.group.cover(flat))
         return stored
 
@@ -111,23 +111,22 @@ class Database:
             raise _translated(error, "read", self._path) from error
         pending = opened.group.pending
         if pending and any(flat in pending for flat in flats):
-            with self.prompt.holding(self.lock):
+            self.prompt.check()
+            with self.lock:
                 self._confirm(opened, max(map(opened.group.cover, flats), default=0))
         return stored
 
     def read_range(self, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """The first `count` rows with `low` <= key < `high`, from one snapshot."""
-        steps_max = self.prompt.steps_max(count)
+        self.prompt.check()
         opened = self._opened
         try:
-            pairs = _scan(opened.rows, low, high, count, steps_max)
+            pairs = _scan(opened.rows, low, high, count)
         except Exception as error:
-            if steps_max and _STEPPED_TOO_FAR in str(error):
-                self.prompt.check()
             raise _translated(error, "scan", self._path) from error
         if opened.group.pending:
             reach = pairs[-1][0] + b"\0" if len(pairs) == count else high
-            with self.prompt.holding(self.lock):
+            with self.lock:
                 self._confirm(opened, opened.group.cover_range(low, reach))
         return pairs
 
@@ -219,10 +218,8 @@ class Database:
         return self._opened
 
     def _confirm(self, opened: _Storage, number: int) -> None:
-        """Wait until write `number` is durable (0: for nothing), before a reader is answered.  If
-        that fails, reopen the database for the next reader, and raise."""
-        if number:
-            self.prompt.check()
+        """Wait until write `number` is durable, before a reader is answered.  If that fails, reopen
+        the database for the next reader, and raise."""
         try:
             opened.group.wait(number)
         except Unavailable:
@@ -280,15 +277,11 @@ def _translated(error: BaseException | None, tried: str, path: str) -> GravelerE
     return Unavailable(f"{tried} kv row: no answer: path={path} said={text!r}")
 
 
-def _scan(
-    rows: Rdict, low: bytes, high: bytes, count: int, steps_max: int
-) -> list[tuple[bytes, bytes]]:
+def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
     """The first `count` rows from `low`, below `high`.  The iterator is a snapshot.  At a damaged
-    block it ends early, and only its status reports that.  `steps_max`: it fails if it has to step
-    over more removed rows to the next one; 0: no limit."""
+    block it ends early, and only its status reports that."""
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(high)
-    bounds.set_max_skippable_internal_keys(steps_max)
     cursor = rows.iter(bounds)
     cursor.seek(low)
     pairs: list[tuple[Any, Any]] = []

@@ -50,7 +50,7 @@ def replace_seen(kv: Store, place: Place, ids: Ids, change: Change, seen: Found)
     for _ in range(limits.commit_round_count_max):
         try:
             value = change(seen, lost)
-        except Unavailable as error:
+        except (Unavailable, Contended) as error:  # `Contended` would say that nothing was written
             raise (error if unknown is ABSENT else unknown) from error
         if value is ABSENT:
             return

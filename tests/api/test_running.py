@@ -3,11 +3,10 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -41,7 +40,6 @@ from tests.jobs.world import World, new_world
 
 SECRET = bytes(range(32))
 RUNS = {operation.name: operation.runs for operation in OPERATIONS}
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 HERE = threading.main_thread().name
 
 
@@ -105,17 +103,14 @@ class Worlds:
         handle = ApiRoute(API_PREFIX, operations, service).handle
         self.door = Door(handle, loop, {"Authorization": keys})
 
-    def send(
-        self, route: Described, query_values: Mapping[str, str] = _NOTHING, **named: str
-    ) -> list[str]:
-        """On which threads the endpoint ran.  `query_values`: beside those of the sample."""
+    def send(self, route: Described, **named: str) -> list[str]:
+        """On which threads the endpoint ran."""
         self.recorder.threads = []
         one = sample(route)
         path = one.path.replace("/sample", "/lake", 1)
         for name, value in named.items():
             path = route.path.replace("{repository}", "lake").replace("{" + name + "}", value)
-        values = {**one.query, **query_values}
-        query = "&".join(f"{name}={value}" for name, value in values.items())
+        query = "&".join(f"{name}={value}" for name, value in one.query.items())
         target = f"{path}?{query}"
         if isinstance(one.body, bytes) or one.body is None:
             ask = Ask(one.method, target, (one.body or b"",))
@@ -177,14 +172,12 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
         "listUserExternalPrincipals",
     }
     assert by[Runs.STREAM] == {"getObject", "uploadObject", "getMetadataObject"}
-    assert by[Runs.PAGE] == {"listObjects"}
-    assert {"diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]
+    assert {"listObjects", "diffRefs", "diffBranch", "logCommits", "findMergeBase"} <= by[Runs.WALK]
     assert {"listRepositories", "listBranches", "listTags"} <= by[Runs.WALK]
 
 
 def test_every_endpoint_runs_where_its_row_says(worlds: Worlds) -> None:
-    on_the_loop = (Runs.LOOP, Runs.POINT, Runs.STREAM, Runs.PAGE)
-    expected = {**dict.fromkeys(on_the_loop, HERE), Runs.POOL: "write"}
+    expected = {Runs.LOOP: HERE, Runs.POINT: HERE, Runs.STREAM: HERE, Runs.POOL: "write"}
     for route in described():
         ran = worlds.send(route)
         assert ran == [expected.get(RUNS[route.operation], "walk")], route.operation
@@ -192,28 +185,9 @@ def test_every_endpoint_runs_where_its_row_says(worlds: Worlds) -> None:
 
 def test_a_look_up_that_would_wait_goes_to_a_thread(worlds: Worlds) -> None:
     worlds.recorder.busy = True
-    thread = {Runs.POINT: "write", Runs.PAGE: "walk"}
     for route in described():
-        runs = RUNS[route.operation]
-        if runs in thread:
-            assert worlds.send(route) == [HERE, thread[runs]], route.operation
-
-
-@pytest.mark.parametrize(
-    ("query", "thread"),
-    [
-        ({"amount": "100"}, HERE),
-        ({"prefix": "a/", "after": "a/b"}, HERE),
-        ({"amount": "101"}, "walk"),
-        ({"delimiter": "/"}, "walk"),
-        ({"presign": "true"}, "walk"),
-    ],
-)
-def test_only_a_short_page_is_made_on_the_loop(
-    worlds: Worlds, query: dict[str, str], thread: str
-) -> None:
-    assert worlds.send(by_name()["listObjects"], {**query}, ref="main") == [thread]
-    assert worlds.send(by_name()["listObjects"], {**query}, ref="main~1") == ["walk"]
+        if RUNS[route.operation] is Runs.POINT:
+            assert worlds.send(route) == [HERE, "write"], route.operation
 
 
 def test_a_decision_that_takes_long_is_made_in_a_thread(worlds: Worlds) -> None:

@@ -13,6 +13,7 @@ from graveler.auth.builtin import GROUPS, POLICIES
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
 from graveler.errors import Invalid
+from tests import draws
 from tests.auth import naive
 
 REPO = "arn:lakefs:fs:::repository/lake"
@@ -312,7 +313,7 @@ def test_what_is_allowed_everywhere_is_denied_nowhere() -> None:
 def test_random_policies_decide_as_the_rules_read() -> None:
     seed = random.randrange(1 << 32)
     print(f"{seed=}")
-    check_random(random.Random(seed), 3_000)
+    check_random(random.Random(seed), 10_000 if draws.ALL else 3_000)
 
 
 def check_random(chance: random.Random, count: int) -> None:

@@ -12,6 +12,7 @@ from graveler.auth.keeper import Keeper
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
+from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposer import InterposedStore, Script
 from tests.auth.bench import Lake, Verb, broken
 
@@ -202,9 +203,21 @@ def test_a_principal_that_has_ended_does_not_come_back_by_a_retry() -> None:
         raise OutcomeUnknown("no answer")
 
     script.after("set_if", end)
-    principals.create(lake.keeper(InterposedStore(lake.kv, script)), "ann", ROLE)
-    assert script.finished and holder(lake) == "ann"
+    with pytest.raises(OutcomeUnknown):
+        principals.create(lake.keeper(InterposedStore(lake.kv, script)), "ann", ROLE)
+    assert script.finished and epochs and not holder(lake)
+    principals.create(keeper, "ann", ROLE)
     assert principals.get(lake.kv, ROLE).principal.epoch not in epochs
+
+
+def test_a_principal_whose_first_write_comes_late_is_valid() -> None:
+    """The first write has no answer and is not seen at once; it lands before the second one."""
+    lake, script = Lake(), Script()
+    store = FaultyStore(lake.kv, nth({2: Fault.LATE}))
+    script.before("set_if", store.land, 2)
+    principals.create(lake.keeper(InterposedStore(store, script)), "ann", ROLE)
+    assert script.finished and holder(lake) == "ann"
+    check(lake)
 
 
 def test_a_damaged_row_is_reported() -> None:

@@ -96,8 +96,10 @@ class Client:
         ours, theirs = _opened_terminal()
         shown = Terminal(None, ours)
         reading = threading.Thread(target=shown.read_all)
+        reading.start()
         with ExitStack() as ended, self._surroundings({}) as patch:
             ended.callback(reading.join)  # until nobody has the other side open
+            ended.callback(os.close, theirs)
             for number, (name, mode) in enumerate(
                 (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
             ):
@@ -107,8 +109,6 @@ class Client:
                 os.dup2(theirs, number)  # programs that it starts have them too
                 stream = ended.enter_context(open(os.dup(theirs), mode, 1, encoding="utf-8"))
                 patch.setattr(sys, name, stream)
-            os.close(theirs)
-            reading.start()
             code = main(shlex.split(text))
         return code, shown.text
 

@@ -86,3 +86,14 @@ def test_a_restore_is_waited_for_past_an_answer_that_is_lost(user: Client, tmp_p
         failed = user.run(*restore)
     assert failed.code == 3
     assert failed.err.endswith("\ntry: graveler jobs show lake 7f3c9a\n")
+
+
+def test_a_name_that_is_taken_is_that_of_its_kind(lake: Lake) -> None:
+    run, name = lake.user.run, lake.name
+    assert run("tag", "create", f"{name}/v1", "main").code == 0
+    taken = run("branch", "create", f"{name}/v1", "main")
+    assert taken.code == 5 and "tag" in taken.err and "exists already" not in taken.err
+    taken = run("tag", "create", f"{name}/main", "main")
+    assert taken.code == 5 and "branch" in taken.err and "-f moves it" not in taken.err
+    again = run("tag", "create", f"{name}/v1", "main")
+    assert again.code == 5 and f"tag exists already: {name}/v1" in again.err

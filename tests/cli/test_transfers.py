@@ -105,11 +105,16 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def test_the_standard_output_is_that_of_cat(lake: Lake) -> None:
-    """`-` would be a file that few commands can name."""
+def test_the_standard_output_is_that_of_cat(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-` would be a file that few commands can name; `./-` asks for it."""
     lake.put("a")
+    monkeypatch.chdir(tmp_path)
     result = lake.user.run("download", f"{lake.name}/main/a", "-")
     assert result.code == 2 and f"graveler cat {lake.name}/main/a" in result.err
+    assert lake.user.run("download", f"{lake.name}/main/a", "./-").code == 0
+    assert (tmp_path / "-").exists()
 
 
 def test_contents_go_by_signed_urls(public: Served, user: Client, tmp_path: Path) -> None:

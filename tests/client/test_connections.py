@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from graveler.client.connections import Connections, Exchange, Request
-from graveler.client.request_heads import write_request
+from graveler.client.connections import Connections, Exchange, Joining, Request
 from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
@@ -315,8 +314,9 @@ class Sent:
 )
 def test_the_head_goes_with_the_first_piece(body: Any, count: int) -> None:
     """One call of the system, and one arrival at the server, for a small object."""
-    sent = Sent()
-    write_request(sent, "PUT", "/p", body, {"Content-Length": "20"})
+    joining, sent = Joining("host"), Sent()
+    joining.sock = sent  # type: ignore[assignment]
+    joining.request_joined("PUT", "/p", body, {"Content-Length": "20"})
     assert len(sent.calls) == count and sent.calls[0].startswith(b"PUT /p HTTP/1.1\r\n")
     assert b"".join(sent.calls).count(b"\r\n\r\n") == 1
 

@@ -1,6 +1,5 @@
 """Listings through a real server: refs, objects, pages, odd names."""
 
-import threading
 from typing import Any
 from xml.etree import ElementTree
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graveler.engine.objects import read
 from tests.gateway.serving import Gateway, S3Client, code_of
 
 _NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -222,33 +220,3 @@ def test_a_parameter_that_is_wrong_is_refused(
 ) -> None:
     reply = s3.send("GET", f"/{repo}", query)
     assert (reply.status, code_of(reply)) == (400, "InvalidArgument")
-
-
-@pytest.mark.parametrize(
-    ("query", "is_walked"),
-    [
-        ({"prefix": "main/", "max-keys": "100"}, False),
-        ({"prefix": "main/a", "max-keys": "9", "list-type": "2"}, False),
-        ({"prefix": "main/"}, True),
-        ({"prefix": "main/", "max-keys": "101"}, True),
-        ({"prefix": "main/", "max-keys": "9", "delimiter": "/"}, True),
-        ({"prefix": "main~0/", "max-keys": "9"}, True),
-    ],
-)
-def test_only_a_short_page_of_a_known_ref_is_made_on_the_event_loop(
-    s3: S3Client,
-    filled: str,
-    query: dict[str, str],
-    is_walked: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    threads: list[str] = []
-    list_records = read.list_records
-
-    def recorded(*given: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return list_records(*given)
-
-    monkeypatch.setattr(read, "list_records", recorded)
-    assert s3.send("GET", f"/{filled}", query).status == 200
-    assert [name.startswith("walk") for name in threads] == [is_walked]

@@ -9,7 +9,7 @@ import pytest
 from graveler.kv.layout import flat_key
 from graveler.kv.rocksdb import RocksStore
 from graveler.kv.store import ABSENT, Matches, Newer, Write
-from graveler.kv.wait import ROWS_MAX, Prompt, WouldWait
+from graveler.kv.wait import Prompt, WouldWait
 
 PLACE = (b"p", b"k")
 
@@ -65,7 +65,7 @@ def test_a_row_that_waits_for_its_sync_is_refused_and_nobody_syncs(store: RocksS
 @pytest.mark.parametrize(
     "call",
     [
-        lambda store: store.scan(b"p", b"", b"", ROWS_MAX),
+        lambda store: store.scan(b"p", b"", b"", 1),
         lambda store: store.set(*PLACE, b"new", b"v2"),
         lambda store: store.set_many([Write(*PLACE, b"new", b"v2")]),
         lambda store: store.set_if(*PLACE, b"new", b"v2", Matches(b"v1")),
@@ -85,38 +85,3 @@ def test_what_scans_or_writes_is_refused_and_has_done_nothing(
     _elsewhere(lambda: call(store))
     store.allow_waiting(threading.get_ident())
     call(store)
-
-
-def test_a_short_scan_of_durable_rows_is_read(store: RocksStore) -> None:
-    rows, more = store.scan(b"p", b"", b"", ROWS_MAX - 1)
-    assert [key for key, _ in rows] == [b"k"] and not more
-    assert store.scan(b"nothing", b"", b"", 1).rows == ()
-
-
-def test_a_scan_over_a_row_that_waits_for_its_sync_is_refused(store: RocksStore) -> None:
-    _unsynced(store)
-    syncs = store.counts.syncs
-    with pytest.raises(WouldWait):
-        store.scan(b"p", b"", b"", 1)
-    assert store.scan(b"p", b"l", b"", 1).rows == ()  # behind that row
-    assert store.counts.syncs == syncs
-    assert _elsewhere(lambda: store.scan(b"p", b"", b"", 1))
-    assert store.counts.syncs == syncs + 1
-
-
-def test_a_scan_waits_for_no_writer_that_holds_the_lock(store: RocksStore) -> None:
-    _unsynced(store)
-    with store._files.lock, pytest.raises(WouldWait):
-        store.scan(b"q", b"", b"", 1)
-    assert store.scan(b"q", b"", b"", 1).rows == ()
-
-
-def test_a_scan_over_many_removed_rows_is_refused(store: RocksStore) -> None:
-    keys = [b"r%06d" % number for number in range(2 * ROWS_MAX)]
-    _elsewhere(lambda: store.set_many([Write(b"r", key, b"x", b"v") for key in keys]))
-    _elsewhere(lambda: store.delete(b"r", keys[:-1]))
-    with pytest.raises(WouldWait):
-        store.scan(b"r", b"", b"", 1)
-    assert [key for key, _ in store.scan(b"r", keys[-9], b"", 1).rows] == [keys[-1]]
-    rows = _elsewhere(lambda: store.scan(b"r", b"", b"", 1).rows)
-    assert isinstance(rows, tuple) and rows[0][0] == keys[-1]

@@ -58,6 +58,8 @@ def variables(there: Lake, url: str, prefix: str) -> dict[str, str]:
 
 def main() -> None:
     is_torch = sys.argv[1:] == ["torch"]
+    if sys.argv[1:] and not is_torch:
+        sys.exit(__doc__)
     command = torch() if is_torch else javascript()
     with tempfile.TemporaryDirectory() as folder, lake(Path(folder)) as there:
         urls = {"http": there.url} if is_torch else {"http": there.url, "https": there.tls.url}

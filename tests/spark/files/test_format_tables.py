@@ -12,7 +12,6 @@ from tests.spark.verbs.test_read import put, sorted_rows
 __all__ = ["repository"]  # a fixture
 
 
-@pytest.mark.one_version
 def test_tables_of_every_format(lake: Lake, repository: str) -> None:
     """Partition columns stand in the paths; a later file may lack a column."""
     df = lake.spark.range(0, 30, 1, 1).selectExpr(
@@ -34,7 +33,6 @@ def test_tables_of_every_format(lake: Lake, repository: str) -> None:
     assert sorted_rows(part.where("name IS NULL"), "p") == [(1,), (1,)] and part.count() == 17
 
 
-@pytest.mark.one_version
 def test_what_a_format_cannot_hold_is_refused_before_anything_is_written(
     lake: Lake, repository: str
 ) -> None:
