@@ -1,10 +1,14 @@
 """The local store as the tests of its parts open it."""
 
+import os
 from pathlib import Path
+from typing import Final
 
 from graveler.block.local import LocalBlocks
 from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
+
+_target: Final = os.readlink  # whatever a test puts in its place
 
 
 def opened(root: Path, *, journaled: bool = False) -> LocalBlocks:
@@ -12,3 +16,16 @@ def opened(root: Path, *, journaled: bool = False) -> LocalBlocks:
     clock = SystemClock()
     signer = Signer(b"k" * 32, "http://127.0.0.1:8000", clock)
     return LocalBlocks(root, clock=clock, ids=SystemIds(), signer=signer, journaled=journaled)
+
+
+def open_count(root: Path) -> int:
+    """How many files below `root` this process has open.  What else it has open may be closed at
+    any time: earlier tests leave servers that end, and objects that are collected."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = _target(f"/proc/self/fd/{name}")
+        except FileNotFoundError:  # that of `listdir`
+            continue
+        count += target.startswith(str(root)) and "%tmp" not in target
+    return count

@@ -28,6 +28,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, NotFound
 from graveler.testing.block_suite import content
 from graveler.testing.clockwork import TickingClock
+from tests.block.stores import open_count
 
 ADDRESS = "local://lake/a/b"
 TABLE = f"local://lake/ns/_lakefs/{7:064x}"
@@ -42,18 +43,6 @@ def blocks(tmp_path: Path) -> LocalBlocks:
     blocks = opened(tmp_path)
     blocks.put(ADDRESS, [b"first"])
     return blocks
-
-
-def open_count(root: Path) -> int:
-    """How many files below `root` this process has open."""
-    count = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:  # that of `listdir`
-            continue
-        count += target.startswith(str(root)) and "%tmp" not in target
-    return count
 
 
 def test_a_second_read_opens_nothing(blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch) -> None:
