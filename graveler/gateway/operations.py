@@ -5,7 +5,7 @@ Routing, authorization, the tests and the documentation read it.
 
 from typing import Final
 
-from graveler.gateway import buckets, deletes, listings, reads, uploads, writes
+from graveler.gateway import buckets, deletes, listings, reads, upload_listings, uploads, writes
 from graveler.gateway.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -30,6 +30,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     uploads.upload_part_copy,
     uploads.complete_multipart_upload,
     uploads.abort_multipart_upload,
-    uploads.list_parts,
-    uploads.list_multipart_uploads,
+    upload_listings.list_parts,
+    upload_listings.list_multipart_uploads,
 )

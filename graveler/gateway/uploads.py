@@ -14,8 +14,8 @@ from graveler.api.answers import NO_CONTENT, Answer, Headers
 from graveler.api.operation import Runs
 from graveler.block.adapter import Part
 from graveler.engine.objects import part_checksums, uploads, write
-from graveler.engine.objects.uploads import UploadId, UploadList, UploadQuery
-from graveler.errors import Invalid, RangeUnsatisfiable
+from graveler.engine.objects.uploads import UploadId
+from graveler.errors import RangeUnsatisfiable
 from graveler.gateway import checksums
 from graveler.gateway.address import Level
 from graveler.gateway.bodies import document_of
@@ -25,14 +25,11 @@ from graveler.gateway.long_answers import long_answer
 from graveler.gateway.metadata import description_of
 from graveler.gateway.operation import (
     COPY_SOURCE,
-    LIST_OBJECTS,
-    READ_OBJECT,
     READ_SOURCE,
     WRITE_OBJECT,
     S3Call,
     operation,
 )
-from graveler.gateway.parameters import count_of, shown_as
 from graveler.gateway.times import timestamp
 from graveler.gateway.write_conditions import (
     SOURCE_CONDITIONS,
@@ -40,10 +37,10 @@ from graveler.gateway.write_conditions import (
     mode_of,
     source_of,
 )
-from graveler.gateway.writes import BODY_ERRORS, USUAL_CLASS, etag_header, storage_class_of
-from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
+from graveler.gateway.writes import BODY_ERRORS, etag_header, storage_class_of
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document
 from graveler.gateway.xml_bodies import Bounds, Node
-from graveler.records import ABSENT, Absent, Entry, MultipartUpload
+from graveler.records import ABSENT, Absent, Entry
 from graveler.refs.tokens.part_checksums import PartChecksum
 
 _BEGUN: Final = Template(
@@ -58,33 +55,6 @@ _COMPLETED: Final = Template(
     f'<CompleteMultipartUploadResult xmlns="{NAMESPACE}"><Location>{{}}</Location>'
     "<Bucket>{}</Bucket><Key>{}</Key><ETag>&#34;{}&#34;</ETag></CompleteMultipartUploadResult>"
 )
-_OWNER: Final = "<{0}><ID>{{}}</ID><DisplayName>{{}}</DisplayName></{0}>"
-_PARTS: Final = Template(
-    f'<ListPartsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
-    "<UploadId>{}</UploadId><PartNumberMarker>{}</PartNumberMarker>{}<MaxParts>{}</MaxParts>"
-    "<IsTruncated>{}</IsTruncated>{}<StorageClass>{}</StorageClass></ListPartsResult>"
-)
-_PART: Final = Template(
-    "<Part><PartNumber>{}</PartNumber><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
-    "<Size>{}</Size></Part>"
-)
-_NEXT_PART: Final = Template("<NextPartNumberMarker>{}</NextPartNumberMarker>")
-_UPLOADS: Final = Template(
-    f'<ListMultipartUploadsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket>'
-    "<KeyMarker>{}</KeyMarker><UploadIdMarker>{}</UploadIdMarker>{}<Prefix>{}</Prefix>{}"
-    "<MaxUploads>{}</MaxUploads>{}<IsTruncated>{}</IsTruncated>{}</ListMultipartUploadsResult>"
-)
-_NEXT_UPLOAD: Final = Template(
-    "<NextKeyMarker>{}</NextKeyMarker><NextUploadIdMarker>{}</NextUploadIdMarker>"
-)
-_DELIMITER: Final = Template("<Delimiter>{}</Delimiter>")
-_ENCODING: Final = Template("<EncodingType>{}</EncodingType>")
-_UPLOAD: Final = Template(
-    "<Upload><Key>{}</Key><UploadId>{}</UploadId><StorageClass>{}</StorageClass>"
-    "<Initiated>{}</Initiated></Upload>"
-)
-_COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
-_NOTHING: Final = Markup("")
 _BOUNDS: Final = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _SIZE: Final = b"x-amz-mp-object-size"
 _SIZE_DIGITS_MAX: Final = 18
@@ -130,7 +100,7 @@ def create_multipart_upload(call: S3Call) -> Answer:
 )
 async def upload_part(call: S3Call) -> Answer:
     """Store the body of the request as a part; it replaces a part of the same number."""
-    upload, number = _upload(call), _number(call)
+    upload, number = upload_of(call), _number(call)
     length_of(call)
     await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
 
@@ -161,7 +131,7 @@ async def upload_part(call: S3Call) -> Answer:
 )
 async def upload_part_copy(call: S3Call) -> Answer:
     """Store an object, or a range of it, as a part."""
-    upload, number = _upload(call), _number(call)
+    upload, number = upload_of(call), _number(call)
 
     def work() -> Markup:
         source = source_of(call)
@@ -193,7 +163,7 @@ async def upload_part_copy(call: S3Call) -> Answer:
 )
 async def complete_multipart_upload(call: S3Call) -> Answer:
     """Make one object of the parts.  It becomes visible completely or not at all."""
-    upload, mode = _upload(call), mode_of(call.headers)
+    upload, mode = upload_of(call), mode_of(call.headers)
     size = _stated_size(call)
     _refuse_checksums(call)
     order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
@@ -226,101 +196,8 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
 )
 def abort_multipart_upload(call: S3Call) -> Answer:
     """Discard an upload and its parts."""
-    uploads.abort(call.repo, _upload(call))
+    uploads.abort(call.repo, upload_of(call))
     return NO_CONTENT
-
-
-@operation(
-    "ListParts",
-    "GET",
-    Level.KEY,
-    "uploadId",
-    permissions=(READ_OBJECT,),
-    errors=("InvalidArgument", "NoSuchKey", "NoSuchUpload"),
-    runs=Runs.POOL,
-)
-def list_parts(call: S3Call) -> Answer:
-    """The parts of an upload, at most 1,000 on a page."""
-    upload, parameters = _upload(call), call.parameters
-    amount = count_of(parameters, "max-parts", limits.part_page_count_max)
-    after = count_of(parameters, "part-number-marker", limits.multipart_parts_count_max)
-    after = after if parameters.get("part-number-marker") else 0
-    try:
-        record, page = uploads.list_parts(call.repo, upload, after, max(1, amount))
-    except Invalid as error:
-        raise S3Error("NoSuchUpload") from error
-    lines = page.lines[:amount]
-    more = bool(amount) and page.more
-    parts = joined(
-        _PART(part.number, timestamp(part.modified_ns), part.etag, part.size) for part in lines
-    )
-    return document(
-        _PARTS(
-            call.address.bucket,
-            call.address.key,
-            upload.id,
-            after,
-            _NEXT_PART(lines[-1].number) if more else _NOTHING,
-            amount,
-            _truth(more),
-            parts,
-            record.storage_class or USUAL_CLASS,
-        )
-    )
-
-
-@operation(
-    "ListMultipartUploads",
-    "GET",
-    Level.BUCKET,
-    "uploads",
-    permissions=(LIST_OBJECTS,),
-    errors=("InvalidArgument",),
-    runs=Runs.WALK,
-)
-def list_multipart_uploads(call: S3Call) -> Answer:
-    """The uploads in progress of all branches, in the order of their keys."""
-    parameters = call.parameters
-    after = parameters.get("key-marker", "")
-    query = UploadQuery(
-        parameters.get("prefix", ""),
-        parameters.get("delimiter", ""),
-        after,
-        parameters.get("upload-id-marker", "") if after else "",
-        count_of(parameters, "max-uploads", limits.page_count_max),
-    )
-    page = uploads.list_uploads(call.repo, query) if query.amount else UploadList((), False)
-    return document(_listed(call, query, page))
-
-
-def _listed(call: S3Call, query: UploadQuery, page: UploadList) -> Markup:
-    encoding, shown = shown_as(call.parameters)
-    following = _NEXT_UPLOAD(shown(page.after), page.after_id) if page.more else _NOTHING
-    lines = joined(
-        _COMMON(shown(line)) if isinstance(line, str) else _line(line, shown(uploads.name_of(line)))
-        for line in page.lines
-    )
-    return _UPLOADS(
-        call.address.bucket,
-        shown(query.after),
-        query.after_id,
-        following,
-        shown(query.prefix),
-        _DELIMITER(shown(query.delimiter)) if query.delimiter else _NOTHING,
-        query.amount,
-        _ENCODING(encoding) if encoding else _NOTHING,
-        _truth(page.more),
-        lines,
-    )
-
-
-def _line(upload: MultipartUpload, key: str) -> Markup:
-    storage_class = upload.storage_class or USUAL_CLASS
-    return _UPLOAD(key, upload.id, storage_class, timestamp(upload.created_ns))
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _check_path(call: S3Call) -> None:
@@ -328,7 +205,7 @@ def _check_path(call: S3Call) -> None:
         raise S3Error("NoSuchKey")
 
 
-def _upload(call: S3Call) -> UploadId:
+def upload_of(call: S3Call) -> UploadId:
     """The upload that a request names.  Raises `S3Error`."""
     _check_path(call)
     return UploadId(call.address.ref, call.address.path, call.parameters["uploadId"])

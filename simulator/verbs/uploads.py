@@ -13,7 +13,8 @@ from graveler.block import address
 from graveler.block.adapter import Part
 from graveler.engine.objects import read, uploads
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.uploads import UploadId, UploadQuery
+from graveler.engine.objects.upload_pages import UploadQuery, list_uploads
+from graveler.engine.objects.uploads import UploadId
 from graveler.engine.objects.write import Description
 from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
 from graveler.records import MultipartUpload
@@ -143,7 +144,7 @@ def abort_uploads(client: Any, call: Call) -> tuple[str, ...]:
     """Abort every upload of a path; return the values that they carried."""
     gone = []
     query = UploadQuery(prefix=f"{call.branch}/{call.arguments[0]}")
-    for line in uploads.list_uploads(client.opened, query).lines:
+    for line in list_uploads(client.opened, query).lines:
         assert isinstance(line, MultipartUpload)
         with suppress(NotFound):
             uploads.abort(client.opened, UploadId(line.branch, line.path, line.id))

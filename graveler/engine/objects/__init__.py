@@ -7,6 +7,7 @@ stage           stages one change: the writer's side of the protocol
 addresses       upload addresses: a client writes the bytes, then links them to a path
 multipart       uploads in parts, by signed URLs
 uploads         uploads in parts that go through the service
+upload_pages    pages of those in progress
 intents         writes that several processes may attempt and that take effect once
 link            stages an object whose bytes are at an address that the caller names
 reachable       checks an address whenever a read resolves it

@@ -15,7 +15,8 @@ from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import commit
 from graveler.engine.objects import read, uploads, write
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.uploads import UploadId, UploadQuery
+from graveler.engine.objects.upload_pages import UploadList, UploadQuery, list_uploads, name_of
+from graveler.engine.objects.uploads import UploadId
 from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import purge, repository
@@ -129,7 +130,7 @@ def test_a_completion_is_answered_again_for_a_day_and_stages_nothing(storage: St
         with pytest.raises(NotFound, match="upload not found") as unknown:
             call()
         assert unknown.value.code == Code.UPLOAD_NOT_FOUND
-    assert uploads.list_uploads(repo, UploadQuery()).lines == []
+    assert list_uploads(repo, UploadQuery()).lines == []
     storage.clock.sleep(DAY + 1)
     with pytest.raises(NotFound):
         uploads.complete(repo, upload, parts, CREATE)
@@ -458,8 +459,8 @@ def of_all(repo: OpenRepository) -> list[tuple[str, str]]:
     return sorted(made, key=lambda each: (each[0].encode(), each[1]))
 
 
-def shown(found: uploads.UploadList) -> list[str]:
-    return [line if isinstance(line, str) else uploads.name_of(line) for line in found.lines]
+def shown(found: UploadList) -> list[str]:
+    return [line if isinstance(line, str) else name_of(line) for line in found.lines]
 
 
 @pytest.mark.parametrize("amount", [1, 2, 3, 1_000])
@@ -484,7 +485,7 @@ def test_uploads_are_listed_page_by_page(
     found: list[str] = []
     query = UploadQuery(prefix, delimiter, amount=amount)
     for _ in range(30):
-        page = uploads.list_uploads(repo, query, scan_count_max)
+        page = list_uploads(repo, query, scan_count_max)
         assert len(page.lines) <= amount
         found += [line for line in shown(page) if line not in found or line[-1:] != delimiter]
         if not page.more:
@@ -503,10 +504,10 @@ def test_a_list_begins_behind_an_upload_or_behind_a_name(storage: Storage) -> No
     repo = storage.opened
     ids = sorted(begun(repo).id for _ in range(3))
     last = begun(repo, "b").id
-    listed = uploads.list_uploads(repo, UploadQuery(after="main/a", after_id=ids[0])).lines
+    listed = list_uploads(repo, UploadQuery(after="main/a", after_id=ids[0])).lines
     assert [line.id for line in listed if not isinstance(line, str)] == [*ids[1:], last]
-    assert shown(uploads.list_uploads(repo, UploadQuery(after="main/a"))) == ["main/b"]
-    assert uploads.list_uploads(repo, UploadQuery(amount=0)) == ([], True, "", "")
+    assert shown(list_uploads(repo, UploadQuery(after="main/a"))) == ["main/b"]
+    assert list_uploads(repo, UploadQuery(amount=0)) == ([], True, "", "")
 
 
 # ---- expiry --------------------------------------------------------------------------------------
@@ -521,7 +522,7 @@ def test_an_upload_expires_and_the_janitor_discards_its_parts(storage: Storage) 
     storage.clock.sleep(120)
     with pytest.raises(NotFound):
         uploads.put_part(repo, upload, 1, [b"x"])
-    assert uploads.list_uploads(repo, UploadQuery()).lines == []
+    assert list_uploads(repo, UploadQuery()).lines == []
     storage.wait(1)
     assert list(multiparts.list_all(repo.kv, repo.record)) == []
     assert storage.blocks._uploads == {}
