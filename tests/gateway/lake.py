@@ -62,6 +62,17 @@ class Lake:
     def key(self) -> NewCredential:
         return self.gateway.s3.key
 
+    def storage_options(self, **more: Any) -> dict[str, str]:
+        """What clients on the Rust crate `object_store` are told: Polars and delta-rs."""
+        key = more.pop("key", self.key)
+        return {
+            "aws_access_key_id": key.access_key_id,
+            "aws_secret_access_key": key.secret_access_key,
+            "aws_region": REGION,
+            "aws_endpoint_url": self.url,
+            "aws_allow_http": "true",
+        } | more
+
     def boto(self, service: Any = boto3.client, *, style: str = "path", **more: Any) -> Any:
         """A client of boto3.  In host style it signs for the domain, and what it has signed is sent
         to the address of the service: no resolver knows the domain."""

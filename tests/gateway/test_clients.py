@@ -457,23 +457,11 @@ def test_pyarrow_is_told_what_is_denied(there: Lake) -> None:
 FRAME = polars.DataFrame(TABLE)
 
 
-def options(there: Lake, **more: Any) -> dict[str, str]:
-    key = more.pop("key", there.key)
-    return {
-        "aws_access_key_id": key.access_key_id,
-        "aws_secret_access_key": key.secret_access_key,
-        "aws_region": REGION,
-        "aws_endpoint_url": there.url,
-        "aws_allow_http": "true",
-    } | more
-
-
 @pytest.fixture(scope="module", params=["path", "host"])
 def storage(request: pytest.FixtureRequest, there: Lake) -> dict[str, str]:
     if request.param == "path":
-        return options(there)
-    return options(
-        there,
+        return there.storage_options()
+    return there.storage_options(
         aws_endpoint_url=f"http://{there.repo}.{DOMAIN}",
         aws_virtual_hosted_style_request="true",
         proxy_url=there.url,
@@ -522,13 +510,13 @@ def test_polars_uses_odd_names(there: Lake, storage: dict[str, str], uri: str) -
 def test_polars_refuses_names_that_are_no_paths(there: Lake, uri: str, name: str) -> None:
     """The client refuses them itself."""
     with pytest.raises(polars.exceptions.ComputeError, match=r"empty path segment|illegal"):
-        FRAME.write_parquet(f"{uri}/{name}", storage_options=options(there))
+        FRAME.write_parquet(f"{uri}/{name}", storage_options=there.storage_options())
 
 
 def test_polars_reads_empty_objects(there: Lake, uri: str) -> None:
     name = uri.removeprefix(f"s3://{there.repo}/")
     there.boto().put_object(Bucket=there.repo, Key=name)
-    given = {"storage_options": options(there)}
+    given = {"storage_options": there.storage_options()}
     assert polars.read_csv(uri, raise_if_empty=False, **given).is_empty()
     polars.DataFrame().write_csv(uri + "2", **given)
     assert there.boto().head_object(Bucket=there.repo, Key=name + "2")["ContentLength"] <= 1
@@ -549,7 +537,7 @@ def parts_of_5_mib() -> Iterator[None]:
 def test_polars_writes_in_parts(there: Lake, uri: str, size: int) -> None:
     """As CSV of one column without a header: each row has 1 KiB, but for the last."""
     texts = [*["a" * 1023] * (5 * 1024 - 1), "b" * (1023 + size - 5 * MIB)]
-    given = {"storage_options": options(there)}
+    given = {"storage_options": there.storage_options()}
     polars.DataFrame({"x": texts}).write_csv(uri, include_header=False, **given)
     name = uri.removeprefix(f"s3://{there.repo}/")
     head = there.boto().head_object(Bucket=there.repo, Key=name)
@@ -567,7 +555,7 @@ def test_polars_lists_more_than_one_page(there: Lake, storage: dict[str, str]) -
 
 
 def test_polars_writes_over_https(there: Lake, uri: str) -> None:
-    given = options(there, aws_endpoint_url=there.tls.url, allow_invalid_certificates="true")
+    given = there.storage_options(aws_endpoint_url=there.tls.url, allow_invalid_certificates="true")
     FRAME.write_parquet(uri, storage_options=given)
     assert polars.read_parquet(uri, storage_options=given).equals(FRAME)
 
@@ -585,9 +573,11 @@ def test_polars_reads_commits(there: Lake, storage: dict[str, str]) -> None:
 
 def test_polars_is_told_what_is_denied(there: Lake) -> None:
     with pytest.raises(PermissionError, match="ErrWriteToProtectedBranch"):
-        FRAME.write_parquet(f"s3://{there.repo}/protected/a", storage_options=options(there))
+        FRAME.write_parquet(
+            f"s3://{there.repo}/protected/a", storage_options=there.storage_options()
+        )
     there.may_read("kept")
-    given = {"storage_options": options(there, key=there.somebodys_key)}
+    given = {"storage_options": there.storage_options(key=there.somebodys_key)}
     read = polars.read_csv(f"s3://{there.repo}/main/kept/a", has_header=False, **given)
     assert column(read) == ["after"]
     with pytest.raises(PermissionError, match="AccessDenied"):

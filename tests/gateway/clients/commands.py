@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.gateway.lake import Lake
+
 PARTS = bytes(range(256)) * (5 * 4096 + 1)  # two parts of 5 MiB at most
 FILES = {"a b+": b"0123456789", "empty": b"", "x/ü&%": b"2", "x/large": PARTS}
 
@@ -19,3 +21,14 @@ def found(folder: Path) -> dict[str, bytes]:
     """The files below a folder."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def not_served(there: Lake, file: Path) -> tuple[tuple[tuple[str | Path, ...], str], ...]:
+    """Calls of `cp`, `mb` and `rb`, as several programs name them, that are refused, and the codes
+    that they are told."""
+    return (
+        (("cp", file, f"s3://{there.repo}/v1/kept/a"), "MethodNotAllowed"),
+        (("cp", file, f"s3://{there.repo}/none/a"), "NoSuchBucket"),
+        (("mb", "s3://none-of-these"), "NotImplemented"),
+        (("rb", f"s3://{there.repo}"), "ERRLakeFSNotSupported"),
+    )

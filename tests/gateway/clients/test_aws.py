@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.clients.commands import FILES, PARTS, found, written
+from tests.gateway.clients.commands import FILES, PARTS, found, not_served, written
 from tests.gateway.clients.elsewhere import ClientError, Elsewhere, run
 from tests.gateway.lake import EASY_NAMES, MANY, Lake
 
@@ -144,13 +144,7 @@ def test_aws_reads_commits(aws: Aws, there: Lake) -> None:
 
 
 def test_aws_is_refused_what_is_not_served(aws: Aws, there: Lake, tmp_path: Path) -> None:
-    file = written(tmp_path) / "a b+"
-    for arguments, code in (
-        (("cp", file, f"s3://{there.repo}/v1/kept/a"), "MethodNotAllowed"),
-        (("cp", file, f"s3://{there.repo}/none/a"), "NoSuchBucket"),
-        (("mb", "s3://none-of-these"), "NotImplemented"),
-        (("rb", f"s3://{there.repo}"), "ERRLakeFSNotSupported"),
-    ):
+    for arguments, code in not_served(there, written(tmp_path) / "a b+"):
         with pytest.raises(ClientError, match=code):
             aws("s3", *arguments)
 

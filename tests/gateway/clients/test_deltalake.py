@@ -7,22 +7,11 @@ import pyarrow
 import pytest
 
 from tests.gateway.clients.elsewhere import ClientError, Elsewhere
-from tests.gateway.lake import EASY_NAMES, REGION, Lake
+from tests.gateway.lake import EASY_NAMES, Lake
 
 MIB = 1 << 20
 FOLDERS = ["a b", "a+b", "a%b", "a&b", "ü", "😀", "q\"'<>"]  # those that its URLs can name
 ROWS = pyarrow.table({"id": list(range(3_000)), "day": [each % 3 for each in range(3_000)]})
-
-
-def options(there: Lake, **more: Any) -> dict[str, str]:
-    key = more.pop("key", there.key)
-    return {
-        "aws_access_key_id": key.access_key_id,
-        "aws_secret_access_key": key.secret_access_key,
-        "aws_region": REGION,
-        "aws_endpoint_url": there.url,
-        "aws_allow_http": "true",
-    } | more
 
 
 class Table:
@@ -51,7 +40,7 @@ class Tables:
 
 @pytest.fixture(scope="module")
 def tables(there: Lake, away: Elsewhere) -> Tables:
-    return Tables(away, options(there))
+    return Tables(away, there.storage_options())
 
 
 @pytest.fixture
@@ -135,7 +124,7 @@ def test_deltalake_lists_more_than_one_page(tables: Tables, there: Lake, uri: st
 
 def test_deltalake_writes_over_https(there: Lake, away: Elsewhere, uri: str) -> None:
     more = {"aws_endpoint_url": there.tls.url, "allow_invalid_certificates": "true"}
-    secured = Tables(away, options(there, **more))
+    secured = Tables(away, there.storage_options(**more))
     secured.write(uri, ROWS)
     assert secured.open(uri).rows().equals(ROWS)
 
@@ -159,6 +148,6 @@ def test_deltalake_is_told_what_is_denied(tables: Tables, there: Lake, away: Els
     with pytest.raises(ClientError, match=r"(?s)DeltaError.*ErrWriteToProtectedBranch"):
         tables.write(f"s3://{there.repo}/protected/table", ROWS)
     there.may_read("kept")
-    few = Tables(away, options(there, key=there.somebodys_key))
+    few = Tables(away, there.storage_options(key=there.somebodys_key))
     with pytest.raises(ClientError, match=r"(?s)DeltaError.*AccessDenied"):
         few.write(f"s3://{there.repo}/main/kept/table", ROWS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graveler.auth.credentials import NewCredential
-from tests.gateway.clients.commands import FILES, PARTS, found, written
+from tests.gateway.clients.commands import FILES, PARTS, found, not_served, written
 from tests.gateway.clients.elsewhere import ClientError, run
 from tests.gateway.lake import EASY_NAMES, MANY, REGION, Lake
 
@@ -145,13 +145,7 @@ def test_s5cmd_reads_commits(s5cmd: S5cmd, there: Lake) -> None:
 
 
 def test_s5cmd_is_refused_what_is_not_served(s5cmd: S5cmd, there: Lake, tmp_path: Path) -> None:
-    file = written(tmp_path) / "a b+"
-    for arguments, code in (
-        (("cp", file, f"s3://{there.repo}/v1/kept/a"), "MethodNotAllowed"),
-        (("cp", file, f"s3://{there.repo}/none/a"), "NoSuchBucket"),
-        (("mb", "s3://none-of-these"), "NotImplemented"),
-        (("rb", f"s3://{there.repo}"), "ERRLakeFSNotSupported"),
-    ):
+    for arguments, code in not_served(there, written(tmp_path) / "a b+"):
         with pytest.raises(ClientError, match=code):
             s5cmd(*arguments)
 
