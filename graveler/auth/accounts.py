@@ -225,16 +225,12 @@ def _settle_builtin(keeper: Keeper, rows: Mapping[Place, Row]) -> Group:
     return _restored(keeper, GROUPS, admins, prepare, policies=needed)
 
 
-def _nothing() -> None:
-    return None
-
-
 def _ensured(
     keeper: Keeper,
     table: Table[Any],
     record: Any,
     rows: Mapping[Place, Row],
-    prepare: Callable[[], None] = _nothing,
+    prepare: Callable[[], None] = entities.no_preparation,
 ) -> Any:
     """The record with this id that exists, or else this one, stored.  `prepare` is called before
     each attempt."""
@@ -252,7 +248,7 @@ def _restored(
     keeper: Keeper,
     table: Table[E],
     record: E,
-    prepare: Callable[[], None] = _nothing,
+    prepare: Callable[[], None] = entities.no_preparation,
     **fields: Any,
 ) -> E:
     """The record with these fields.  No request if it has them.  `prepare` is called before each

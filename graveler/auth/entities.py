@@ -158,8 +158,12 @@ def get(kv: Store, table: Table[E], id: str) -> E:
     return record
 
 
+def no_preparation() -> None:
+    """What `create` does before an attempt, if its caller says nothing else."""
+
+
 def create(
-    keeper: Keeper, table: Table[E], record: E, prepare: Callable[[], None] = lambda: None
+    keeper: Keeper, table: Table[E], record: E, prepare: Callable[[], None] = no_preparation
 ) -> None:
     """Store a new record.  Raises `AlreadyExists`, `Invalid`, `OutcomeUnknown`.  One request; two
     if a record with this id was deleted before.
