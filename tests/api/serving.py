@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 from urllib.parse import quote, urlencode
 
 from graveler.api.app import create_app, open_service
@@ -128,6 +128,16 @@ class Served:
         reply = self.client.send("POST", "/repositories", body=body)
         assert reply.status == 201, reply.body
         return name
+
+
+def next_answer(stream: IO[bytes]) -> tuple[int, bytes]:
+    """The next answer: its status, and as much of its body as comes."""
+    status = int(stream.readline().split()[1])
+    length = 0
+    while (line := stream.readline()) != b"\r\n":
+        name, _, value = line.partition(b":")
+        length = int(value) if name == b"content-length" else length
+    return status, stream.read(length)
 
 
 def ended(client: Client, where: str, said: str = "done", **query: str) -> Any:

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -15,7 +15,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from graveler.api.connections import ConnectionLimits
 from graveler.api.file_bodies import FileSender, Socket, Write
 from graveler.errors import Corrupt
-from tests.api.serving import API, Served, served
+from tests.api.serving import API, Served, next_answer, served
 from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system sends no files")
@@ -49,16 +49,6 @@ def _connected(live: Served) -> socket.socket:
     return socket.create_connection((live.client.host, live.client.port), PATIENCE_SECONDS)
 
 
-def _answer(stream: IO[bytes]) -> tuple[int, bytes]:
-    """The next answer: its status, and as much of its body as comes."""
-    status = int(stream.readline().split()[1])
-    length = 0
-    while (line := stream.readline()) != b"\r\n":
-        name, _, value = line.partition(b":")
-        length = int(value) if name == b"content-length" else length
-    return status, stream.read(length)
-
-
 def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -79,12 +69,12 @@ def test_a_connection_sends_one_file_after_the_other(
         for _ in range(2):
             requests = (path,), (path, part), (head,), (path,)
             raw.sendall(b"".join(_request(live, *each) for each in requests))
-            assert _answer(stream) == (200, BODY)
-            assert _answer(stream) == (206, BODY[MEGABYTE + 1 : 9 * MEGABYTE + 1])
-            assert _answer(stream)[0] == 200
-            assert _answer(stream) == (200, BODY)
+            assert next_answer(stream) == (200, BODY)
+            assert next_answer(stream) == (206, BODY[MEGABYTE + 1 : 9 * MEGABYTE + 1])
+            assert next_answer(stream)[0] == 200
+            assert next_answer(stream) == (200, BODY)
         raw.sendall(_request(live, path, "Connection: close"))
-        assert _answer(stream) == (200, BODY)
+        assert next_answer(stream) == (200, BODY)
         assert stream.read(1) == b""
     whole = len(BODY)
     assert lengths == [whole, 8 * MEGABYTE, whole] * 2 + [whole]
