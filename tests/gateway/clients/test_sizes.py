@@ -24,7 +24,6 @@ from tests.gateway.clients.test_s5cmd import IN_PARTS as S5CMD_IN_PARTS
 from tests.gateway.clients.test_s5cmd import S5cmd
 from tests.gateway.lake import REGION, Lake
 from tests.gateway.test_clients import PARTS_OF_5_MIB
-from tests.gateway.test_clients import options as polars_options
 
 MIB = 1 << 20
 SIZES = (0, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 64 * MIB)
@@ -98,7 +97,7 @@ def test_pyarrow_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> 
 
 def test_polars_stores_every_size(there: Lake, folder: str) -> None:
     """One line of text, without quotes."""
-    given: dict[str, Any] = {"storage_options": polars_options(there)}
+    given: dict[str, Any] = {"storage_options": there.storage_options()}
     for size in SIZES:
         uri, text = f"s3://{there.repo}/{folder}{size}", content(size).decode().strip()
         frame = polars.DataFrame({"text": [text] if size else []}, schema={"text": polars.String})
