@@ -12,6 +12,7 @@ import click
 from graveler.api.front import DIRECT, Front
 from graveler.cli.command import operator
 from graveler.cli.options import INSECURE_HTTP, LISTEN, Listen, S3Options, proxy, rate, s3
+from graveler.cli.quiet_start import quiet_start
 from graveler.errors import Invalid
 from graveler.settings import Deployment, deployment, environment
 
@@ -66,7 +67,8 @@ def gateway(**parameters: Any) -> int:
     region come from the AWS configuration; they need the rights of docs/how-to/gateway-on-aws.md.
     What no option names is read from the variables that template.yaml sets for the functions.
     """
-    from graveler.cli.s3_service import serve
+    with quiet_start():
+        from graveler.cli.s3_service import serve
 
     return serve(options_of(parameters, environment()))
 

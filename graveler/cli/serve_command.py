@@ -25,6 +25,7 @@ from graveler.cli.options import (
     rate,
     s3,
 )
+from graveler.cli.quiet_start import quiet_start
 from graveler.settings import environment, hook_settings, identity_settings
 
 _STORE: Final = click.option(
@@ -107,7 +108,8 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     If GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the administrator's
     credentials.  Otherwise `graveler login URL --setup` creates them.
     """
-    from graveler.cli import serve as service
+    with quiet_start():
+        from graveler.cli import serve as service
 
     before = front.Front(more["public_url"] or "", more["trusted_proxies"], more["allowed_hosts"])
     host = front.host_of(before.public_url.partition("://")[2])
@@ -144,6 +146,7 @@ def demo(store: Path, listen: Listen, insecure_http: bool, once: bool) -> int:
     The first run also versions a real data set in it (28,000 airports) with the lakefs package, and
     prints each step.
     """
-    from graveler.cli import demo as story
+    with quiet_start():
+        from graveler.cli import demo as story
 
     return story.demo(DemoOptions(store, listen, once, insecure_http))
