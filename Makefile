@@ -126,7 +126,7 @@ test: static $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS) ## runs ruff, my
 
 # What needs the first environment alone is checked while `make test` makes the others.
 static: $(READY)
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint static
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark

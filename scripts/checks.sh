@@ -38,12 +38,34 @@ units() {
         $folders
 }
 
+# Imports all tests.  That leaves bytecode on disk, of the tests and of what they import: the test
+# processes, which start together, would each compile all of it.
+collect() {
+    "$bin/python" -m pytest --collect-only -q --ignore tests/spark >"$output/collected" 2>&1 || {
+        cat "$output/collected"
+        return 1
+    }
+}
+
+collection() {
+    check "collection (pytest)" "the messages above name file and line" collect
+}
+
 types() {
     "$bin/mypy" --strict graveler simulator benchmarks
 }
 
 strict() {
     check "types (mypy --strict)" "the messages above name file and line" types
+}
+
+# Runs the checks $1 while mypy runs, which uses one core at a time.
+beside_types() {
+    types >"$output/types" 2>&1 &
+    typed=$!
+    "$1"
+    check "types (mypy --strict)" "the messages above name file and line" \
+        wait_for "$typed" "$output/types"
 }
 
 style() {
@@ -137,12 +159,11 @@ for group in "$@"; do
     units)
         units
         ;;
-    quick) # mypy uses one core at a time, so the units run beside it
-        types >"$output/types" 2>&1 &
-        typed=$!
-        units
-        check "types (mypy --strict)" "the messages above name file and line" \
-            wait_for "$typed" "$output/types"
+    quick)
+        beside_types units
+        ;;
+    static)
+        beside_types collection
         ;;
     tests)
         tests

@@ -43,9 +43,10 @@ def test_a_check_makes_one_environment(commands: dict[str, list[str]]) -> None:
     assert _environments(commands["check"]) == [".venv-pip", ".venv"]
 
 
-def test_style_and_types_need_the_first_environment_alone(commands: dict[str, list[str]]) -> None:
+def test_static_checks_need_the_first_environment_alone(commands: dict[str, list[str]]) -> None:
+    """Style, types, and the collection of the tests."""
     lines = commands["test"]
-    [checked] = [at for at, line in enumerate(lines) if "checks.sh" in line and "types" in line]
+    [checked] = [at for at, line in enumerate(lines) if line.endswith(" lint static")]
     assert _environments(lines[:checked]) == [".venv-pip", ".venv"]
     assert lines[-1].endswith(" all")
 
