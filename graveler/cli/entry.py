@@ -21,6 +21,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
+    except KeyboardInterrupt:  # while modules are imported
+        print("graveler: interrupted", file=sys.stderr)
+        return 130
 
 
 def _help() -> int:

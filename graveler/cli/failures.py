@@ -142,6 +142,17 @@ def report_system(error: OSError | UnicodeError, invocation: Invocation) -> int:
     return FAILED
 
 
+def report_interrupt(state: str, invocation: Invocation) -> int:
+    """As `report`, for Ctrl-C.  `state`: what was done until then, if that is known."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    if sys.stderr.isatty():
+        print(file=sys.stderr)  # the terminal has printed ^C
+    message = f"interrupted: {state}" if state else "interrupted"
+    _print(invocation, "interrupted", message, "", {"status": 0, "request_id": ""})
+    return INTERRUPTED
+
+
 def _print(
     invocation: Invocation, code: str, message: str, hint: str, fields: Mapping[str, Any]
 ) -> None:

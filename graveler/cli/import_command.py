@@ -8,6 +8,7 @@ import click
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, ignored, yes
 from graveler.cli.command import client
+from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import dumped, plural
 from graveler.cli.transfer import Progress
@@ -66,19 +67,22 @@ def import_command(
     if not is_object:
         _check_replaced(invocation, place, yes=yes)
     text = message or f"Import {source}"
-    id = imports.begin(
-        *(invocation.session, place.repository, place.ref),
-        Source(source, place.path, "object" if is_object else "common_prefix"),
-        Message(text, metadata_pairs(pairs)),
-    )
-    if no_wait:
-        invocation.output.record({"id": id}, [id])
-        return 0
+    id = ""
     try:
+        with interrupt_later():
+            id = imports.begin(
+                *(invocation.session, place.repository, place.ref),
+                Source(source, place.path, "object" if is_object else "common_prefix"),
+                Message(text, metadata_pairs(pairs)),
+            )
+        if no_wait:
+            invocation.output.record({"id": id}, [id])
+            return 0
         done = _wait(invocation, place, id, progress_of(invocation, **how))
-    except KeyboardInterrupt:
-        _cancel(invocation, place, id)
-        raise
+    except KeyboardInterrupt as interrupt:
+        if not id:
+            raise
+        raise KeyboardInterrupt(_cancelled(invocation, place, id)) from interrupt
     line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
     invocation.output.record(done.answer, [line])
     return 0
@@ -120,10 +124,10 @@ def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -
         pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
 
-def _cancel(invocation: Invocation, place: Address, id: str) -> None:
+def _cancelled(invocation: Invocation, place: Address, id: str) -> str:
+    """Cancel an import; what became of it."""
     try:
         imports.cancel(invocation.session, place.repository, place.ref, id)
     except Conflict:
-        invocation.output.note("\nthe import had completed already")
-    else:
-        invocation.output.note("\nthe import is cancelled; the branch did not change")
+        return "the import had completed already"
+    return "the import is cancelled; the branch did not change"

@@ -107,8 +107,8 @@ def _run(argv: list[str], invocation: Invocation) -> int:
         return failures.FAILED
     except ModuleNotFoundError as error:
         return _missing(error, argv)
-    except (KeyboardInterrupt, Abort, EOFError):
-        return failures.INTERRUPTED
+    except (KeyboardInterrupt, Abort, EOFError) as interrupt:
+        return failures.report_interrupt(str(interrupt), invocation)
 
 
 def _missing(error: ModuleNotFoundError, argv: list[str]) -> int:

@@ -70,6 +70,11 @@ class Tally:
         words += f"; {self.skipped:,} were the same" if self.skipped else ""
         return words + (f"; deleted {plural(self.deleted, 'file')}" if self.deleted else "")
 
+    def state(self) -> str:
+        """How far an interrupted transfer came, in words."""
+        done = plural(self.files + self.skipped, "object")
+        return f"{done} done; repeat the command to do the rest"
+
     def check(self, verb: str) -> None:
         """Raises `PartlyDone` if an item failed."""
         if not self.failures:

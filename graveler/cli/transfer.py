@@ -12,7 +12,8 @@ under the name of the object.  For this folder.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
@@ -138,8 +139,9 @@ class Transfer(Generic[T]):
         """Do all items, and return what was done, added to `tally`.  `items` calls `Tally.expect`
         for each item.
 
-        Raises `KeyboardInterrupt`, the error of `items`, an `Unauthenticated`, because every other
-        item would fail as well, and what no `GravelerError` is."""
+        Raises `KeyboardInterrupt` with the state of the tally, the error of `items`, an
+        `Unauthenticated`, because every other item would fail as well, and what no `GravelerError`
+        is."""
         tally = tally or Tally()
         tasks = _Tasks(tally.stop)
         workers = [
@@ -152,19 +154,17 @@ class Transfer(Generic[T]):
         if self._progress != "never":
             shown = Display(tally, self._clock, as_json=self._progress == "json")
         try:
-            for worker in workers:
-                worker.start()
-            if shown is not None:
-                shown.start()
-            for item in items(tally):
-                tasks.put(_Task(partial(self._work, item, tally), self._name(item)))
-            tasks.close()
-            for worker in workers:
-                while worker.is_alive():
-                    worker.join(_LOOK_SECONDS)
-        except BaseException:
-            tally.stop.set()
-            raise
+            with _stopping(tally):
+                for worker in workers:
+                    worker.start()
+                if shown is not None:
+                    shown.start()
+                for item in items(tally):
+                    tasks.put(_Task(partial(self._work, item, tally), self._name(item)))
+                tasks.close()
+                for worker in workers:
+                    while worker.is_alive():
+                        worker.join(_LOOK_SECONDS)
         finally:
             if shown is not None:
                 shown.stop()
@@ -221,6 +221,19 @@ class Transfer(Generic[T]):
     def _end(self, error: BaseException, tally: Tally) -> None:
         self._fatal.append(error)
         tally.stop.set()
+
+
+@contextmanager
+def _stopping(tally: Tally) -> Iterator[None]:
+    """An error of the block stops all threads.  An interrupt says how far they came."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        tally.stop.set()
+        raise KeyboardInterrupt(tally.state()) from interrupt
+    except BaseException:
+        tally.stop.set()
+        raise
 
 
 def _part(work: Callable[[], None]) -> None:

@@ -1,6 +1,5 @@
 """Waits for a job of the server, which runs on if the command ends first.  For this folder."""
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
@@ -31,7 +30,7 @@ def wait(invocation: Invocation, task: Task, ask: Callable[[], T | Absent]) -> T
 
     A server that cannot be reached is asked again.  Raises the other errors of `ask`, and
     `OutcomeUnknown` if the job does not end in time; each names the command that shows the job, as
-    a note does after Ctrl-C."""
+    the `KeyboardInterrupt` does."""
     clock, pause = invocation.session.clock, _PAUSE_SECONDS
     command = f"graveler jobs show {task.repository} {task.id}"
     start = shown_at = clock.steady_seconds()
@@ -47,10 +46,8 @@ def wait(invocation: Invocation, task: Task, ask: Callable[[], T | Absent]) -> T
             clock.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
         raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
-    except KeyboardInterrupt:
-        sys.stdout.flush()
-        invocation.output.note(f"the server goes on: {command}")
-        raise
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(f"the server goes on: {command}") from interrupt
     except GravelerError as error:
         error.fields = {**error.fields, "remedy": command}
         raise

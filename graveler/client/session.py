@@ -40,6 +40,7 @@ _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _NOT_FOUND, _NO_METHOD, _TOO_MANY, _BUSY = 404, 405, 429, 503
+_UNDER_WAY: Final = "a request was under way; look whether it was done before you repeat it"
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     400: errors.Invalid,
@@ -97,7 +98,8 @@ class Session:
 
         After a 503 the call is repeated, up to five attempts in all, unless it is a POST or PATCH;
         after a 429, which examined nothing, any call is.  If a repeated DELETE answers 404, an
-        earlier attempt has deleted the object: the result is `{}`.
+        earlier attempt has deleted the object: the result is `{}`.  A `KeyboardInterrupt` during a
+        write says that its outcome is unknown.
         """
         return self._decoded(self._sent(method, path, body, headers))
 
@@ -110,8 +112,13 @@ class Session:
         sent = b"" if body is None else json.dumps(body).encode()
         kind = {"Content-Type": "application/json", **headers}
         for attempt in range(1, _ATTEMPTS + 1):
-            with self.open(method, path, sent, kind) as response:
-                answer = _answer(response)
+            try:
+                with self.open(method, path, sent, kind) as response:
+                    answer = _answer(response)
+            except KeyboardInterrupt as interrupt:
+                if method == "GET":
+                    raise
+                raise KeyboardInterrupt(_UNDER_WAY) from interrupt
             if answer.status < 300:
                 return answer
             if attempt > 1 and method == "DELETE" and answer.status == _NOT_FOUND:

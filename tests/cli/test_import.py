@@ -1,12 +1,15 @@
 """`graveler import`: what becomes a commit, what asks first, and what an interrupt does."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from graveler.api.imports import ImportStatus
+from graveler.cli.interrupts import interrupt_later
 from tests.api.serving import Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
@@ -84,6 +87,34 @@ def test_an_interrupt_cancels(user: Client) -> None:
         last = server.asked[-1]
         assert (last.method, last.path.partition("?")[2]) == ("DELETE", "id=i1")
     assert "the import is cancelled" in shown.text
+
+
+def test_an_interrupt_while_it_is_begun_cancels_it(user: Client) -> None:
+    """Its id is not known before the server answers."""
+
+    def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    begun = Said(202, b'{"id": "i1"}', before=press)
+    with scripted([begun, Said(204, b"")]) as server:
+        user.know(server.url)
+        result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes")
+        assert [each.method for each in server.asked] == ["POST", "DELETE"]
+    assert (result.code, result.out) == (130, "")
+    assert result.err == (
+        "graveler: interrupted: the import is cancelled; the branch did not change\n"
+    )
+
+
+def test_a_second_interrupt_ends_at_once() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt), interrupt_later():
+        signal.raise_signal(signal.SIGINT)
+        reached.append(1)
+        signal.raise_signal(signal.SIGINT)
+        reached.append(2)
+    assert reached == [1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_import_that_was_begun_has_an_unknown_outcome(user: Client) -> None:

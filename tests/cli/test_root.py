@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,10 +23,11 @@ from graveler.cli.overview import COMMANDS
 from graveler.errors import GravelerError
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR
-from tests.cli.commands import Client
+from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.cli.service import environment
 from tests.client.scripted import Said, scripted
+from tests.waiting import PATIENCE_SECONDS
 
 # What no client command may load before it needs it.
 HEAVY = (
@@ -286,6 +288,35 @@ def test_a_missing_click_is_named_with_the_extra_that_brings_it() -> None:
     assert run.stderr.splitlines() == [
         "graveler: package click is not installed: it comes with pip install 'graveler[cli]'"
     ]
+
+
+def test_an_interrupt_while_modules_are_imported_is_a_line() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'click':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from graveler.cli.entry import main; sys.exit(main())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "graveler: interrupted\n")
+
+
+def test_an_interrupt_during_a_write_says_that_its_outcome_is_unknown(user: Client) -> None:
+    """The server never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_SECONDS)
+        user.know(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        shown = terminal(user, "repo", "create", "lake", "local://lake", "--json")
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            assert shown.interrupt() == 130
+    failure = json.loads(shown.text.splitlines()[-1])["error"]
+    assert failure["code"] == "interrupted"
+    assert "look whether it was done" in failure["message"]
 
 
 # ---- what somebody types who has not read the manual ---------------------------------------------

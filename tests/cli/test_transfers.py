@@ -482,6 +482,8 @@ def test_progress_is_shown_and_ctrl_c_leaves_nothing_visible(user: Client, tmp_p
         shown.until("0/1")
         assert shown.interrupt() == 130
     assert "Traceback" not in shown.text
+    said = "graveler: interrupted: 0 objects done; repeat the command to do the rest"
+    assert shown.text.splitlines()[-1] == said
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [f".a.{CHECKSUM}.part"]
 
 

@@ -1,7 +1,7 @@
 """A server that answers what it was told to, over real sockets, and keeps what it was asked."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 
 class Said(NamedTuple):
-    """One answer.  Status 0: none, the connection is closed when the request has been read."""
+    """One answer.  Status 0: none, the connection is closed when the request has been read.
+    `before`: runs between the request and its answer."""
 
     status: int
     body: bytes = b"{}"
     headers: tuple[tuple[str, str], ...] = ()
+    before: Callable[[], None] = lambda: None
 
 
 class Asked(NamedTuple):
@@ -45,6 +47,7 @@ def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
             authorization = self.headers.get("Authorization", "")
             script.asked.append(Asked(self.command, self.path, authorization, body))
             said = script.answers.pop(0)
+            said.before()
             if not said.status:
                 self.close_connection = True
                 return
