@@ -90,7 +90,7 @@ def check(arguments: Sequence[str], code: int, text: str) -> None:
     types = types_of(arguments)
     if not forms or types is None or not text or "--help" in arguments or code not in (0, 1):
         return
-    if "--jsonl" in forms or " ".join(arguments).startswith("watch"):
+    if "--jsonl" in forms or set(arguments[:2]) & {"watch"}:
         lines = [json.loads(line) for line in text.splitlines()]
         if any(get_origin(kind) is list for kind in types):
             types = tuple(kind for kind in types if get_origin(kind) is list)

@@ -1,6 +1,7 @@
 """The schemas of what commands print with `--json`.
 
-That each output fits its schema is checked by every test that runs a command (json_check.py)."""
+That each output fits its schema is checked by every test that runs a command (json_check.py);
+test_json_story.py runs every command."""
 
 import json
 import os
@@ -70,42 +71,3 @@ def test_the_outputs_of_commands_are_checked(lake: Lake, monkeypatch: pytest.Mon
     monkeypatch.setitem(json_check.known(), ("branch", "show"), (list[str],))
     with pytest.raises(AssertionError, match="cli_schemas"):
         lake.user.run("branch", "show", f"{lake.name}/main", "--json")
-
-
-# Commands whose JSON no other test reads; each line needs the ones before it.
-LINES = (
-    "repo list",
-    "repo create {lake}-copy local://{lake}-copy",
-    "repo meta show {lake}",
-    "branch create {lake}/dev",
-    "tag create {lake}/v1 main",
-    "tag list {lake}",
-    "tag show {lake}/v1",
-    "cp lakefs://{lake}/main/a lakefs://{lake}/dev/b",
-    "mv lakefs://{lake}/dev/b lakefs://{lake}/dev/c",
-    "status {lake}/dev",
-    "commit {lake}/dev -m Move",
-    "merge {lake}/dev main",
-    "revert {lake}/main main --parent 1 --yes",
-    "presign {lake}/main/a",
-    "config list",
-    "config show",
-    "completion bash",
-    "policy create {lake} {policy}",
-    "policy list",
-    "policy show {lake}",
-    "policy update {lake} {policy}",
-    "events rules add {lake} --branch main --bucket landing",
-)
-
-
-def test_outputs_that_no_other_test_reads(lake: Lake, tmp_path: Path) -> None:
-    lake.put("a")
-    lake.commit()
-    statement = {"effect": "allow", "action": ["fs:ReadObject"], "resource": "*"}
-    policy = tmp_path / "policy.json"
-    policy.write_text(json.dumps([statement]))
-    for template in LINES:
-        line = template.format(lake=lake.name, policy=policy)
-        result = lake.user.line(f"{line} --json")
-        assert (result.code, bool(result.out)) == (0, True), (line, result)

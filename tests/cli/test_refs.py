@@ -60,10 +60,10 @@ def test_a_restore_is_asked_for(lake: Lake, tmp_path: Path) -> None:
     assert shown.end() == 1
     assert lake.user.run("branch", "list", copy).out == ""
     restored = lake.user.run(
-        *("refs-restore", f"lakefs://{copy}", "--manifest", "-", "--yes"),
+        *("refs-restore", f"lakefs://{copy}", "--manifest", "-", "--yes", "--json"),
         input=file.read_bytes(),
     )
-    assert restored.code == 0, restored
+    assert restored.code == 0 and json.loads(restored.out), restored
 
 
 def test_what_is_no_manifest(lake: Lake, tmp_path: Path) -> None:

@@ -1,0 +1,257 @@
+"""Every client command with `--json` on a served store, in one story.
+
+`Client.run` checks each output against its schema; here no command may be missing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler.clock import SystemClock
+from graveler.fanout import Sequential
+from graveler.hooks.deployment import open_hooks
+from graveler.settings import hook_settings
+from scripts.cli_schemas import PRINTED, UNPRINTED
+from tests.api.serving import ADMINISTRATOR, Served, served
+from tests.cli import json_check
+from tests.cli.commands import Client
+from tests.hooks import web
+
+# The output of each line must be JSON, and that of commands in UNPRINTED empty but for `cat` and
+# `api`.  A name in braces is a file, or a value that KEPT takes from an earlier output.
+STORY = """
+login {url} --access-key-id {key} --secret-stdin
+whoami
+doctor
+config list
+config show
+config get repository
+config set repository lake
+config use default
+completion bash
+repo create lake local://lake
+repo list
+repo show lake
+repo meta set lake team=data
+repo meta show lake
+repo meta delete lake team
+upload -r {folder} lake/main/data/
+upload {folder}/a.csv lake/main/single.csv
+status lake/main
+diff lake/main
+ls lake/main
+ls lake/main --du
+commit lake/main -m First
+import local://{imported}/ lake/main/imported/
+log lake
+show lake/main
+branch create lake/dev
+branch list lake
+branch show lake/dev
+upload {folder}/b.csv lake/dev/data/a.csv
+commit lake/dev -m Second
+diff lake/main lake/dev
+diff lake/main lake/dev --rows
+merge-base lake/main lake/dev
+annotate lake/dev
+cherry-pick lake/dev main
+restore lake/main main~1 --yes
+revert lake/main main --yes
+merge lake/dev main --strategy source-wins
+stat lake/main/data/a.csv
+cat lake/main/data/a.csv
+presign lake/main/data/a.csv
+open lake/main --print
+download lake/main/data/a.csv {folder}/got.csv
+cp lakefs://lake/main/data/a.csv lakefs://lake/dev/copy.csv
+cp lakefs://lake/main/data/a.csv lakefs://lake/dev/copy.csv --dry-run
+mv lakefs://lake/dev/copy.csv lakefs://lake/dev/moved.csv
+rm lake/dev/moved.csv --dry-run
+commit lake/dev -m Copied
+reset --hard lake/dev dev~1 --confirm dev
+tag create lake/v1 main
+tag list lake
+tag show lake/v1
+tag delete lake/v1 --yes
+undo --list
+undo --yes
+undo lake/dev --yes
+watch lake -n 1
+bisect start lake/main main~4
+bisect view
+bisect skip
+bisect log
+bisect bad
+bisect good
+bisect reset
+bisect start lake/main main~2
+bisect run true
+bisect reset
+pr create lake/dev main --title Ask
+pr list lake --status all
+pr show lake {pull}
+pr merge lake {pull}
+branch create lake/other main
+upload {folder}/b.csv lake/other/more.csv
+commit lake/other -m Third
+pr create lake/other main --title Again
+pr close lake {pull_2}
+branch-protect add lake release-*
+branch-protect list lake
+branch-protect delete lake release-*
+local clone lake/dev/data/ {home}/linked
+local status {home}/linked
+local list {home}
+local pull {home}/linked
+local checkout {home}/linked --yes
+local init lake/dev/data/ {folder}
+local commit {folder} -m Fourth
+upload {action} lake/main/_lakefs_actions/guard.yaml
+actions validate {action}
+commit lake/main -m Hooked
+actions list lake
+actions show lake {run}
+actions log lake {run}
+jobs list lake
+jobs show lake {job}
+refs dump lake
+audit
+usage
+may-i fs:CreateBranch lake/dev
+user create ann
+user list
+user attach ann FSReadAll
+user show ann
+user detach ann FSReadAll
+user key create ann
+user key list ann
+user key delete ann {key_of_ann} --yes
+group create team
+group list
+group add team ann
+group attach team FSReadAll
+group show team
+group detach team FSReadAll
+group remove team ann
+group delete team --yes
+policy create mine {policy}
+policy update mine {policy}
+policy list
+policy show mine
+policy attach mine --user ann
+policy detach mine --user ann
+policy delete mine --yes
+user delete ann --yes
+events rules add lake --branch main --bucket landing
+events rules list lake
+events rules remove lake {rule}
+gc --server --repository lake
+retention --server --repository lake
+api get /user
+branch delete lake/other --yes
+repo delete lake --confirm lake
+logout
+"""
+KEPT: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "pr create lake/dev": ("pull", lambda out: out["id"]),
+    "pr create lake/other": ("pull_2", lambda out: out["id"]),
+    "jobs list": ("job", lambda out: out[0]["id"]),
+    "actions list": ("run", lambda out: out[0]["run_id"]),
+    "user key create": ("key_of_ann", lambda out: out["access_key_id"]),
+    "events rules add": ("rule", lambda out: out["id"]),
+}
+OF_STORES = ("verify", "credentials reset", "credentials rotate")
+# Commands that the story leaves out, and the test that runs them with `--json`, or the reason.
+ELSEWHERE = {
+    **dict.fromkeys(OF_STORES, "test_a_store_that_nobody_serves"),
+    "jobs cancel": "it prints nothing, and needs a job that runs",
+    "refs restore": "test_refs.py: it needs a copy of the storage",
+}
+ACTION = """
+name: guard
+on: {pre-commit: {branches: [main]}}
+hooks:
+  - {id: first, type: webhook, properties: {url: "http://127.0.0.1:PORT/check"}}
+"""
+STATEMENT = '[{"effect": "allow", "action": ["fs:ReadObject"], "resource": "*"}]'
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Path:
+    folder = tmp_path / "imported"
+    folder.mkdir()
+    (folder / "x").write_text("x")
+    return folder
+
+
+@pytest.fixture
+def hook() -> Iterator[web.Web]:
+    with web.served(web.answering(200, b"yes")) as running:
+        yield running
+
+
+@pytest.fixture
+def live(tmp_path: Path, imported: Path, hook: web.Web) -> Iterator[Served]:
+    allowed = (f"127.0.0.1:{hook.port}",)
+    settings = hook_settings({"GRAVELER_HOOKS_SECRET": "s" * 32}, allowed, loopback=True)
+    hooks = open_hooks(settings, SystemClock(), Sequential())
+    with served(tmp_path / "store", hooks=hooks, import_roots=[imported], public=True) as running:
+        yield running
+
+
+def words_of(line: str) -> str:
+    """The command of a line."""
+    words = line.split()
+    found = [" ".join(words[:count]) for count in (3, 2, 1)]
+    return next(name for name in found if name in PRINTED or name in UNPRINTED)
+
+
+def test_the_story_has_every_command() -> None:
+    told = {words_of(line) for line in STORY.split("\n") if line}
+    assert told | ELSEWHERE.keys() == json_check.visible()
+    assert not told & ELSEWHERE.keys()
+
+
+def test_every_command_prints_json_that_fits_its_schema(
+    user: Client, live: Served, hook: web.Web, imported: Path, tmp_path: Path
+) -> None:
+    known = _files(tmp_path, hook, imported)
+    known |= {"url": live.client.url, "key": ADMINISTRATOR.access_key_id}
+    for template in filter(None, STORY.split("\n")):
+        line = template.format_map(known)
+        result = user.run("--json", *line.split(), input=ADMINISTRATOR.secret_access_key.encode())
+        name = words_of(template)
+        assert result.code == 0, (line, result)
+        if name in PRINTED:
+            assert result.out and json_check.types_of(line.split()), line
+            printed = json.loads(result.out)
+            for begin, (word, value) in KEPT.items():
+                if template.startswith(begin):
+                    known[word] = value(printed)
+        elif name not in ("cat", "api"):
+            assert result.out == "", (line, result)
+
+
+def _files(tmp_path: Path, hook: web.Web, imported: Path) -> dict[str, str]:
+    """What the story reads."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id\n1\n")
+    (folder / "b.csv").write_text("id\n2\n")
+    action, policy = tmp_path / "guard.yaml", tmp_path / "policy.json"
+    action.write_text(ACTION.replace("PORT", str(hook.port)))
+    policy.write_text(STATEMENT)
+    paths = {"folder": folder, "action": action, "policy": policy, "imported": imported}
+    return {name: str(path) for name, path in paths.items()} | {"home": str(tmp_path / "home")}
+
+
+@pytest.mark.parametrize("command", OF_STORES)
+def test_a_store_that_nobody_serves(user: Client, tmp_path: Path, command: str) -> None:
+    store = tmp_path / "store"
+    with served(store):
+        pass
+    result = user.run("--json", *command.split(), "--store", str(store))
+    assert result.code == 0 and json.loads(result.out), result
