@@ -30,11 +30,15 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
     from graveler.client import commits, refs
 
     places = [*_refs(invocation)]
+    target = invocation.target
     for place in reversed(places):
         if _exists(commits.get, invocation, place):
             continue
         if not _exists(refs.get_repository, invocation, replace(place, ref="")):
             return f"repository not found: {place.repository}", "graveler repo list"
+        if target is not None and invocation.fills_target and target.at("") == place:
+            names = f"graveler branch list {place.repository}"
+            return f"branch not found: {place}", f"graveler branch create {place}, or {names}"
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
         return f"ref not found: {place}", f"graveler branch list {place.repository}"

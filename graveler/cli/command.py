@@ -23,6 +23,7 @@ from graveler.cli.overview import Entry
 from graveler.errors import GravelerError
 
 F = Callable[..., int | None]
+_SENTENCE_MAX: Final = 1_000  # characters of the first sentence of a help
 _PATHS: Final = "graveler.paths"  # where a context keeps the words after `--`
 
 
@@ -71,6 +72,16 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of the module
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As Click does, with whole sentences."""
+        shown = [
+            (name, command.get_short_help_str(_SENTENCE_MAX))
+            for name, command in self.commands.items()
+            if not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(shown)
 
 
 class ClientCommand(click.Command):

@@ -73,7 +73,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
     recursive = options.recursive
     come = past.then(invocation, invocation.path(source, optional=recursive, profiles=True))
-    into = invocation.target = invocation.path(target, optional=True, profiles=True)
+    into = invocation.path(target, optional=True, profiles=True, fills=True)
     _check_apart(come, into, options)
     task, tally = _Copies(invocation, come, into, options), Tally()
     orders: Iterable[_Copy] = task.orders()

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import click
-from click.exceptions import NoArgsIsHelpError, NoSuchCommand, NoSuchOption
+from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand, NoSuchOption
 
 from graveler import errors
 from graveler.cli.absence import precise, unwritable
@@ -120,8 +120,21 @@ def report_usage(error: click.ClickException, invocation: Invocation) -> int:
     if isinstance(error, NoSuchOption) and error.option_name in _OF_LISTEN and _listens(context):
         hint, message = f"{command} --listen HOST:PORT", error.message
     message = message[:1].lower() + message[1:].rstrip(".")
+    message += _example(error)
     _print(invocation, "usage", message, hint, {"status": 0, "request_id": ""})
     return USAGE if isinstance(error, click.UsageError) else FAILED
+
+
+def _example(error: click.ClickException) -> str:
+    """How the command line could be, if an argument or a command of a group is wrong."""
+    context = getattr(error, "ctx", None)
+    if isinstance(error, MissingParameter) and isinstance(error.param, click.Argument):
+        examples = getattr(context and context.command, "examples", ())
+        return f", as in: {examples[0].partition('  #')[0].rstrip()}" if examples else ""
+    if isinstance(error, NoSuchCommand) and context is not None and context.parent is not None:
+        shown = context.command.list_commands(context)
+        return f": it is one of {', '.join(shown)}"
+    return ""
 
 
 def _listens(context: click.Context | None) -> bool:

@@ -63,7 +63,7 @@ def import_command(
     source, address = source or lakectl_from, address or lakectl_to
     if source is None or address is None:
         raise UsageMistake("FROM and BRANCH[/PATH] expected")
-    place = invocation.path(address, optional=not is_object)
+    place = invocation.path(address, optional=not is_object, fills=True)
     if not is_object:
         _check_replaced(invocation, place, yes=yes)
     text = message or f"Import {source}"

@@ -30,6 +30,7 @@ class Invocation:
     subject: Address | None = None  # the first address of the command
     addresses: list[Address] = field(default_factory=list)  # all of them, as far as they were read
     target: Address | None = None  # what the command changes, which must be a branch
+    fills_target: bool = False  # the command adds objects to it, as to a new branch
     item: str = ""  # what the command is about beside it: a user, a pull request
     listed_by: str = ""  # the command that lists such items
     sessions: dict[str, "Session"] = field(default_factory=dict)
@@ -106,15 +107,20 @@ class Invocation:
             address = Address(address.repository, default)
         return address
 
-    def path(self, text: str, *, optional: bool = False, profiles: bool = False) -> Address:
+    def path(
+        self, text: str, *, optional: bool = False, profiles: bool = False, fills: bool = False
+    ) -> Address:
         """The address of an object, or with `optional` also of a ref.  `profiles`: it may be on the
-        server of another profile.  Raises `UsageMistake`."""
+        server of another profile.  `fills`: the command adds objects there.  Raises
+        `UsageMistake`."""
         address = self.address(text, profiles=profiles)
         if not address.ref:
             path = "" if optional else "/PATH"
             raise UsageMistake(f"ref missing: write {address.repository}/REF{path}")
         if not address.path and not optional:
             raise UsageMistake(f"path missing: write {address}/PATH")
+        if fills:
+            self.target, self.fills_target = address, True
         return address
 
     def about(self, item: str, listed_by: str) -> str:

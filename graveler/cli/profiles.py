@@ -66,9 +66,11 @@ class Profile:
         """Raises `UsageMistake` without a server, `Unauthenticated` without credentials."""
         self.check_server()
         if not self.session_token and not (self.access_key_id and self.secret_access_key):
+            way = f"set {KEY_VARIABLE} and {SECRET_VARIABLE}"
+            is_whole = self.source != OF_VARIABLES
             raise Unauthenticated(
-                f"no credentials for {self.server}: run `graveler login {self.server}`, or set "
-                f"{KEY_VARIABLE} and {SECRET_VARIABLE}"
+                f"no credentials for {self.server}",
+                remedy=f"graveler login {self.server}, or {way}" if is_whole else f"{way}, too",
             )
 
     def check_server(self) -> None:
@@ -81,7 +83,7 @@ class Profile:
                 remedy=f"set {URL_VARIABLE} too, or unset the variables, or give --profile NAME",
             )
         raise UsageMistake(
-            f"no server: run `graveler login URL`, or give --server, or set {URL_VARIABLE}"
+            "no server", remedy=f"graveler login URL, or give --server, or set {URL_VARIABLE}"
         )
 
     def without_secrets(self) -> "Profile":
@@ -165,7 +167,7 @@ def _source(flags: Mapping[str, Any], variables: Mapping[str, str]) -> Profile:
     if name:
         known = read(variables)
         if name not in known.by_name:
-            raise NotFound(f"profile not found: {name}: `graveler config list` shows all")
+            raise NotFound(f"profile not found: {name}", remedy="graveler config list")
         return known.by_name[name].whole()
     if not flags.get("config") and not any(variables.get(each) for each in _OF_LAKECTL):
         known = read(variables)

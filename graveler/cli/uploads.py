@@ -65,7 +65,7 @@ def upload(
     same command continues after the last whole part, unless the file changed.
     """
     options = TransferOptions(**more).checked()
-    place = invocation.target = invocation.path(address, optional=True)
+    place = invocation.path(address, optional=True, fills=True)
     description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
     if source == "-":
         return _upload_stdin(invocation, place, description, options)

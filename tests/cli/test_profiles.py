@@ -53,8 +53,9 @@ def which(variables: dict[str, str], secret: str = "", **flags: object) -> tuple
 def test_nothing_is_configured(variables: dict[str, str]) -> None:
     profile = resolve({}, variables, io.StringIO())
     assert profile == Profile()
-    with pytest.raises(UsageMistake, match="graveler login"):
+    with pytest.raises(UsageMistake, match="no server") as failed:
         profile.check_whole()
+    assert failed.value.fields["remedy"].startswith("graveler login URL")
 
 
 def test_the_first_source_decides(variables: dict[str, str], tmp_path: Path) -> None:

@@ -459,6 +459,66 @@ def test_a_local_file_that_is_missing_leads_to_no_branch(lake: Lake, tmp_path: P
         assert result == (3, "", f"graveler: file not found: {tmp_path / 'none'}\n")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("upload", "{file}", "{branch}"),
+        ("upload", "{file}", "{branch}/a"),
+        ("upload", "-r", "{folder}", "{branch}/"),
+        ("cp", "lakefs://{lake}/main/a", "lakefs://{branch}/a"),
+        ("import", "local:///x/", "{branch}/x/", "--yes"),
+    ],
+)
+def test_a_branch_that_is_missing_can_be_made_before_it_is_filled(
+    lake: Lake, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    lake.put("a")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "file").write_text("x")
+    branch, folder = f"{lake.name}/none", tmp_path / "new"
+    names = {"lake": lake.name, "branch": branch, "folder": folder, "file": folder / "file"}
+    result = lake.user.run(*(word.format_map(names) for word in command))
+    assert (result.code, result.err.splitlines()) == (
+        3,
+        [
+            f"graveler: branch not found: {branch}",
+            f"try: graveler branch create {branch}, or graveler branch list {lake.name}",
+        ],
+    )
+
+
+def test_a_command_of_a_group_is_found_by_what_was_missing(user: Client) -> None:
+    assert user.run("events", "rules", "list").err.splitlines() == [
+        "graveler: missing argument 'REPOSITORY', as in: graveler events rules list lake",
+        "try: graveler events rules list --help",
+    ]
+    assert user.run("events", "rules", "lake").err.splitlines() == [
+        "graveler: no such command 'lake': it is one of list, add, remove",
+        "try: graveler events rules --help",
+    ]
+
+
+def test_the_help_of_a_group_has_whole_sentences(user: Client) -> None:
+    shown = user.run("local", "--help").out
+    assert " ".join(shown.split()).count("on the branch, since they were in step.") == 1
+
+
+def test_what_a_profile_lacks_is_said_once(user: Client) -> None:
+    url = "http://127.0.0.1:1"
+    assert user.run("ls", "lake/main", "--server", url).err.splitlines() == [
+        f"graveler: no credentials for {url}",
+        f"try: graveler login {url}, or set {KEY_VARIABLE} and {SECRET_VARIABLE}",
+    ]
+    assert user.run("ls", "lake/main", **{URL_VARIABLE: url}).err.splitlines() == [
+        f"graveler: no credentials for {url}",
+        f"try: set {KEY_VARIABLE} and {SECRET_VARIABLE}, too",
+    ]
+    assert user.run("ls", "lake/main", "--profile", "none").err.splitlines() == [
+        "graveler: profile not found: none",
+        "try: graveler config list",
+    ]
+
+
 @pytest.mark.parametrize("command", ["upload", "cp"])
 def test_a_tag_cannot_be_written(lake: Lake, tmp_path: Path, command: str) -> None:
     lake.commit_of("a")
