@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TextIO
 
 import click
 
+from graveler.cli.interrupts import interrupt_ignored
 from graveler.errors import Invalid
 from graveler.variables import environment
 
@@ -298,6 +299,7 @@ def paged(output: Output) -> Iterator[None]:
         pass
     finally:
         sys.stdout = before
-        with suppress(BrokenPipeError):
-            pager.stdin.close()
-        pager.wait()
+        with interrupt_ignored():  # it is the pager's: a command that ended would leave it behind
+            with suppress(BrokenPipeError):
+                pager.stdin.close()
+            pager.wait()

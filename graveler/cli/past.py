@@ -66,8 +66,8 @@ def _commit(session: Session, where: Address, moment: datetime) -> Commit:
     if count >= _COMMITS_MAX or oldest is None:
         raise Unsupported(f"more than {_COMMITS_MAX:,} commits of {where} are younger than {when}")
     born = moments.rfc3339(moments.of(oldest["creation_date"]))
-    reason = f"no commit is that old: the first one, {oldest['id'][:12]}, is of {born}"
-    raise NotFound(reason, reason=reason)
+    reason = f"no commit of {where} is that old: the first one, {oldest['id'][:12]}, is of {born}"
+    raise NotFound(reason, reason=reason, remedy=f"graveler log {where} --first-parent")
 
 
 def _first_parents(session: Session, where: Address) -> Iterator[Commit]:

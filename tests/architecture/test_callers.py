@@ -19,9 +19,8 @@ ALLOWED = {
         for name in (
             "ClientCommand.format_epilog",
             "ClientCommand.format_options",
-            "Group.list_commands",
+            "Group.format_commands",
             "Tables.get_help",
-            "Tables.list_commands",
         )
     },
     "graveler.cli.rows:_Remote.readable": "readers of files call it",

@@ -3,6 +3,8 @@
 import json
 import random
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -295,6 +297,27 @@ def test_a_pager_may_be_left_early(lake: Lake, pager: str) -> None:
     assert "Traceback" not in shown.text and "graveler: " not in shown.text
     assert shown.text[:1] == ("" if pager == "true" else "+")
     assert ("100 added" in shown.text) is pager.startswith("no-such")
+
+
+PAGER = """
+import signal, sys
+signal.signal(signal.SIGINT, lambda *_: print("INTERRUPTED", flush=True))
+sys.stdin.read()
+print("SHOWN", flush=True)
+open("/dev/tty").readline()
+"""
+
+
+def test_an_interrupt_in_the_pager_is_the_pagers(lake: Lake, tmp_path: Path) -> None:
+    """As with git: the command ends when the pager ends, which would fight with the shell."""
+    (tmp_path / "pager.py").write_text(PAGER)
+    lake.user.variables["PAGER"] = f"{sys.executable} {tmp_path / 'pager.py'}"
+    shown = terminal(lake.user, "log", lake.name)
+    shown.until("SHOWN")
+    shown.type("\x03")
+    shown.until("INTERRUPTED")
+    shown.type("q\n")
+    assert shown.end() == 0 and "graveler: " not in shown.text
 
 
 def test_a_terminal_has_no_colours_with_no_color(lake: Lake) -> None:

@@ -113,7 +113,8 @@ def test_a_time_before_the_first_commit(lake: Lake) -> None:
         commit(lake, day, f"{day}")
     result = lake.user.run("ls", f"{lake.name}/main", "--at", "2001-01-01")
     assert (result.code, result.out) == (3, "")
-    assert "no commit is that old: the first one, " in result.err
+    assert f"no commit of {lake.name}/main is that old: the first one, " in result.err
+    assert result.err.endswith(f"try: graveler log {lake.name}/main --first-parent\n")
 
 
 def test_the_search_for_an_old_commit_is_bounded(user: Client) -> None:
