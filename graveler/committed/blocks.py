@@ -320,9 +320,14 @@ def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
     key = b""
     at = expanded = 0
     while at < end:
-        shared, at = read_varint(raw, at)
-        unshared, at = read_varint(raw, at)
-        length, at = read_varint(raw, at)
+        head = raw[at : at + 3]
+        if head.isascii() and len(head) == 3:  # nearly all: each number is one byte
+            shared, unshared, length = head
+            at += 3
+        else:
+            shared, at = read_varint(raw, at)
+            unshared, at = read_varint(raw, at)
+            length, at = read_varint(raw, at)
         if shared > len(key) or at + unshared + length > end:
             raise Corrupt("block has an entry that overlaps")
         expanded += shared + unshared + length + _RECORD_COST
