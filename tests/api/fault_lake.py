@@ -1,4 +1,4 @@
-"""What stands in the world before each case, made by requests, and all that GETs show of a world.
+"""What stands in the world before each case, made by requests.
 
     main    a b c committed; uncommitted: s/1 s/2 (in a sealed token), s/3, c deleted
     dev     d on top of the first commit
@@ -10,13 +10,10 @@
 Names that requests need (ids of commits, an upload address) are kept with the world.
 """
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
 from graveler.block import address
-from graveler.engine.jobs.record import MARK_KEY
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, RepositoryId
 from graveler.records import ABSENT, Commit
@@ -43,7 +40,6 @@ IMPORT = {
 }
 READS = [{"effect": "allow", "action": ["fs:Read*"], "resource": "*"}]
 _CREATED_SECONDS = 1_600_000_000
-NO_BODIES: Mapping[str, bytes] = MappingProxyType({})
 
 
 def lake(around: Surroundings) -> World:
@@ -214,125 +210,3 @@ def _upload(door: Door, branch: str, path: str) -> None:
 def _commit(door: Door, branch: str, message: str) -> Any:
     target = f"{LAKE}/branches/{branch}/commits"
     return _done(door, Ask.json("POST", target, {"message": message}))
-
-
-# ---- the picture ---------------------------------------------------------------------------------
-
-
-def picture(
-    door: Door,
-    also: tuple[str, ...] = (),
-    before: Mapping[str, Any] | None = None,
-    touched: Collection[str] = ("",),
-    bodies: Mapping[str, bytes] = NO_BODIES,
-) -> dict[str, Any]:
-    """All that GETs show, without ids and times; `also`: the status of these targets.
-
-    Only what is `touched` is asked about, repositories and "auth", or all if "" is among them; the
-    rest is taken from the picture `before`.  `bodies` are known: those at these addresses."""
-    known = {} if before is None or "" in touched else before
-    shown: dict[str, Any] = {target: door.send(Ask("GET", target)).status for target in also}
-    shown["set up"] = door.get("/setup_lakefs")["state"]
-    if shown["set up"] != "initialized":
-        return shown
-    shown["user"] = door.get("/user")["user"]["id"]
-    is_known = "access" in known and "auth" not in touched
-    shown["access"] = known["access"] if is_known else _access(door)
-    for repo in _results(door, "/repositories"):
-        name = repo["id"]
-        is_known = name in known and name not in touched
-        within = known[name][2] if is_known else _repository(door, repo, bodies)
-        shown[name] = repo["storage_namespace"], repo["read_only"], within
-    return shown
-
-
-def _access(door: Door) -> dict[str, Any]:
-    """Who is in which group, and has which policy and external principal; and how many keys."""
-    shown: dict[str, Any] = {
-        policy["id"]: len(policy["statement"]) for policy in _results(door, "/auth/policies")
-    }
-    for group in _results(door, "/auth/groups"):
-        at = f"/auth/groups/{group['id']}"
-        shown[at] = _ids(door, at + "/members"), _ids(door, at + "/policies")
-    for user in _results(door, "/auth/users"):
-        at = f"/auth/users/{user['id']}"
-        keys = len(_results(door, at + "/credentials"))
-        outside = _ids(door, at + "/external/principals/ls")
-        shown[at] = _ids(door, at + "/groups"), _ids(door, at + "/policies"), keys, outside
-    return shown
-
-
-def _ids(door: Door, target: str) -> list[str]:
-    return [line["id"] for line in _results(door, target)]
-
-
-def _repository(door: Door, repo: dict[str, Any], known: Mapping[str, bytes]) -> dict[str, Any]:
-    at = f"/repositories/{repo['id']}"
-    pairs = door.get(at + "/metadata")
-    branches = _results(door, at + "/branches?show_hidden=true&")
-    bodies = dict(known)
-    shown: dict[str, Any] = {
-        branch["id"]: _branch(door, at, branch["id"], bodies) for branch in branches
-    }
-    return shown | {
-        "default": repo["default_branch"],
-        "pairs": {name: value for name, value in pairs.items() if "import" not in name},
-        "tags": {tag["id"]: tag["commit_id"] for tag in _results(door, at + "/tags")},
-        "rules": [rule["bucket"] for rule in door.get(at + "/events/rules")["results"]],
-        "breaks": door.get(at + "/settings/breaks")["raggedness"],
-        "protected": door.get(at + "/settings/branch_protection"),
-        "pulls": sorted({_pull(pull, shown) for pull in _results(door, at + "/pulls")}),
-        "kept": door.send(Ask("GET", at + "/settings/gc_rules")).json,
-    }
-
-
-def _pull(pull: dict[str, Any], branches: dict[str, Any]) -> tuple[str, str]:
-    """A pull request.  One of a deleted branch is closed soon, but not in the same step."""
-    is_kept = pull["source_branch"] in branches and pull["destination_branch"] in branches
-    return pull["title"], pull["status"] if is_kept else "closed"
-
-
-def _branch(door: Door, at: str, branch: str, bodies: dict[str, bytes]) -> dict[str, Any]:
-    lines = _results(door, f"{at}/refs/{branch}/objects/ls")
-    history = _results(door, f"{at}/refs/{branch}/commits")
-    staged = _results(door, f"{at}/branches/{branch}/diff")
-    # Where nothing is staged, a branch shows what its head has.
-    committed = _results(door, f"{at}/refs/{branch}@/objects/ls") if staged else lines
-    return {
-        "history": [(made["message"], _said(made), len(made["parents"])) for made in history],
-        "staged": [(line["type"], line["path"]) for line in staged],
-        "committed": [(line["path"], line["checksum"]) for line in committed],
-        "objects": [
-            (line["path"], line["size_bytes"], line["content_type"], line.get("metadata", {}))
-            for line in lines
-        ],
-        "bytes": [_content(door, at, branch, line, bodies) for line in lines if branch != "dev"],
-    }
-
-
-def _said(commit: dict[str, Any]) -> dict[str, str]:
-    """The metadata, without the id of the job that made the commit."""
-    return {name: text for name, text in commit["metadata"].items() if name != MARK_KEY}
-
-
-def _content(
-    door: Door, at: str, branch: str, line: dict[str, Any], bodies: dict[str, bytes]
-) -> bytes:
-    """Its bytes; what several branches have at one physical address is read once."""
-    where = line["physical_address"]
-    if where not in bodies:
-        bodies[where] = _body(door, at, branch, line)
-    return bodies[where]
-
-
-def _body(door: Door, at: str, branch: str, line: dict[str, Any]) -> bytes:
-    target = f"{at}/refs/{branch}/objects?path={quote(line['path'], safe='')}"
-    heard = door.send(Ask("GET", target))
-    assert heard.status == 200, f"{target}: {heard}"
-    return heard.body
-
-
-def _results(door: Door, target: str) -> Any:
-    found = door.get(target)
-    assert not found["pagination"]["has_more"], target
-    return found["results"]

@@ -45,6 +45,7 @@ from graveler.errors import GravelerError, Unavailable
 from graveler.kv.memory import MemoryStore, _Partition
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Place, Row, Store
+from graveler.refs import keys
 from graveler.requests import RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -78,6 +79,13 @@ CODES = CodeLogin(
 )
 KEY, SECRET_KEY = "AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
+# Kinds of rows that no branch shows; and those that it shows once its head has them behind it.
+_BESIDE = (
+    *(keys.TAGS, keys.METADATA, keys.SETTINGS, keys.PULLS, keys.OPEN_PULLS, keys.CLEANUPS),
+    *(keys.FOLDS, keys.JOBS, keys.JOB_ORDERS, keys.JOB_STEPS, keys.RUNS, keys.UPLOADS),
+    *(keys.MULTIPART_UPLOADS, keys.PART_CHECKSUMS),
+)
+_OF_COMMITS = (keys.COMMITS, keys.GRAPH)
 _OF_ALL = (b"repos", b"creating", b"deleted", b"watch")  # partitions; keys begin with a repository
 POLICY = RetryPolicy(attempts=3, deadline_seconds=5.0, backoff_seconds=0.01)
 
@@ -222,18 +230,25 @@ class World:
 
     def touched(self, begun: State) -> set[str]:
         """Names of the repositories with other rows or objects than in `begun`; "auth" if accounts
-        differ, "" if anything else does."""
+        differ, "" if anything else does.  Where the rows say which part of a repository they
+        concern, the name goes on with it, as fault_picture.py says."""
         (rows, objects), (old_rows, old_objects) = self.state, begun
         paths = {at for at in {*objects, *old_objects} if objects.get(at) != old_objects.get(at)}
         places = {at for at in {*rows, *old_rows} if rows.get(at) != old_rows.get(at)}
         spaces = {at: row.value for at, row in {**old_rows, **rows}.items() if at[0][:2] == b"r/"}
-        names = {at.removeprefix("mem://").split("/")[0] for at in paths}
+        names = {
+            at.removeprefix("mem://").split("/")[0] + ("" if at in old_objects else "/objects")
+            for at in paths  # a new object is shown once rows name it
+        }
         for partition, key in places:
             kind, *parts = partition.split(b"/")
             if kind in (b"s", b"e"):
                 names |= _owners(spaces, parts[0])
-            elif kind in (b"r", *_OF_ALL):
-                names.add((parts or key.split(b"/"))[0].decode())
+            elif kind == b"r":
+                is_new = (partition, key) not in old_rows
+                names.add(parts[0].decode() + _part(key, is_new))
+            elif kind in _OF_ALL:
+                names.add(key.split(b"/")[0].decode())
             else:
                 names.add("auth" if kind == b"auth" else "")
         return names
@@ -278,11 +293,23 @@ class World:
 
 
 def _owners(spaces: Mapping[Place, bytes], mark: bytes) -> set[str]:
-    """The repositories with this uid, or with a record that names this token; "" if there are
-    none."""
-    found = {partition for (partition, _), value in spaces.items() if mark in value}
-    found |= {partition for partition, _ in spaces if partition.endswith(b"/" + mark)}
-    return {partition.split(b"/")[1].decode() for partition in found} or {""}
+    """The repositories with this uid, and what has a record that names this token, as `touched`
+    names them; "" if there are none."""
+    found = {
+        partition.split(b"/")[1].decode() + _part(key, is_new=True)
+        for (partition, key), value in spaces.items()
+        if mark in value
+    }
+    whole = {partition for partition, _ in spaces if partition.endswith(b"/" + mark)}
+    return found | {partition.split(b"/")[1].decode() for partition in whole} or {""}
+
+
+def _part(key: bytes, is_new: bool) -> str:
+    """What of its repository a row concerns, as the end of a name of `touched`: nothing for all."""
+    if key.startswith(keys.BRANCHES):
+        return "/" + key.decode()
+    is_beside = key.startswith(_BESIDE) or (is_new and key.startswith(_OF_COMMITS))
+    return "/" + key[:2].decode() if is_beside else ""
 
 
 def _application(service: Service) -> ApiRoute:

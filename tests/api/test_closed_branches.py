@@ -15,7 +15,8 @@ from graveler.ids import RepositoryId
 from graveler.records import ABSENT
 from graveler.refs.names import repositories
 from tests.api.fault_cases import CASES, Case
-from tests.api.fault_lake import LAKE, picture
+from tests.api.fault_lake import LAKE
+from tests.api.fault_picture import picture
 from tests.api.fault_world import World, sound
 from tests.asgi import Ask, Heard
 from tests.simulation.edits import Edit, patched
@@ -69,24 +70,24 @@ class Sent(NamedTuple):
         return {error["status_code"] for error in errors} or {self.heard.status}
 
 
-def _branches(world: World) -> Any:
-    """What a new process shows of each branch."""
-    shown = picture(world.serve(sound()).door, touched=("lake",))["lake"][2]
-    return {name: it for name, it in shown.items() if isinstance(it, dict) and "staged" in it}
+def _branches(shown: dict[str, Any]) -> Any:
+    """What a picture shows of each branch."""
+    return shown["lake"][2]["branches"]
 
 
-def _sent(case: Case, closed: World, before: Any) -> Sent:
+def _sent(case: Case, closed: World, before: dict[str, Any]) -> Sent:
     world = closed.copy()
     begun = world.state
     heard = world.serve(sound()).send(case.ask(world))
-    changed = bool(world.touched(begun)) and _branches(world) != before
-    return Sent(heard, changed)
+    touched = world.touched(begun)
+    shown = picture(world.serve(sound()).door, (), before, touched) if touched else before
+    return Sent(heard, "lake" not in shown or _branches(shown) != _branches(before))
 
 
 def _all_sent(template: World, close: Callable[[World], None]) -> dict[Case, Sent]:
     closed = template.copy()
     close(closed)
-    before = _branches(closed)
+    before = picture(closed.serve(sound()).door)
     return {case: _sent(case, closed, before) for case in _writing(template)}
 
 

@@ -18,7 +18,8 @@ from graveler.engine.ports import UnconfirmedWrite
 from graveler.testing.faults import Fault
 from simulator.service.described import described
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
-from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake, picture
+from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake
+from tests.api.fault_picture import picture
 from tests.api.fault_world import (
     Running,
     State,

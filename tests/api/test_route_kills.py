@@ -19,7 +19,8 @@ import pytest
 from graveler.testing.faults import Fault
 from simulator.service.described import by_name
 from tests.api.fault_cases import CASES, Case
-from tests.api.fault_lake import LAKE, picture
+from tests.api.fault_lake import LAKE
+from tests.api.fault_picture import picture
 from tests.api.fault_world import Running, State, Strikes, Surroundings, World, sound
 from tests.simulation.edits import Edit, patched
 from tests.simulation.failing import Killed
