@@ -124,9 +124,9 @@ def _part_lengths(known: str, size: int) -> list[int]:
 
 def checksum(file: Path) -> str:
     """The MD5 of a file."""
-    with Digest(file.stat().st_size) as digest:
-        for piece in content(file):
-            digest.update(piece)
+    with Digest(file.stat().st_size) as digest, FileIO(file) as source:
+        while digest.take(source.readinto):
+            pass
         return digest.hexdigest()
 
 
@@ -278,8 +278,7 @@ def _kept(handle: FileIO, digest: Digest, length: int) -> int:
         handle.truncate(0)
     handle.seek(0)
     count = 0
-    while piece := handle.read(_PIECE_BYTES):
-        digest.update(piece)
+    while piece := digest.take(handle.readinto):
         count += len(piece)
     return count
 
@@ -294,11 +293,10 @@ def _receive(order: Download, handle: FileIO, digest: Digest, start: int, tally:
     ) as answer:
         if start and answer.status != 206:
             raise Corrupt("the server does not continue a download: delete the part and try again")
-        while count := answer.read_into(buffer := memoryview(bytearray(_PIECE_BYTES))):
-            handle.write(buffer[:count])
-            digest.update(buffer[:count])  # perhaps later: so each piece has a buffer of its own
-            start += count
-            tally.moved(count)
+        while piece := digest.take(answer.read_into):
+            handle.write(piece)
+            start += len(piece)
+            tally.moved(len(piece))
             if start > stats.get("size_bytes", 0):
                 break
     return start

@@ -1,18 +1,25 @@
 """The MD5 of bytes that are on their way, computed in a second thread.
 
 hashlib releases Python's lock, so a transfer and its checksum use two cores.  Few bytes are hashed
-at once: a thread would cost more than it saves.  Only the standard library is needed.  For this
-package, and for commands that transfer objects.
+at once: a thread would cost more than it saves.  Bytes that are received go through a few buffers,
+which are used again: new ones would cost the zeroing and the page faults of each.
+
+    take ──► a free buffer, filled ──► hashed ──► free again
+                      └─► to the caller, who is done with it at the next call
+
+Only the standard library is needed.  For this package, and for commands that transfer objects.
 """
 
 import queue
 import threading
+from collections.abc import Callable
 from hashlib import md5
-from typing import Final
+from typing import Final, TypeAlias
 
 _THREAD_BYTES_MIN: Final = 4 << 20
 _AHEAD: Final = 8  # pieces that wait for the thread
-Piece = bytes | memoryview
+_BUFFER_BYTES: Final = 1 << 18
+_Item: TypeAlias = tuple[bytes | memoryview, memoryview | None]
 
 
 class Digest:
@@ -20,19 +27,32 @@ class Digest:
 
     def __init__(self, length: int) -> None:
         self._digest = md5(usedforsecurity=False)
-        self._queue: queue.Queue[Piece | None] | None = None
+        self._buffer_bytes = min(length + 1, _BUFFER_BYTES)  # one more than the last byte
+        self._free: queue.SimpleQueue[memoryview] = queue.SimpleQueue()
+        self._buffers_left = 1  # that are not made yet
+        self._queue: queue.Queue[_Item | None] | None = None
         self._thread: threading.Thread | None = None
         if length >= _THREAD_BYTES_MIN:
+            self._buffers_left = _AHEAD
             self._queue = queue.Queue(_AHEAD)
             self._thread = threading.Thread(target=self._run, name="digest", daemon=True)
             self._thread.start()
 
-    def update(self, piece: Piece) -> None:
-        """Add bytes.  They may be hashed later, so they must not be changed."""
-        if self._queue is not None:
-            self._queue.put(piece)
-        else:
-            self._digest.update(piece)
+    def update(self, piece: bytes) -> None:
+        """Add bytes."""
+        self._add(piece)
+
+    def take(self, read_into: Callable[[memoryview], int]) -> memoryview:
+        """Add the bytes that `read_into` puts into a buffer, and return them; none at the end.
+        They are valid until the next call."""
+        buffer = self._buffer()
+        try:
+            piece = buffer[: read_into(buffer)]
+        except BaseException:
+            self._free.put(buffer)
+            raise
+        self._add(piece, buffer)
+        return piece
 
     def hexdigest(self) -> str:
         """The MD5 of all bytes; no more may follow."""
@@ -52,8 +72,27 @@ class Digest:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _buffer(self) -> memoryview:
+        """A buffer that is free, if need be after the thread is done with one."""
+        if self._buffers_left and self._free.empty():
+            self._buffers_left -= 1
+            return memoryview(bytearray(self._buffer_bytes))
+        return self._free.get()
+
+    def _add(self, piece: bytes | memoryview, buffer: memoryview | None = None) -> None:
+        """Hash a piece, now or later.  `buffer`: free afterwards."""
+        if self._queue is not None:
+            self._queue.put((piece, buffer))
+        else:
+            self._hash(piece, buffer)
+
     def _run(self) -> None:
         waiting = self._queue
         assert waiting is not None
-        while (piece := waiting.get()) is not None:
-            self._digest.update(piece)
+        while (item := waiting.get()) is not None:
+            self._hash(*item)
+
+    def _hash(self, piece: bytes | memoryview, buffer: memoryview | None) -> None:
+        self._digest.update(piece)
+        if buffer is not None:
+            self._free.put(buffer)

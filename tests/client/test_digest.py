@@ -1,0 +1,66 @@
+"""The MD5 of bytes on their way: with and without a thread, from pieces and through buffers."""
+
+import io
+from hashlib import md5
+
+import pytest
+
+from graveler.client.digest import Digest
+
+LENGTHS = (0, 1, 262_143, 262_144, 262_145, (4 << 20) - 1, 4 << 20, (5 << 20) + 7)
+
+
+def content(length: int) -> bytes:
+    """Bytes of which no two pieces are the same."""
+    return b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1))[:length]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_what_is_taken_is_hashed_and_handed_out(length: int) -> None:
+    whole, taken = content(length), bytearray()
+    source = io.BytesIO(whole)
+    with Digest(length) as digest:
+        while piece := digest.take(source.readinto):
+            taken += piece
+        assert digest.hexdigest() == md5(whole).hexdigest()
+    assert taken == whole
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_buffers_are_used_again(length: int) -> None:
+    seen: set[int] = set()
+    source = io.BytesIO(content(length))
+
+    def read_into(buffer: memoryview) -> int:
+        seen.add(id(buffer.obj))
+        kept.append(buffer.obj)  # so that no other buffer gets the same id
+        return source.readinto(buffer)
+
+    kept: list[object] = []
+    with Digest(length) as digest:
+        while digest.take(read_into):
+            pass
+    assert len(seen) <= 8 and len(kept) == -(-length // (1 << 18)) + 1
+
+
+def test_pieces_and_buffers_mix_in_order() -> None:
+    whole = content(6 << 20)
+    source = io.BytesIO(whole[1_000_000:])
+    with Digest(len(whole)) as digest:
+        digest.update(whole[:1_000_000])
+        while digest.take(source.readinto):
+            pass
+        assert digest.hexdigest() == md5(whole).hexdigest()
+
+
+@pytest.mark.parametrize("length", [10, 5 << 20])
+def test_a_buffer_that_could_not_be_filled_is_free_again(length: int) -> None:
+    def broken(buffer: memoryview) -> int:
+        raise OSError("reset")
+
+    with Digest(length) as digest:
+        for _ in range(20):
+            with pytest.raises(OSError, match="reset"):
+                digest.take(broken)
+        assert digest.take(io.BytesIO(b"abc").readinto) == b"abc"
+        assert digest.hexdigest() == md5(b"abc").hexdigest()
