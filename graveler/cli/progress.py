@@ -89,17 +89,23 @@ class Display:
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
             progress.DownloadColumn(binary_units=True),
-            progress.TransferSpeedColumn(),
+            progress.TextColumn("{task.fields[rate]}", style="progress.data.speed"),
             progress.TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         )
         with bar:
-            task = bar.add_task("", total=None)
+            task = bar.add_task("", total=None, rate=per_second(None))
             while not self._ended.wait(_REDRAW_SECONDS):
                 bar.update(
                     task,
                     description=f"{tally.files + tally.skipped:,}/{tally.files_expected:,}",
                     completed=tally.bytes_moved,
                     total=tally.bytes_expected,
+                    rate=per_second(bar.tasks[0].speed),
                 )
+
+
+def per_second(rate: float | None) -> str:
+    """A rate in the units of sizes; None: not known yet."""
+    return "?" if rate is None else f"{size(int(rate))}/s"

@@ -15,6 +15,7 @@ import pytest
 
 from graveler.cli import files, profiles
 from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.progress import per_second
 from graveler.cli.tally import Tally
 from graveler.cli.transfer import Transfer
 from graveler.client import connect
@@ -485,6 +486,10 @@ def test_progress_is_shown_and_ctrl_c_leaves_nothing_visible(user: Client, tmp_p
     said = "graveler: interrupted: 0 objects done; repeat the command to do the rest"
     assert shown.text.splitlines()[-1] == said
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [f".a.{CHECKSUM}.part"]
+
+
+def test_a_rate_has_the_units_of_sizes() -> None:
+    assert [per_second(rate) for rate in (None, 0.5, 3_250_000.0)] == ["?", "0 B/s", "3.1 MiB/s"]
 
 
 def test_an_upload_that_is_interrupted_is_never_whole(user: Client) -> None:
