@@ -13,7 +13,7 @@ from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.service import run
 from graveler.clock import SystemIds
 from graveler.records import ABSENT
-from graveler.settings import AdministratorKeys, administrator_keys, environment
+from graveler.settings import AdministratorKeys
 
 _SETUP_TOKEN_LENGTH: Final = 32
 _UNSYNCED: Final = (
@@ -22,9 +22,8 @@ _UNSYNCED: Final = (
 )
 
 
-def serve(options: ServeOptions) -> int:
-    """Serve until interrupted.  Returns 0 after a graceful stop."""
-    keys = administrator_keys(environment())
+def serve(options: ServeOptions, keys: AdministratorKeys) -> int:
+    """Serve until interrupted.  `keys`: of the administrator.  Returns 0 after a graceful stop."""
     if not options.synced:
         print(_UNSYNCED, file=sys.stderr, flush=True)
     options = replace(options, setup_token=SystemIds().unique(_SETUP_TOKEN_LENGTH))

@@ -26,7 +26,7 @@ from graveler.cli.options import (
     s3,
 )
 from graveler.cli.quiet_start import quiet_start
-from graveler.settings import environment, hook_settings, identity_settings
+from graveler.settings import administrator_keys, environment, hook_settings, identity_settings
 
 _STORE: Final = click.option(
     "--store", type=FOLDER, required=True, metavar="DIR", help="the folder of the store"
@@ -108,31 +108,31 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     If GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the administrator's
     credentials.  Otherwise `graveler login URL --setup` creates them.
     """
-    with quiet_start():
-        from graveler.cli import serve as service
-
     before = front.Front(more["public_url"] or "", more["trusted_proxies"], more["allowed_hosts"])
     host = front.host_of(before.public_url.partition("://")[2])
     hooks = hook_settings(environment(), more["hooks_allow"], loopback=more["hooks_allow_loopback"])
     s3_options = S3Options(more["s3_domains"], more["s3_v2_writes"])
     s3_options.check(listen, before)
-    return service.serve(
-        ServeOptions(
-            store,
-            listen,
-            more["import_roots"],
-            more["collect_hours"],
-            more["commit_rows_max"],
-            before,
-            hooks=hooks,
-            identities=identity_settings(environment(), host),
-            audit_bytes_max=more["audit_bytes_max"],
-            s3=s3_options,
-            insecure_http=more["insecure_http"],
-            user_requests_per_second=more["user_requests_per_second"],
-            synced=more["sync"] == "on",
-        )
+    options = ServeOptions(
+        store,
+        listen,
+        more["import_roots"],
+        more["collect_hours"],
+        more["commit_rows_max"],
+        before,
+        hooks=hooks,
+        identities=identity_settings(environment(), host),
+        audit_bytes_max=more["audit_bytes_max"],
+        s3=s3_options,
+        insecure_http=more["insecure_http"],
+        user_requests_per_second=more["user_requests_per_second"],
+        synced=more["sync"] == "on",
     )
+    keys = administrator_keys(environment())
+    with quiet_start():  # what is refused so far is refused at once
+        from graveler.cli import serve as service
+
+    return service.serve(options, keys)
 
 
 @operator("demo")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cli.service import environment
 from tests.cli.test_root import entered
 
 # Tells on stderr at the end how often Python looked while modules of the service were imported,
@@ -36,3 +37,14 @@ def test_the_collector_waits_for_the_imports_of_a_service(
     *_, refusal, counts = ran.stderr.splitlines()
     assert (ran.returncode, counts) == (1, "0 True True")
     assert "this machine has no such address" in refusal
+
+
+def test_wrong_settings_are_refused_before_the_service_is_imported() -> None:
+    ran = entered(
+        *("serve", "--store", "lake"),
+        after="print('graveler.cli.service' in sys.modules, file=sys.stderr)",
+        env=environment(None) | {"GRAVELER_ACCESS_KEY_ID": "KEY"},
+    )
+    refusal, is_imported = ran.stderr.splitlines()
+    assert (ran.returncode, is_imported) == (1, "False")
+    assert "set both" in refusal
