@@ -50,9 +50,13 @@ class Described:
 
 
 @cache
+def _document() -> Mapping[str, Any]:
+    return document()
+
+
 def schemas() -> Mapping[str, Mapping[str, Any]]:
     """The schemas of the document, by name."""
-    found: Mapping[str, Mapping[str, Any]] = document()["components"]["schemas"]
+    found: Mapping[str, Mapping[str, Any]] = _document()["components"]["schemas"]
     return found
 
 
@@ -75,7 +79,7 @@ def by_name() -> dict[str, Described]:
 
 
 def _operations() -> Iterator[Described]:
-    for path, methods in document()["paths"].items():
+    for path, methods in _document()["paths"].items():
         for method, operation in methods.items():
             yield Described(
                 operation["operationId"],

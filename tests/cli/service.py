@@ -1,6 +1,7 @@
 """The console script as its users run it: as a process of its own.
 
 A service listens on a free port and says which when it is ready; that line is what is waited for.
+A test of clients alone needs no process: `at_hand` serves the same in this one.
 """
 
 import os
@@ -15,6 +16,10 @@ from pathlib import Path
 
 import httpx
 
+from graveler.auth.credentials import NewCredential
+from graveler.cli import administrator
+from graveler.gateway.app import s3_route
+from tests.api.serving import Served, served
 from tests.waiting import PATIENCE_SECONDS
 
 KEY, SECRET = "TESTKEY", "a-secret-of-tests-and-of-nothing-else"
@@ -52,7 +57,7 @@ class Service:
     url: str
 
     def client(self, credentials: tuple[str, str] = (KEY, SECRET)) -> httpx.Client:
-        return httpx.Client(base_url=f"{self.url}/api/v1", auth=credentials, timeout=WAIT_SECONDS)
+        return connected(self.url, credentials)
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """Send a signal and wait: exit code, what else it printed, and its stderr."""
@@ -98,6 +103,23 @@ def serving(
         *arguments, credentials=credentials, prelude=prelude, variables=variables
     ) as service:
         yield service
+
+
+@contextmanager
+def at_hand(store: Path, credentials: tuple[str, str] = (KEY, SECRET)) -> Iterator[Served]:
+    """What `graveler serve` serves with these credentials, in this process."""
+    with served(
+        store,
+        administrator=False,
+        further=lambda service: s3_route(service, (), v2_writes=False),
+    ) as live:
+        administrator.ensure(live.embedded, NewCredential(*credentials))
+        yield live
+
+
+def connected(url: str, credentials: tuple[str, str] = (KEY, SECRET)) -> httpx.Client:
+    """A client of the API at `url`."""
+    return httpx.Client(base_url=f"{url}/api/v1", auth=credentials, timeout=WAIT_SECONDS)
 
 
 def _url(process: subprocess.Popen[str]) -> str:

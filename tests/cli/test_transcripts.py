@@ -19,7 +19,7 @@ from graveler.settings import hook_settings
 from tests.api.serving import served
 from tests.cli.commands import Client, play
 from tests.cli.conftest import Lake
-from tests.cli.service import KEY, SECRET, serving
+from tests.cli.service import KEY, SECRET, at_hand
 from tests.cli.test_root import ALL
 from tests.hooks import web
 
@@ -51,8 +51,8 @@ def served_lake(user: Client, url: str) -> None:
 def test_a_pipe(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path / "store") as service:
-        served_lake(user, service.url)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
 
         def run(line: str) -> tuple[int, str]:
             result = user.line(line)
@@ -65,8 +65,8 @@ def test_a_terminal(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     files(tmp_path)
     (tmp_path / "big.bin").write_bytes(bytes(1_600_000))
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path / "store") as service:
-        served_lake(user, service.url)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
         for line in (
             "repo create lake local://lake",
             "branch create lake/dev",
@@ -92,8 +92,8 @@ def test_history_on_a_terminal(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path / "store") as service:
-        served_lake(user, service.url)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
         assert user.line("repo create lake local://lake").code == 0
         for text in ("id\n1\n", "id,price\n1,5\n2,6\n", "id,price,tax\n1,5,1\n"):
             (tmp_path / "prices.csv").write_text(text)
@@ -112,8 +112,8 @@ def test_administration_on_a_terminal(
 ) -> None:
     (tmp_path / "prices.csv").write_text("id\n1\n")
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path / "store") as service:
-        served_lake(user, service.url)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
         for line in (
             "repo create lake local://lake",
             "upload prices.csv lake/main/",
@@ -193,8 +193,8 @@ def test_a_linked_folder(user: Client, tmp_path: Path, monkeypatch: pytest.Monke
     """Lines that do not begin with `$ graveler` are those of a shell."""
     files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path / "store") as service:
-        served_lake(user, service.url)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
         for line in (
             "repo create lake local://lake",
             "upload -r data lake/main/data/",

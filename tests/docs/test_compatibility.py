@@ -3,13 +3,14 @@
 import inspect
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import lakefs_sdk
 import pytest
 
-from graveler.api.openapi import document
+from simulator.service.described import described
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "reference" / "compatibility.md"
@@ -37,11 +38,7 @@ def shape(path: str) -> str:
     return re.sub(r"\{\w+\}", "{}", path)
 
 
-DECLARED = {
-    (method.upper(), shape(path))
-    for path, methods in document()["paths"].items()
-    for method in methods
-}
+DECLARED = {(each.method, shape(each.path)) for each in described()}
 
 
 def rows() -> list[Row]:
@@ -52,6 +49,7 @@ def rows() -> list[Row]:
     ]
 
 
+@cache
 def operations() -> dict[str, tuple[str, str]]:
     """Method and path of each operation of the SDK, from the calls that it makes."""
     found: dict[str, tuple[str, str]] = {}

@@ -12,7 +12,7 @@ import pytest
 from graveler import limits
 from graveler.committed.ranges import EMPTY_METARANGE
 from simulator.service.described import described
-from tests.cli.service import repository, serving
+from tests.cli.service import at_hand, connected, repository, serving
 from tests.docs import examples
 
 ROOT = Path(__file__).parents[2]
@@ -125,9 +125,8 @@ def test_the_example_of_the_readme_runs(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(tmp_path / "store", credentials=KEYS) as service:
-        examples.run("docs/tutorial/1-local.md", {HERE: service.url})
-        assert service.end()[0] == 0
+    with at_hand(tmp_path / "store", KEYS) as live:
+        examples.run("docs/tutorial/1-local.md", {HERE: live.client.url})
     out = capsys.readouterr().out
     for words in (
         "uncommitted: ['2026/customers.csv', '2026/orders.csv']",
@@ -143,32 +142,29 @@ def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_examples_of_python_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(tmp_path / "store", credentials=KEYS) as service:
-        with service.client(KEYS) as client:
+    with at_hand(tmp_path / "store", KEYS) as live:
+        with connected(live.client.url, KEYS) as client:
             repository(client)
         objects = {"/srv/lake/objects": f"{tmp_path}/store/objects"}
-        examples.run("docs/reference/python.md", {HERE: service.url, **objects})
-        assert service.end()[0] == 0
+        examples.run("docs/reference/python.md", {HERE: live.client.url, **objects})
     out = capsys.readouterr().out
     assert "s3://landing/sales/ -> main: raw/{rest}" in out and "bytes below sales/: 0" in out
 
 
 def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:
     """The metarange that the reader has written is that of a commit on another branch."""
-    with serving(tmp_path / "store", credentials=KEYS) as service:
-        with service.client(KEYS) as client:
-            repository(client)
-            place = "/repositories/lake"
-            source = client.post(f"{place}/branches", json={"name": "other", "source": "main"})
-            source.raise_for_status()
-            branch = f"{place}/branches/other"
-            client.post(f"{branch}/objects?path=in/a", content=b"a").raise_for_status()
-            made = client.post(f"{branch}/commits", json={"message": "other"})
-            names = {"metarange": made.json()["meta_range_id"]}
-            examples.run("docs/reference/bulk.md", {HERE: service.url}, names)
-            found = client.get(f"{place}/refs/main/objects?path=in/a")
-            assert (found.status_code, found.content) == (200, b"a")
-        assert service.end()[0] == 0
+    with at_hand(tmp_path / "store", KEYS) as live, connected(live.client.url, KEYS) as client:
+        repository(client)
+        place = "/repositories/lake"
+        source = client.post(f"{place}/branches", json={"name": "other", "source": "main"})
+        source.raise_for_status()
+        branch = f"{place}/branches/other"
+        client.post(f"{branch}/objects?path=in/a", content=b"a").raise_for_status()
+        made = client.post(f"{branch}/commits", json={"message": "other"})
+        names = {"metarange": made.json()["meta_range_id"]}
+        examples.run("docs/reference/bulk.md", {HERE: live.client.url}, names)
+        found = client.get(f"{place}/refs/main/objects?path=in/a")
+        assert (found.status_code, found.content) == (200, b"a")
 
 
 def test_the_example_of_hooks_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
