@@ -29,7 +29,6 @@ from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError
 from graveler.jobs.handover import Desk, revive_all
-from graveler.kv.store import Store
 from graveler.kv.wait import Prompt
 from graveler.records import ABSENT, Absent
 
@@ -45,7 +44,7 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
         for repo in repository.every(service.ports):
             revive_all(Desk(repo, service.queue))
         try:
-            with _never_waiting(service.ports.kv):
+            with _never_waiting(service.ports.kv, service.ports.ranges):
                 yield
             for repo in repository.every(service.ports):
                 record.free_all(repo)  # their workers stop at the next heartbeat
@@ -71,17 +70,17 @@ def _nothing(_scope: Scope) -> bool:
 
 
 @contextmanager
-def _never_waiting(kv: Store) -> Iterator[None]:
-    """Make the store refuse to wait on this thread, the thread of the event loop."""
-    if not isinstance(kv, Prompt):
-        yield
-        return
+def _never_waiting(*stores: object) -> Iterator[None]:
+    """Make the stores refuse to wait on this thread, the thread of the event loop."""
     thread = threading.get_ident()
-    kv.forbid_waiting(thread)
+    prompt = [store for store in stores if isinstance(store, Prompt)]
+    for store in prompt:
+        store.forbid_waiting(thread)
     try:
         yield
     finally:
-        kv.allow_waiting(thread)
+        for store in prompt:
+            store.allow_waiting(thread)
 
 
 class _Application(FastAPI):

@@ -35,6 +35,7 @@ from graveler.committed.table import TAIL_LENGTH, BlockCache, RecordCache, Sorte
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
+from graveler.kv.wait import PromptThreads
 from graveler.records import ABSENT, Absent, RangeRef, Record
 
 _SPLICED_SHARE = 2  # if at least 1/2 of a range's records are in stored blocks, reuse the blocks
@@ -43,9 +44,9 @@ _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
 class SstRangeStore:
-    """See `ranges.RangeStore`.  Four caches, each within its budget in bytes: blocks, records that
-    were looked up, open tables (their indexes), and decoded metaranges.  Safe for any number of
-    threads."""
+    """See `ranges.RangeStore`, and `kv.wait.Prompt`.  Four caches, each within its budget in bytes:
+    blocks, records that were looked up, open tables (their indexes), and decoded metaranges.  Safe
+    for any number of threads."""
 
     def __init__(
         self,
@@ -59,6 +60,8 @@ class SstRangeStore:
         """`is_near`: the files are on this machine, so requests cost almost nothing."""
         self._files = files
         self._is_near = is_near
+        self._prompt = PromptThreads()
+        self._decoding: set[tuple[str, str]] = set()  # metaranges that a look-up decodes now
         self._blocks: BlockCache = BudgetedCache(block_cache_bytes)
         self._records: RecordCache = BudgetedCache(record_cache_bytes)
         self._tables: BudgetedCache[tuple[str, str], SortedTable] = BudgetedCache(table_cache_bytes)
@@ -76,11 +79,20 @@ class SstRangeStore:
             "metaranges": self._metaranges.figures,
         }
 
+    def forbid_waiting(self, thread: int) -> None:
+        """See `Prompt`.  A look-up may still read one block of an open table."""
+        self._prompt.add(thread)
+
+    def allow_waiting(self, thread: int) -> None:
+        """See `Prompt`."""
+        self._prompt.discard(thread)
+
     def open_range(self, namespace: str, range_id: RangeId) -> SortedTable:
         table = self._tables.get((namespace, range_id))
         return self._kept(namespace, range_id) if table is None else table
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
+        self._prompt.check()
         source = self._files.open(namespace, name)
         table = SortedTable(source, self._blocks, self._records, is_near=self._is_near)
         self._tables.put((namespace, name), table, table.cost)
@@ -99,10 +111,21 @@ class SstRangeStore:
             if table is None:
                 table = self._kept(namespace, metarange_id)
             is_kept_whole = is_wanted_again and self._metaranges.fits(_metarange_cost(table.count))
-            if table.length > TAIL_LENGTH and not is_kept_whole:
+            is_taken_whole = table.length <= TAIL_LENGTH or is_kept_whole
+            # While one look-up decodes all of a metarange, others do not decode it, too.
+            if not is_taken_whole or place in self._decoding:
                 return _first_from(table, key)
         # The metarange is short, or is used again: read all of it.
-        return self.read_metarange(namespace, metarange_id).first_from(key)
+        return self._read_noted(namespace, metarange_id).first_from(key)
+
+    def _read_noted(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        """As `read_metarange`; meanwhile the metarange is one of those that are being decoded."""
+        place = (namespace, metarange_id)
+        self._decoding.add(place)
+        try:
+            return self.read_metarange(namespace, metarange_id)
+        finally:
+            self._decoding.discard(place)
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
         if metarange_id == EMPTY_METARANGE:
@@ -116,6 +139,7 @@ class SstRangeStore:
         return metarange
 
     def _decoded(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
+        self._prompt.check()
         table = self._tables.get((namespace, metarange_id))
         if table is None:
             table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)

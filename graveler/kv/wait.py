@@ -2,9 +2,10 @@
 
     store.forbid_waiting(thread)      calls of this thread now answer at once, or raise `WouldWait`
 
-A store offers this if it knows before a call whether the call would wait (for a sync, or for a
-scan).  Other stores simply wait.  `WouldWait` is not a failure: nothing was done, and the caller
-repeats the call on another thread.  For drivers and the service.
+A store offers this if it knows before a call whether the call would take long (a sync, a scan, a
+table that it has to open or decode).  Other stores simply wait.  `WouldWait` is not a failure:
+nothing was done, and the caller repeats the call on another thread.  For drivers, the range store
+and the service.
 """
 
 import threading
@@ -21,7 +22,10 @@ class Prompt(Protocol):
 
     def forbid_waiting(self, thread: int) -> None:
         """From now on, calls of this thread (`threading.get_ident`) raise `WouldWait` before they
-        do anything, if they scan, write, or read a row that is not durable yet."""
+        do anything that takes long.
+
+        A key-value store refuses to scan, to write, and to read a row that is not durable yet.  A
+        range store refuses to open a table and to decode a metarange."""
         ...
 
     def allow_waiting(self, thread: int) -> None:
@@ -44,4 +48,4 @@ class PromptThreads:
     def check(self) -> None:
         """Raises `WouldWait` if the current thread must not wait."""
         if threading.get_ident() in self._threads:
-            raise WouldWait("kv: the call would wait on a thread that must not")
+            raise WouldWait("the call would wait on a thread that must not")
