@@ -48,7 +48,7 @@ def test_nothing_is_wrong(lake: Lake) -> None:
 def test_nothing_is_configured(user: Client) -> None:
     found = findings(user, 1)
     assert found["URL"]["result"] == "failed"
-    assert found["URL"]["remedy"] .startswith("graveler login URL, or ")
+    assert found["URL"]["remedy"].startswith("graveler login URL, or ")
     assert "connection" not in found
 
 
