@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.spark.programs import ROOT, WAIT_SECONDS, cluster, submit
+from tests.spark.programs import ROOT, WAIT_SECONDS, submit
 from tests.spark.session import FOR_FEW_ROWS
 
 
@@ -12,6 +12,7 @@ def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
     settings = {
         **FOR_FEW_ROWS,
         "spark.cores.max": "2",
+        "spark.master.rest.enabled": "false",  # it would listen on a fixed port
         "spark.speculation": "true",
         "spark.speculation.interval": "50ms",
         "spark.speculation.quantile": "0.5",
@@ -19,11 +20,9 @@ def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
         "spark.speculation.minTaskRuntime": "100ms",
         "spark.sql.shuffle.partitions": "2",
     }
-    with cluster(tmp_path) as url:
-        program = ROOT / "tests" / "spark" / "twice.py"
-        settings["spark.master"] = url
-        process = submit(tmp_path, program, [str(tmp_path)], settings=settings)
-        out, err = process.communicate(timeout=WAIT_SECONDS)
+    program = ROOT / "tests" / "spark" / "twice.py"
+    process = submit(tmp_path, program, [str(tmp_path)], settings=settings)
+    out, err = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, err[-3_000:]
     said = json.loads(out.splitlines()[-1])
     assert said["equal"] and said["left_over"] == []

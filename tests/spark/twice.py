@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
@@ -26,9 +26,29 @@ SLOW = 1
 HANG_SECONDS = 3_600
 
 
+def cluster(folder: Path) -> str:
+    """The URL of a master with two workers of one core, each on a machine of its own as far as
+    Spark can tell: only then it runs a task twice.  All three live in this driver's Java, as those
+    of `local-cluster` do, whose workers share a machine."""
+    SparkContext._ensure_initialized()
+    jvm = SparkContext._jvm
+    assert jvm is not None and SparkContext._gateway is not None
+    deploy, conf = jvm.org.apache.spark.deploy, jvm.org.apache.spark.SparkConf()
+    rpc = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)._1()
+    urls = SparkContext._gateway.new_array(jvm.java.lang.String, 1)
+    urls[0] = f"spark://{rpc.address().hostPort()}"
+    for host in ("127.0.0.2", "127.0.0.3"):
+        work = str(folder / host)
+        none = jvm.scala.Option.empty()
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            host, 0, 0, 1, 600, urls, work, none, conf, none
+        )
+    return str(urls[0])
+
+
 def main(folder: Path) -> None:
     """Import, and compare with one writer."""
-    spark = SparkSession.builder.getOrCreate()
+    spark = SparkSession.builder.master(cluster(folder)).getOrCreate()
     breaks = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
     place = Place(f"local:{folder / 'objects'}", "local://lake/repository", breaks)
     rows = some_rows(40, 1_500)
