@@ -85,9 +85,9 @@ site() {
 # makes them take what the tests beside them leave, which often wait for engines and processes: so
 # no core is idle before all have ended.  The older version runs fewer, so it gets less.
 start_spark() {
-    nice -n 12 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
+    nice -n 13 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
     spark3=$!
-    nice -n 10 .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
+    nice -n 8 .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
     spark4=$!
 }
 
