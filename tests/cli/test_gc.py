@@ -276,4 +276,5 @@ def test_an_interrupted_collection_is_named(user: Client, monkeypatch: pytest.Mo
         user.know(server.url)
         ended = user.run("gc", "--repository", "lake", "--delete")
     assert ended.code == 130
-    assert ended.err == "the server goes on: graveler jobs show lake 7f3c9a\n"
+    words = "graveler: interrupted: the server goes on: graveler jobs show lake 7f3c9a\n"
+    assert ended.err == words
