@@ -84,6 +84,7 @@ site() {
 # Starts the tests on both versions of PySpark; their output goes into files.  Their low priority
 # makes them take what the tests beside them leave, which often wait for engines and processes: so
 # no core is idle before all have ended.  The older version runs fewer, so it gets less.
+# The newer one is to end before the tests beside it: alone it is one process, and a core is idle.
 start_spark() {
     nice -n 13 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
     spark3=$!
