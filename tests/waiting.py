@@ -13,12 +13,12 @@ PATIENCE_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 0.01
 
 
-def until(happened: Callable[[], object], what: str) -> None:
-    """Return once `happened()` is true."""
+def until(happened: Callable[[], object], what: str, look_seconds: float = _LOOK_SECONDS) -> None:
+    """Return once `happened()` is true.  `look_seconds`: between two looks."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not happened():
         assert time.monotonic() < end, f"it did not happen: {what}"
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(look_seconds)
 
 
 def stands_at(threads: Sequence[int], line: str) -> bool:

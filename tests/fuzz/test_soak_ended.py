@@ -14,13 +14,19 @@ from simulator.soak.run import Signals
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
+_LOOK_SECONDS = 0.25  # a look reads the environment of every process of the machine
 # Whoever runs the tests may ignore a signal, and children would inherit that.
 _SOAK = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from simulator.soak.run import main
+from simulator.soak.tracks import TRACKS
+for name in sys.argv[1:]:
+    del TRACKS[name]
 sys.exit(main(["--minutes", "9", "--cores", "1"]))
 """
+# Tracks that start no other programs than the rest do.
+_LIKE_OTHERS = ("steady", "collection", "programs", "exhaustive")
 
 
 def _of(folder: Path) -> list[str]:
@@ -56,20 +62,24 @@ def test_each_signal_asks_for_an_early_end(number: signal.Signals) -> None:
             signal.signal(each, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
-def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "left_out"),
+    [(signal.SIGHUP, ()), (signal.SIGKILL, _LIKE_OTHERS)],
+    ids=["hang-up", "kill"],
+)
+def test_nothing_is_left(tmp_path: Path, number: signal.Signals, left_out: tuple[str, ...]) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", _SOAK],
+        [sys.executable, "-c", _SOAK, *left_out],
         env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         stdout=subprocess.PIPE,
         start_new_session=True,
         text=True,
     ) as soak:
-        until(lambda: _served(tmp_path) >= 3, "three stores are served")
+        until(lambda: _served(tmp_path) >= 3, "three stores are served", _LOOK_SECONDS)
         soak.send_signal(number)
         out, _ = soak.communicate(timeout=PATIENCE_SECONDS)
-    until(lambda: not _of(tmp_path), "all of its processes have ended")
+    until(lambda: not _of(tmp_path), "all of its processes have ended", _LOOK_SECONDS)
     if number == signal.SIGKILL:
         assert soak.returncode == -number
         return  # nobody is left to tidy up

@@ -41,15 +41,17 @@ def content(size: int) -> bytes:
     ]
 
 
+@cache
+def checksum(size: int) -> str:
+    return hashlib.md5(content(size)).hexdigest()
+
+
 def check_stored(there: Lake, folder: str, size: int) -> None:
     answer = there.boto().get_object(Bucket=there.repo, Key=f"{folder}{size}")
     digest = hashlib.md5()
     for chunk in answer["Body"].iter_chunks(MIB):
         digest.update(chunk)
-    assert (answer["ContentLength"], digest.hexdigest()) == (
-        size,
-        hashlib.md5(content(size)).hexdigest(),
-    )
+    assert (answer["ContentLength"], digest.hexdigest()) == (size, checksum(size))
 
 
 def check_files(there: Lake, folder: str, tmp_path: Path, put: Transfer, get: Transfer) -> None:
