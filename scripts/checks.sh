@@ -66,6 +66,7 @@ beside_types() {
     "$1"
     check "types (mypy --strict)" "the messages above name file and line" \
         wait_for "$typed" "$output/types"
+    typed=
 }
 
 style() {
@@ -99,6 +100,7 @@ tidy() {
         wait "$spark3" "$spark4" 2>/dev/null
         tail -n 3 "$output/3" "$output/4"
     fi
+    [ -z "$typed" ] || kill "$typed" 2>/dev/null
     rm -rf "$output" ${memory:+"$memory"}
 }
 
@@ -140,6 +142,7 @@ use_memory() {
 }
 
 spark3=
+typed=
 memory=
 output=$(mktemp -d)
 trap tidy EXIT

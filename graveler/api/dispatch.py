@@ -7,10 +7,10 @@ An unauthenticated caller gets 401 and no other detail, and its request body is 
 Changes and denials are put on record before they are answered (witness.py).
 
 Each operation names the place where its endpoint runs (`Runs` in operation.py).  The event loop
-runs only work that never waits: look-ups of single rows that are already durable.  A hop to a
-thread costs more than such a look-up.  The store itself refuses to wait on the event loop
-(kv/wait.py); dispatch then repeats the call in a thread.  Scans and walks always run in a thread,
-with a deadline inside.
+runs only work that never waits: look-ups of single rows that are already durable, and in tables
+that are open.  A hop to a thread costs more than such a look-up.  The stores themselves refuse to
+wait on the event loop (kv/wait.py); dispatch then repeats the call in a thread.  Scans and walks
+always run in a thread, with a deadline inside.
 Used by app.py and start.py, through routing.py.
 """
 

@@ -117,7 +117,8 @@ class BoundedPool:
 
 
 class Pools(NamedTuple):
-    """The pools: short writes, bodies, imports, and scans or walks.
+    """The pools: short writes, bodies, imports, scans or walks, and look-ups that may wait.  These
+    have threads of their own, because commits that wait for their turn keep those of writers.
 
     `is_remote`: look-ups ask a network, so none of them runs on the event loop.
     `uploads`: small uploads that share syncs; `ABSENT` for a store that shares none.
@@ -127,17 +128,18 @@ class Pools(NamedTuple):
     streams: BoundedPool
     imports: Executor
     walkers: BoundedPool
+    lookups: BoundedPool
     is_remote: bool = False
     uploads: Batches[NewUpload, Entry] | Literal[Absent.ABSENT] = ABSENT
 
     async def point(self, function: Callable[..., T], *arguments: object) -> T:
         """Run a look-up on the event loop if it does not have to wait; otherwise in a thread."""
         if self.is_remote:
-            return await self.writers.start(function, *arguments)
+            return await self.lookups.start(function, *arguments)
         try:
             return function(*arguments)
         except WouldWait:
-            return await self.writers.start(function, *arguments)
+            return await self.lookups.start(function, *arguments)
 
     def close(self) -> None:
         """Wait for running work in all pools, and drop waiting work."""
@@ -146,4 +148,5 @@ class Pools(NamedTuple):
         self.writers.close()
         self.streams.close()
         self.walkers.close()
+        self.lookups.close()
         self.imports.shutdown(wait=True, cancel_futures=True)

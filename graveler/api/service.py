@@ -47,7 +47,7 @@ class ServiceSettings:
     """The settings of the service that a deployment chooses."""
 
     blockstore_type: str = "local"
-    writer_threads: int = 24
+    writer_threads: int = 24  # as many for look-ups that may wait
     stream_threads: int = 16
     import_threads: int = 2
     walker_threads: int = 4

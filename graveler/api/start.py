@@ -87,6 +87,7 @@ def open_service(
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
+        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "lookup"),
         settings.is_remote,
         ABSENT if settings.is_remote else _uploads(ports.clock, settings),
     )

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 def quiet_start() -> Iterator[None]:
     """Look for no garbage within the block, and afterwards never among the objects that exist by
     its end."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()

@@ -105,21 +105,23 @@ class SstRangeStore:
         metarange = self._metaranges.get(place)
         if metarange is not None:
             return metarange.first_from(key)
-        if metarange_id != EMPTY_METARANGE:
-            table = self._tables.get(place)
-            is_wanted_again = table is not None
-            if table is None:
-                table = self._kept(namespace, metarange_id)
-            is_kept_whole = is_wanted_again and self._metaranges.fits(_metarange_cost(table.count))
-            is_taken_whole = table.length <= TAIL_LENGTH or is_kept_whole
-            # While one look-up decodes all of a metarange, others do not decode it, too.
-            if not is_taken_whole or place in self._decoding:
-                return _first_from(table, key)
+        if metarange_id == EMPTY_METARANGE:
+            return ABSENT
+        table = self._tables.get(place)
+        is_wanted_again = table is not None
+        if table is None:
+            table = self._kept(namespace, metarange_id)
+        is_kept_whole = is_wanted_again and self._metaranges.fits(_metarange_cost(table.count))
+        is_taken_whole = table.length <= TAIL_LENGTH or is_kept_whole
+        # While one look-up decodes all of a metarange, others do not decode it, too.
+        if not is_taken_whole or place in self._decoding:
+            return _first_from(table, key)
         # The metarange is short, or is used again: read all of it.
         return self._read_noted(namespace, metarange_id).first_from(key)
 
     def _read_noted(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
         """As `read_metarange`; meanwhile the metarange is one of those that are being decoded."""
+        self._prompt.check()  # before the note: it may be another thread's
         place = (namespace, metarange_id)
         self._decoding.add(place)
         try:

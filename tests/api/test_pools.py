@@ -9,6 +9,7 @@ import pytest
 
 from graveler.api.pools import BoundedPool, Pools
 from graveler.errors import Internal, Unavailable
+from graveler.kv.wait import WouldWait
 
 
 class Gate:
@@ -170,11 +171,13 @@ def test_a_loop_that_is_gone_does_not_end_the_thread() -> None:
     asyncio.run(again())
 
 
-def test_look_ups_of_a_remote_store_run_in_threads_and_others_on_the_loop() -> None:
-    def pools(*, is_remote: bool) -> Pools:
-        short, bodies, walks = (BoundedPool(1, 1, name) for name in ("write", "stream", "walk"))
-        return Pools(short, bodies, ThreadPoolExecutor(1), walks, is_remote)
+def pools(*, is_remote: bool = False) -> Pools:
+    names = ("write", "stream", "walk", "lookup")
+    short, bodies, walks, lookups = (BoundedPool(1, 1, name) for name in names)
+    return Pools(short, bodies, ThreadPoolExecutor(1), walks, lookups, is_remote)
 
+
+def test_look_ups_of_a_remote_store_run_in_threads_and_others_on_the_loop() -> None:
     async def where(opened: Pools) -> int:
         found = await opened.point(threading.get_ident)
         opened.close()
@@ -182,3 +185,23 @@ def test_look_ups_of_a_remote_store_run_in_threads_and_others_on_the_loop() -> N
 
     assert asyncio.run(where(pools(is_remote=False))) == threading.get_ident()
     assert asyncio.run(where(pools(is_remote=True))) != threading.get_ident()
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_look_up_that_may_wait_passes_writers_that_wait(is_remote: bool) -> None:
+    gate, opened = Gate(), pools(is_remote=is_remote)
+    loop_thread = threading.get_ident()
+
+    def look_up() -> str:
+        if threading.get_ident() == loop_thread:
+            raise WouldWait
+        return "found"
+
+    async def ask() -> None:
+        held = opened.writers.start(gate.pass_through)
+        assert await opened.point(look_up) == "found"
+        gate.open.set()
+        await held
+        opened.close()
+
+    asyncio.run(ask())

@@ -87,8 +87,9 @@ class Worlds:
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, SECRET)
         accounts.create(keeper, USER, "", ADMINISTRATOR)
         self.auth = Watched(keeper, SECRET)
-        short, bodies, walks = (BoundedPool(1, 4, name) for name in ("write", "stream", "walk"))
-        self.pools = Pools(short, bodies, ThreadPoolExecutor(1), walks)
+        names = ("write", "stream", "walk", "lookup")
+        short, bodies, walks, lookups = (BoundedPool(1, 4, name) for name in names)
+        self.pools = Pools(short, bodies, ThreadPoolExecutor(1), walks, lookups)
         signer = Signer(SECRET, "", ports.clock)
         service = Service(
             ports,
@@ -187,7 +188,7 @@ def test_a_look_up_that_would_wait_goes_to_a_thread(worlds: Worlds) -> None:
     worlds.recorder.busy = True
     for route in described():
         if RUNS[route.operation] is Runs.POINT:
-            assert worlds.send(route) == [HERE, "write"], route.operation
+            assert worlds.send(route) == [HERE, "lookup"], route.operation
 
 
 def test_a_decision_that_takes_long_is_made_in_a_thread(worlds: Worlds) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.source import ROOT, Module, is_module, modules, parse
 
-FOLDERS = ("tests", "simulator", "benchmarks", "graveler")
+FOLDERS = ("tests", "simulator", "benchmarks", "graveler", "scripts")
 
 
 def absent(module: Module) -> Iterator[str]:

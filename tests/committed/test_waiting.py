@@ -88,7 +88,9 @@ def test_a_metarange_is_decoded_elsewhere(stores: Stores, is_long: bool) -> None
         assert len(store.read_metarange(*place).ranges) in (COUNT, SMALL)
         assert store.find_range(*place, b"z") is ABSENT
         assert stores.blocks.requests == requests
-    assert not store.read_metarange(NAMESPACE, MetarangeId(EMPTY_METARANGE)).ranges
+        empty = MetarangeId(EMPTY_METARANGE)
+        assert store.find_range(NAMESPACE, empty, key) is ABSENT
+        assert not store.read_metarange(NAMESPACE, empty).ranges
 
 
 def test_a_range_is_opened_elsewhere(stores: Stores) -> None:
