@@ -104,7 +104,9 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     transfer = Transfer(
         task.work, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
-    transfer.run(expected, tally)
+    # Without --checksum, the same command copies all again.
+    state = Tally.resumable if options.checksum else Tally.state
+    transfer.run(expected, tally, state=state)
     surplus = deletable(invocation, surplus, tally, "copied")
     delete_objects(session_of(invocation, into), into, surplus, tally)
     return ended(invocation, tally, "copied", options)

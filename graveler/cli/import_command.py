@@ -16,7 +16,7 @@ from graveler.cli.transfer_options import progress_of, progress_option
 from graveler.client import imports, objects
 from graveler.client.commits import Message
 from graveler.client.imports import Source, Status
-from graveler.errors import Conflict, OutcomeUnknown, Unavailable
+from graveler.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
 
 _PAUSE_SECONDS: Final = 0.1
 _PAUSE_SECONDS_MAX: Final = 2.0
@@ -130,4 +130,6 @@ def _cancelled(invocation: Invocation, place: Address, id: str) -> str:
         imports.cancel(invocation.session, place.repository, place.ref, id)
     except Conflict:
         return "the import had completed already"
+    except (GravelerError, KeyboardInterrupt):
+        return f"the import may go on: import={id}"
     return "the import is cancelled; the branch did not change"

@@ -1,29 +1,47 @@
 """Delays or ignores Ctrl-C while something must not be left half done.  For this folder."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from graveler.errors import GravelerError, OutcomeUnknown
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None] | signal.Handlers
+_STDERR: Final = 2
+_PRESSED: Final = b"graveler: interrupting; press again to end at once\n"
 
 
 @contextmanager
 def interrupt_later() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` at the end of the block if Ctrl-C was pressed in it; a second press
-    raises it at once.  The error of the block goes before.  In threads but the main one, and where
-    SIGINT is handled elsewhere, nothing changes."""
+    """Raise `KeyboardInterrupt` at the end of the block if Ctrl-C was pressed in it.  The first
+    press prints a line on stderr; a second one raises the interrupt at once.
+
+    If the block raises a `GravelerError` after a press, the interrupt has its text.
+    `OutcomeUnknown` goes before the interrupt: something may have been done, and the exit code says
+    so.  Other errors stay as they are.  In threads but the main one, and where SIGINT is handled
+    elsewhere, nothing changes."""
     pressed: list[int] = []
 
     def press(number: int, frame: FrameType | None) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)
+        with suppress(OSError):  # nobody reads it
+            os.write(_STDERR, b"\n" * os.isatty(_STDERR) + _PRESSED)
 
-    with _handled(press):
-        yield
+    try:
+        with _handled(press):
+            yield
+    except OutcomeUnknown:
+        raise
+    except GravelerError as error:
+        if pressed:
+            raise KeyboardInterrupt(str(error)) from error
+        raise
     if pressed:
         raise KeyboardInterrupt
 

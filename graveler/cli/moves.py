@@ -72,6 +72,7 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
         tally.moved(move.source.get("size_bytes", 0))
         with tally.lock:
             copied.append(move)
+        tally.ended()
 
     def expected(tally: Tally) -> Iterator[_Move]:
         for move in moves:
@@ -79,7 +80,9 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
             yield move
 
     transfer = Transfer(work, _source_path, options.threads, shows(invocation, options))
-    tally = transfer.run(expected)
+    tally = transfer.run(
+        expected, state=lambda tally: f"{tally.state('copied')}; nothing was deleted"
+    )
     _delete(invocation, come, copied, tally, recursive=recursive)
     return ended(invocation, tally, "moved", options)
 
@@ -145,7 +148,8 @@ def _is_taken(
 def _delete(
     invocation: Invocation, come: Address, copied: list[_Move], tally: Tally, *, recursive: bool
 ) -> None:
-    """Delete the sources that are as they were when they were copied."""
+    """Delete the sources that are as they were when they were copied.  A source that stays is not
+    moved: the tally counts it no more."""
     now = {stats["path"]: stats for stats in _listed(invocation, come, recursive=recursive)}
     ready = []
     for move in copied:
@@ -157,14 +161,14 @@ def _delete(
         ):
             ready.append(path)
         else:
+            tally.files -= 1
             tally.failed(path, Conflict("written while it was moved; both stay"))
     for start in range(0, len(ready), DELETIONS_MAX):
         page = ready[start : start + DELETIONS_MAX]
         failures = objects.delete(invocation.session, come.repository, come.ref, page)
         for failure in failures:
             tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
-        with tally.lock:
-            tally.files += len(page) - len(failures)
+        tally.files -= len(failures)
 
 
 def _content(stats: Stats) -> tuple[object, object]:

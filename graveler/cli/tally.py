@@ -70,10 +70,14 @@ class Tally:
         words += f"; {self.skipped:,} were the same" if self.skipped else ""
         return words + (f"; deleted {plural(self.deleted, 'file')}" if self.deleted else "")
 
-    def state(self) -> str:
+    def state(self, verb: str = "done") -> str:
         """How far an interrupted transfer came, in words."""
-        done = plural(self.files + self.skipped, "object")
-        return f"{done} done; repeat the command to do the rest"
+        failed = f", {len(self.failures):,} failed" if self.failures else ""
+        return f"{plural(self.files + self.skipped, 'object')} {verb}{failed}"
+
+    def resumable(self) -> str:
+        """As `state`, for a transfer that leaves out what is done if it is repeated."""
+        return f"{self.state()}; repeat the command to do the rest"
 
     def check(self, verb: str) -> None:
         """Raises `PartlyDone` if an item failed."""

@@ -135,11 +135,17 @@ class Transfer(Generic[T]):
         self._lock = threading.Lock()
         self._fatal: list[BaseException] = []
 
-    def run(self, items: Callable[[Tally], Iterable[T]], tally: Tally | None = None) -> Tally:
+    def run(
+        self,
+        items: Callable[[Tally], Iterable[T]],
+        tally: Tally | None = None,
+        *,
+        state: Callable[[Tally], str] = Tally.resumable,
+    ) -> Tally:
         """Do all items, and return what was done, added to `tally`.  `items` calls `Tally.expect`
-        for each item.
+        for each item.  `state`: says what an interrupt leaves.
 
-        Raises `KeyboardInterrupt` with the state of the tally, the error of `items`, an
+        Raises `KeyboardInterrupt` with the words of `state`, the error of `items`, an
         `Unauthenticated`, because every other item would fail as well, and what no `GravelerError`
         is."""
         tally = tally or Tally()
@@ -154,7 +160,7 @@ class Transfer(Generic[T]):
         if self._progress != "never":
             shown = Display(tally, self._clock, as_json=self._progress == "json")
         try:
-            with _stopping(tally):
+            with _stopping(tally, state):
                 for worker in workers:
                     worker.start()
                 if shown is not None:
@@ -224,13 +230,13 @@ class Transfer(Generic[T]):
 
 
 @contextmanager
-def _stopping(tally: Tally) -> Iterator[None]:
+def _stopping(tally: Tally, state: Callable[[Tally], str]) -> Iterator[None]:
     """An error of the block stops all threads.  An interrupt says how far they came."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
         tally.stop.set()
-        raise KeyboardInterrupt(tally.state()) from interrupt
+        raise KeyboardInterrupt(state(tally)) from interrupt
     except BaseException:
         tally.stop.set()
         raise

@@ -153,7 +153,8 @@ def _before(change: Change) -> Any:
 def _perform(
     work: Work, operation: Operation, actions: list[Action], places: Places
 ) -> tuple[dict[str, Entry], str, str]:
-    """Send, stage and commit.  An error or an interrupt before the commit undoes all."""
+    """Send, stage and commit.  An error or an interrupt before the commit undoes all, and the
+    `KeyboardInterrupt` says that."""
     is_committing = False
     try:
         written = _send(work, actions, places)
@@ -163,10 +164,14 @@ def _perform(
         id, parent = work.server.commit(operation.message, operation.metadata)
     except OutcomeUnknown:
         raise
-    except (GravelerError, KeyboardInterrupt) as error:
-        if not (is_committing and isinstance(error, KeyboardInterrupt)):
-            unstage.undo(work, operation)
+    except GravelerError:
+        unstage.undo(work, operation)
         raise
+    except KeyboardInterrupt as interrupt:
+        if is_committing:
+            raise
+        unstage.undo(work, operation)
+        raise KeyboardInterrupt("nothing was changed") from interrupt
     return {path: entry for path, (entry, _) in written.items()}, id, parent
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from graveler.api.imports import ImportStatus
 from graveler.cli.interrupts import interrupt_later
+from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
 from tests.api.serving import Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
@@ -104,6 +105,36 @@ def test_an_interrupt_while_it_is_begun_cancels_it(user: Client) -> None:
     assert result.err == (
         "graveler: interrupted: the import is cancelled; the branch did not change\n"
     )
+
+
+def test_an_import_that_could_not_be_cancelled_is_named(user: Client) -> None:
+    begun = Said(202, b'{"id": "i1"}', before=lambda: os.kill(os.getpid(), signal.SIGINT))
+    with scripted([begun, *[Said(0)] * 5]) as server:
+        user.know(server.url)
+        result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes")
+    said = "graveler: interrupted: the import may go on: import=i1\n"
+    assert (result.code, result.err) == (130, said)
+
+
+def test_an_interrupt_that_waits_says_that(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), interrupt_later():
+        signal.raise_signal(signal.SIGINT)
+        said = capfd.readouterr().err
+    assert said == "graveler: interrupting; press again to end at once\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [(Unavailable("no server"), KeyboardInterrupt), (OutcomeUnknown("lost"), OutcomeUnknown)],
+)
+def test_an_interrupt_goes_before_an_error_that_did_nothing(
+    error: GravelerError, becomes: type[BaseException]
+) -> None:
+    with pytest.raises(becomes, match=str(error)), interrupt_later():
+        signal.raise_signal(signal.SIGINT)
+        raise error
+    with pytest.raises(type(error)), interrupt_later():
+        raise error
 
 
 def test_a_second_interrupt_ends_at_once() -> None:

@@ -1,12 +1,16 @@
 """`graveler mv`: what moves, what stays after a failure, and what is asked."""
 
 import json
+import os
+import signal
+import threading
 
 import pytest
 
 from graveler.client import objects
 from graveler.errors import Unavailable
 from tests.cli.conftest import Lake
+from tests.waiting import PATIENCE_SECONDS
 
 
 def test_an_object_moves(lake: Lake) -> None:
@@ -115,3 +119,37 @@ def test_no_source_is_overwritten_before_it_is_copied(lake: Lake, command: str, 
     apart = (command, "-r", f"{place}/a/b/", f"{place}/a/", "--exclude", "/b/")
     assert user.run(*apart, "--yes").code == 0
     assert user.run("cat", f"{lake.name}/main/a/x", f"{lake.name}/main/a/y").out == "a/b/xa/b/y"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("mv -r -j 1", "2 objects copied, 1 failed; nothing was deleted"),
+        ("cp -r -j 1", "2 objects done, 1 failed"),
+        ("cp -r -j 1 --checksum", "2 objects done, 1 failed; repeat the command to do the rest"),
+    ],
+)
+def test_an_interrupt_says_what_is_done(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    user, place = lake.user, f"lakefs://{lake.name}/main"
+    for path in ("in/a", "in/b", "in/c", "in/d", "in/e"):
+        lake.put(path, path.encode())
+    copy, calls, over = objects.copy, iter(range(5)), threading.Event()
+
+    def stops_at_the_fourth(*arguments: object) -> objects.Stats:
+        number = next(calls)
+        if number == 1:
+            raise Unavailable("broken")
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait(PATIENCE_SECONDS)
+        return copy(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(objects, "copy", stops_at_the_fourth)
+    try:
+        result = user.run(*command.split(), f"{place}/in/", f"{place}/out/")
+    finally:
+        over.set()
+    assert (result.code, result.err) == (130, f"graveler: interrupted: {said}\n")
+    assert user.run("cat", f"{lake.name}/main/in/a").code == 0

@@ -173,16 +173,19 @@ def _alike(left: Any, right: Any) -> bool:
 
 @pytest.mark.parametrize("signs", [True, False])
 def test_an_interrupted_commit_leaves_nothing_staged(tmp_path: Path, signs: bool) -> None:
+    texts = set()
     for number in count(1):
         place = edited(tmp_path / f"{number}", signs=signs)
         before = seen(place)
         try:
             place.do(lambda work: commit.commit(work, MESSAGE), Steps(number, KeyboardInterrupt))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             assert not place.branches.staged or place.do(_is_committing)
             assert place.files() == before[0]
+            texts.add(str(interrupt))
         else:
             assert number > 20
+            assert "nothing was changed" in texts
             return
 
 
