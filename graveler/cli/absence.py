@@ -10,7 +10,8 @@ from typing import Any
 
 from graveler.cli.address import Address
 from graveler.cli.invocation import Invocation, session_of
-from graveler.errors import GravelerError, NotFound
+from graveler.errors import GravelerError, Invalid, NotFound
+from graveler.ids import parse_branch_id
 
 
 def precise(error: GravelerError, invocation: Invocation) -> GravelerError:
@@ -36,13 +37,23 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
             continue
         if not _exists(refs.get_repository, invocation, replace(place, ref="")):
             return f"repository not found: {place.repository}", "graveler repo list"
-        if target is not None and invocation.fills_target and target.at("") == place:
+        if target is not None and target.at("") == place and _can_be_made(invocation, place):
             names = f"graveler branch list {place.repository}"
             return f"branch not found: {place}", f"graveler branch create {place}, or {names}"
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
         return f"ref not found: {place}", f"graveler branch list {place.repository}"
     return _no_branch(invocation)
+
+
+def _can_be_made(invocation: Invocation, place: Address) -> bool:
+    """Whether a branch of this name would help: the command fills it, and reads nothing of it."""
+    reads = sum(address.at("") == place for address in invocation.addresses) > 1
+    try:
+        parse_branch_id(place.ref)
+    except Invalid:
+        return False
+    return invocation.fills_target and not reads
 
 
 def unwritable(error: GravelerError, invocation: Invocation) -> GravelerError:

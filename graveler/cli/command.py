@@ -73,12 +73,26 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of the module
 
+    def visible(self, ctx: click.Context) -> list[str]:
+        """The names of the commands that are not hidden."""
+        return [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As Click does; a wrong word leads to no hidden command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(
+                error.command_name, possibilities=self.visible(ctx), ctx=ctx
+            ) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As Click does, with whole sentences."""
         shown = [
-            (name, command.get_short_help_str(_SENTENCE_MAX))
-            for name, command in self.commands.items()
-            if not command.hidden
+            (name, self.commands[name].get_short_help_str(_SENTENCE_MAX))
+            for name in self.visible(ctx)
         ]
         with formatter.section("Commands"):
             formatter.write_dl(shown)

@@ -26,6 +26,7 @@ from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand,
 from graveler import errors
 from graveler.cli.absence import precise, unwritable
 from graveler.cli.address import UsageMistake
+from graveler.cli.command import Group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, plain_lines
 from graveler.errors import Conflict, Contended, GravelerError, PreconditionFailed
@@ -119,7 +120,8 @@ def report_usage(error: click.ClickException, invocation: Invocation) -> int:
         hint, message = _OF_GIT[error.command_name], error.message  # without names that look alike
     if isinstance(error, NoSuchOption) and error.option_name in _OF_LISTEN and _listens(context):
         hint, message = f"{command} --listen HOST:PORT", error.message
-    message = message[:1].lower() + message[1:].rstrip(".")
+    message = " ".join(message.split()).rstrip(".")  # Click lists choices in lines of their own
+    message = message[:1].lower() + message[1:]
     message += _example(error)
     _print(invocation, "usage", message, hint, {"status": 0, "request_id": ""})
     return USAGE if isinstance(error, click.UsageError) else FAILED
@@ -130,10 +132,15 @@ def _example(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if isinstance(error, MissingParameter) and isinstance(error.param, click.Argument):
         examples = getattr(context and context.command, "examples", ())
-        return f", as in: {examples[0].partition('  #')[0].rstrip()}" if examples else ""
-    if isinstance(error, NoSuchCommand) and context is not None and context.parent is not None:
-        shown = context.command.list_commands(context)
-        return f": it is one of {', '.join(shown)}"
+        mark = ";" if isinstance(error.param.type, click.Choice) else ","  # ends the choices
+        return f"{mark} as in: {examples[0].partition('  #')[0].rstrip()}" if examples else ""
+    if isinstance(error, NoSuchCommand) and context is not None and not error.possibilities:
+        group = context.command
+        return (
+            f": it is one of {', '.join(group.visible(context))}"
+            if isinstance(group, Group)
+            else ""
+        )
     return ""
 
 
@@ -141,8 +148,9 @@ def _listens(context: click.Context | None) -> bool:
     return context is not None and any("--listen" in each.opts for each in context.command.params)
 
 
-def report_system(error: OSError | UnicodeError, invocation: Invocation) -> int:
-    """As `report`, for what the system refuses: a file that cannot be read, a full disk."""
+def report_system(error: OSError | UnicodeError | EOFError, invocation: Invocation) -> int:
+    """As `report`, for what the system refuses: a file that cannot be read or is cut short, a full
+    disk."""
     with suppress(OSError):  # perhaps it is what failed
         sys.stdout.flush()
     if isinstance(error, OSError) and error.strerror:

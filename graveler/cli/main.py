@@ -68,12 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if argv is None else argv), invocation)
         sys.stdout.flush()
         return code
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, EOFError) as error:
         return refused(error, invocation)
 
 
-def refused(error: OSError | UnicodeError, invocation: Invocation | None = None) -> int:
-    """Report what the system refuses, and return the exit code."""
+def refused(error: OSError | UnicodeError | EOFError, invocation: Invocation | None = None) -> int:
+    """Report what the system refuses, or a file that is cut short, and return the exit code."""
     if isinstance(error, BrokenPipeError):  # the reader of the output has closed it
         _drop_output()
         return failures.FAILED
@@ -107,7 +107,7 @@ def _run(argv: list[str], invocation: Invocation) -> int:
         return failures.FAILED
     except ModuleNotFoundError as error:
         return _missing(error, argv)
-    except (KeyboardInterrupt, Abort, EOFError) as interrupt:
+    except (KeyboardInterrupt, Abort) as interrupt:
         return failures.report_interrupt(str(interrupt), invocation)
 
 

@@ -20,6 +20,7 @@ from graveler.cli.command import ClientCommand, Tables
 from graveler.cli.failures import PartlyDone
 from graveler.cli.main import main, root
 from graveler.cli.overview import COMMANDS
+from graveler.client import objects
 from graveler.errors import GravelerError
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR
@@ -487,6 +488,26 @@ def test_a_branch_that_is_missing_can_be_made_before_it_is_filled(
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("upload", "-r", "{folder}", "{lake}/main~9/x"),
+        ("cp", "lakefs://{lake}/none/a", "lakefs://{lake}/none/b"),
+    ],
+)
+def test_no_branch_is_proposed_that_cannot_help(
+    lake: Lake, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "new").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "new" / name).write_text(name)
+    names = {"lake": lake.name, "folder": tmp_path / "new"}
+    result = lake.user.run(*(word.format_map(names) for word in command))
+    message, hint = result.err.splitlines()
+    assert result.code == 3 and message.startswith(f"graveler: ref not found: {lake.name}/")
+    assert hint == f"try: graveler branch list {lake.name}"
+
+
 def test_a_command_of_a_group_is_found_by_what_was_missing(user: Client) -> None:
     assert user.run("events", "rules", "list").err.splitlines() == [
         "graveler: missing argument 'REPOSITORY', as in: graveler events rules list lake",
@@ -496,6 +517,40 @@ def test_a_command_of_a_group_is_found_by_what_was_missing(user: Client) -> None
         "graveler: no such command 'lake': it is one of list, add, remove",
         "try: graveler events rules --help",
     ]
+
+
+def test_a_wrong_word_leads_to_no_hidden_command(user: Client) -> None:
+    for group, hidden in (("repo", "create-bare"), ("branch", "reset")):
+        said = user.run(group, "xyz").err.splitlines()[0]
+        shown = said.partition(": it is one of ")[2].split(", ")
+        assert "list" in shown and hidden not in shown
+    assert "create-bare" not in user.run("repo", "create-bar").err
+
+
+def test_wrong_usage_is_one_line(user: Client) -> None:
+    lines = user.run("repo", "lst").err.splitlines()
+    assert lines == [
+        "graveler: no such command 'lst'. Did you mean 'list'?",
+        "try: graveler repo --help",
+    ]
+    lines = user.run("api").err.splitlines()
+    assert len(lines) == 2
+    assert (
+        lines[0].startswith("graveler: missing argument '{get|")
+        and "Choose from: get, " in lines[0]
+    )
+    assert lines[0].endswith("; as in: graveler api GET repositories")
+
+
+def test_a_file_that_is_cut_short_is_no_interrupt(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_short(*_: object, **__: object) -> None:
+        raise EOFError("the file ended too early")
+
+    monkeypatch.setattr(objects, "stat", cut_short)
+    result = lake.user.run("stat", f"{lake.name}/main/a")
+    assert result == (1, "", "graveler: the file ended too early\n")
 
 
 def test_the_help_of_a_group_has_whole_sentences(user: Client) -> None:
