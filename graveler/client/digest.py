@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 _THREAD_BYTES_MIN: Final = 4 << 20
 _AHEAD: Final = 8  # pieces that wait for the thread
 _BUFFER_BYTES: Final = 1 << 18
+_BUFFER_BYTES_MIN: Final = 1 << 12
 _Item: TypeAlias = tuple[bytes | memoryview, memoryview | None]
 
 
@@ -27,7 +28,8 @@ class Digest:
 
     def __init__(self, length: int) -> None:
         self._digest = md5(usedforsecurity=False)
-        self._buffer_bytes = min(length + 1, _BUFFER_BYTES)  # one more than the last byte
+        # One more than the last byte, but not few: the content may be longer than it was said.
+        self._buffer_bytes = min(max(length + 1, _BUFFER_BYTES_MIN), _BUFFER_BYTES)
         self._free: queue.SimpleQueue[memoryview] = queue.SimpleQueue()
         self._buffers_left = 1  # that are not made yet
         self._queue: queue.Queue[_Item | None] | None = None

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from graveler import errors
-from graveler.client.connections import REPEATABLE, Body, Connections, Request, Response
+from graveler.client.connections import READ, REPEATABLE, Body, Connections, Request, Response
 from graveler.clock import Clock, SystemClock
 from graveler.errors import (
     OUTCOME_UNKNOWN,
@@ -98,8 +98,9 @@ class Session:
 
         After a 503 the call is repeated, up to five attempts in all, unless it is a POST or PATCH;
         after a 429, which examined nothing, any call is.  If a repeated DELETE answers 404, an
-        earlier attempt has deleted the object: the result is `{}`.  A `KeyboardInterrupt` during a
-        write says that its outcome is unknown.
+        earlier attempt has deleted the object: the result is `{}`.  A `KeyboardInterrupt` during
+        the attempts of a write, or between them, says that its outcome is unknown; one in `open`
+        does not.
         """
         return self._decoded(self._sent(method, path, body, headers))
 
@@ -109,16 +110,21 @@ class Session:
         return self._decoded(answer), answer.tag
 
     def _sent(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> "_Answer":
+        try:
+            return self._attempted(method, path, body, headers)
+        except KeyboardInterrupt as interrupt:
+            if method in READ:
+                raise
+            raise KeyboardInterrupt(_UNDER_WAY) from interrupt
+
+    def _attempted(
+        self, method: str, path: str, body: Any, headers: Mapping[str, str]
+    ) -> "_Answer":
         sent = b"" if body is None else json.dumps(body).encode()
         kind = {"Content-Type": "application/json", **headers}
         for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                with self.open(method, path, sent, kind) as response:
-                    answer = _answer(response)
-            except KeyboardInterrupt as interrupt:
-                if method == "GET":
-                    raise
-                raise KeyboardInterrupt(_UNDER_WAY) from interrupt
+            with self.open(method, path, sent, kind) as response:
+                answer = _answer(response)
             if answer.status < 300:
                 return answer
             if attempt > 1 and method == "DELETE" and answer.status == _NOT_FOUND:

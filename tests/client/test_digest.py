@@ -43,6 +43,12 @@ def test_buffers_are_used_again(length: int) -> None:
     assert len(seen) <= 8 and len(kept) == -(-length // (1 << 18)) + 1
 
 
+def test_a_content_that_is_longer_than_it_was_said_is_not_read_in_bytes() -> None:
+    source = io.BytesIO(content(4_096))
+    with Digest(0) as digest:
+        assert len(digest.take(source.readinto)) == 4_096
+
+
 def test_pieces_and_buffers_mix_in_order() -> None:
     whole = content(6 << 20)
     source = io.BytesIO(whole[1_000_000:])

@@ -267,3 +267,20 @@ def test_the_package_needs_the_standard_library_alone() -> None:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert "graveler.client.session" in loaded and not loaded & set(OWNERS)
+
+
+class Pressed(TickingClock):
+    """Ctrl-C is pressed during the first pause."""
+
+    def sleep(self, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("method", "text"), [("PUT", "look whether it was done"), ("GET", "^$")])
+def test_an_interrupt_between_the_attempts_of_a_write_says_that_its_outcome_is_unknown(
+    method: str, text: str
+) -> None:
+    with scripted([BUSY]) as server:
+        asking = replace(connect(server.url, KEY, SECRET), clock=Pressed())
+        with pytest.raises(KeyboardInterrupt, match=text):
+            asking.ask(method, "/x")
