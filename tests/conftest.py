@@ -3,6 +3,7 @@ version of PySpark; where there is none, they are left out.  Tests of one group 
 
 import atexit
 import gc
+import signal
 import sys
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -10,6 +11,11 @@ from importlib.util import find_spec
 import pytest
 
 from tests.groups import pytest_collection_modifyitems as pytest_collection_modifyitems
+
+# A shell script starts its background jobs with SIGINT ignored, and Python and the processes of the
+# tests inherit that: no test of Ctrl-C could pass.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 collect_ignore = [] if find_spec("pyspark") else ["spark"]
 

@@ -107,7 +107,8 @@ def serving(
 
 @contextmanager
 def at_hand(store: Path, credentials: tuple[str, str] = (KEY, SECRET)) -> Iterator[Served]:
-    """What `graveler serve` serves with these credentials, in this process."""
+    """The store and the routes of `graveler serve`, with these credentials, in this process.  There
+    are no sweepers, and the limits of logins are others than those of the command."""
     with served(
         store,
         administrator=False,
