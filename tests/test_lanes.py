@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -75,6 +76,20 @@ class Crew:
         """Wait until these calls work."""
         for name in names:
             until(lambda name=name: name in self.begun, f"{name} works")  # type: ignore[misc]
+
+    def hasty(self, leader: str, left: Callable[[], float] = LONG.remaining) -> Patience:
+        """Of a caller that gives up the turn of another one in a millisecond, and waits again only
+        when `leader` works: else it would give up the turn of a slow thread before that begins.
+        `left`: the seconds that the caller has, from then on."""
+        asked = count(1)
+
+        def remaining() -> float:
+            # Asked before each wait, and after it under the lock.
+            if (now := next(asked)) == 3:
+                self.works(leader)
+            return LONG.remaining() if now < 3 else left()
+
+        return Patience(0.001, remaining)
 
     def close(self) -> None:
         """All calls have ended, and nothing is left of the lanes."""
@@ -156,27 +171,26 @@ def test_a_call_that_lost_its_turn_and_fails_leaves_its_followers_to_the_lane(cr
 
 
 def test_a_turn_that_lasts_too_long_holds_nobody_up(crew: Crew) -> None:
-    crew.call("a")
-    hasty = Patience(0.01, LONG.remaining)
-    for name in "bcd":
-        crew.call(name, patience=hasty, shares=name != "d")
-    crew.works("b")
-    assert "a" not in crew.results
+    for name in "abc":
+        crew.call(name)
+    crew.call("d", patience=crew.hasty("b"), shares=False)
+    crew.works("b", "d")
+    assert not crew.results
     crew.end("b", "d", "a")
     crew.close()
-    assert crew.results["d"] == "of d" and crew.results["a"] == "of a"
+    assert crew.results == {"a": "of a", "b": "of b", "c": "of b", "d": "of d"}
 
 
 def test_those_that_share_wait_for_their_leader_however_long_it_takes(crew: Crew) -> None:
     crew.call("a")
     looks: list[None] = []
 
-    def remaining() -> float:
+    def left() -> float:
         looks.append(None)
         return PATIENCE_SECONDS
 
     crew.call("b")
-    crew.call("c", patience=Patience(0.001, remaining))
+    crew.call("c", patience=crew.hasty("b", left))
     # c gives up the turn of a, which b then takes, also for c.
     crew.works("b")
     seen = len(looks)
@@ -189,10 +203,11 @@ def test_those_that_share_wait_for_their_leader_however_long_it_takes(crew: Crew
 
 def test_a_call_whose_time_ends_while_it_waits_does_its_own_work(crew: Crew) -> None:
     left = [PATIENCE_SECONDS]
-    short = Patience(0.001, lambda: left[0])
     crew.call("a", shares=False)
     crew.call("b")
-    crew.call("c", patience=short)  # c gives up the turn of a, which b takes, also for c
+    crew.call(
+        "c", patience=crew.hasty("b", lambda: left[0])
+    )  # c gives up the turn of a, which b takes, also for c
     crew.call("d", shares=False)
     crew.works("b")
     left[0] = 0.0
