@@ -16,7 +16,7 @@ from typing import Final
 from graveler.errors import Invalid
 
 SCHEME: Final = "lakefs://"
-_SCHEMES: Final = (SCHEME, "graveler://")
+SCHEMES: Final = (SCHEME, "graveler://")
 
 
 class UsageMistake(Invalid):
@@ -48,7 +48,7 @@ class Address:
 
 def is_remote(text: str) -> bool:
     """Whether a word that could also be a file names something on the server."""
-    return text.startswith(_SCHEMES)
+    return text.startswith(SCHEMES)
 
 
 def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
@@ -62,7 +62,7 @@ def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
         text = f"{current}/{text[1:]}"
     elif base_uri and not is_remote(text):
         text = base_uri + text
-    for scheme in _SCHEMES:
+    for scheme in SCHEMES:
         text = text.removeprefix(scheme)
     repository, _, rest = text.partition("/")
     profile, at, name = repository.partition("@")

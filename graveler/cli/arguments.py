@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from graveler.cli import overview
-from graveler.cli.address import UsageMistake
+from graveler.cli.address import SCHEME, UsageMistake, is_remote
 from graveler.cli.invocation import Invocation
 from graveler.cli.overview import COLORS, ClientOption
 from graveler.errors import Invalid
@@ -58,6 +58,10 @@ class Checked(_ParamType):
             self.fail(str(error), param, ctx)
 
 
+class AddressArgument(click.Argument):
+    """An argument that is an address on the server."""
+
+
 def address_argument(
     name: str, *, here: Literal["", "ref", "prefix"] = "", **more: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -66,7 +70,7 @@ def address_argument(
     if here:
         more |= {"required": False, "callback": _here(whole=here == "prefix")}
         more.setdefault("metavar", f"[{name.upper()}]")
-    return click.argument(name, shell_complete=_complete, **more)
+    return click.argument(name, cls=AddressArgument, shell_complete=_complete, **more)
 
 
 def is_here(name: str) -> bool:
@@ -93,10 +97,53 @@ def _here(*, whole: bool) -> Callable[[click.Context, click.Parameter, Any], Any
 def _complete(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """What an argument that is an address could be."""
+    """What an address could be.  A later one of a command may be a ref alone."""
     from graveler.cli.completion import addresses
 
-    return addresses(ctx.ensure_object(Invocation), incomplete)
+    first = next(each for each in ctx.command.params if isinstance(each, AddressArgument))
+    subject = _text(ctx, first) if param is not first else ""
+    return addresses(ctx.ensure_object(Invocation), incomplete, subject)
+
+
+def _text(ctx: click.Context, param: click.Parameter) -> str:
+    """The text of an argument in a line that is not complete."""
+    value = ctx.params.get(param.name or "")
+    if not value and ctx.args:  # an option without its value ends the work of the parser
+        value = ctx.args[0]
+    return value if isinstance(value, str) else ""
+
+
+def side_argument(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an argument that is an address with lakefs:// before it, or a file; shells complete it as
+    what it is."""
+    return click.argument(name, shell_complete=complete_side, **more)
+
+
+def complete_side(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """What an address with lakefs:// before it, or else a file, could be."""
+    from click.shell_completion import CompletionItem
+
+    from graveler.cli.completion import addresses
+
+    if is_remote(incomplete):
+        return addresses(ctx.ensure_object(Invocation), incomplete)
+    if SCHEME.startswith(incomplete) and incomplete.startswith(SCHEME.partition(":")[0]):
+        return [CompletionItem(SCHEME)]
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_ref(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """What an option could be that is a ref of the repository of the command: that of its address,
+    else that of the linked folder."""
+    from graveler.cli.completion import refs_of
+
+    first = next((each for each in ctx.command.params if isinstance(each, AddressArgument)), None)
+    subject = _text(ctx, first) if first is not None else ""
+    return refs_of(ctx.ensure_object(Invocation), incomplete, subject)
 
 
 def shared_options() -> list[click.Parameter]:

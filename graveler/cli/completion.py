@@ -1,11 +1,12 @@
 """`graveler completion`: repositories, refs and paths, completed by asking the server.
 
-A shell calls the command for each completion, so it must end soon: a server that does not answer
-within 300 ms completes nothing, and an answer is kept for 10 seconds.  Failures are silent, because
-the shell is drawing a line.  For this folder.
+A shell calls the command for each completion, so it must end soon: a server that has not answered
+all requests within 300 ms completes nothing, and an answer is kept for 10 seconds.  Failures are
+silent, because the shell is drawing a line.  For this folder.
 """
 
 import json
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -16,13 +17,14 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from graveler.cli import profiles, state
+from graveler.cli.address import SCHEMES, UsageMistake
 from graveler.cli.command import client
-from graveler.cli.invocation import Invocation
+from graveler.cli.invocation import Invocation, current_repository
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
 from graveler.client.session import Session
 from graveler.clock import SystemClock
-from graveler.errors import GravelerError
+from graveler.errors import GravelerError, Unavailable
 from graveler.variables import environment
 
 _SECONDS: Final = 0.3
@@ -54,15 +56,54 @@ def completion(invocation: Invocation, shell: str) -> int:
     return 0
 
 
-def addresses(invocation: Invocation, word: str) -> list[CompletionItem]:
-    """What an address could go on with."""
+def addresses(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
+    """What an address could go on with.  `subject`: an earlier address of the command, whose
+    repository a ref alone is in."""
+    key = f"{subject} {word}"
+    return _items(invocation, key, lambda session: _texts(invocation, session, word, subject))
+
+
+def refs_of(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
+    """What a ref without a repository could go on with.  `subject`: the address whose repository it
+    is in; without one, the current repository."""
+    key = f"ref {subject} {word}"
+    return _items(
+        invocation, key, lambda session: _refs(session, _repository(invocation, subject), word)
+    )
+
+
+def _items(
+    invocation: Invocation, key: str, ask: Callable[[Session], Iterable[str]]
+) -> list[CompletionItem]:
+    """What the cache has for a key, else what the server says in time."""
     try:
         profile = invocation.profile
         session = profiles.session(profile, Connections(seconds=_SECONDS))
         known = _Cache(profile.server, profile.access_key_id or profile.session_token)
-        return [CompletionItem(text) for text in known.texts(word, lambda: _texts(session, word))]
+        return [CompletionItem(text) for text in known.texts(key, lambda: _in_time(ask, session))]
     except (GravelerError, OSError):
         return []
+
+
+def _in_time(ask: Callable[[Session], Iterable[str]], session: Session) -> list[str]:
+    """What the server says to all requests together within 300 ms; none of it later.
+
+    The thread ends with the process: nothing else can interrupt the look-up of a host.
+    """
+    answers: list[list[str]] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            with suppress(GravelerError, OSError):
+                answers.append([*islice(ask(session), _ITEMS_MAX)])
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, name="completion", daemon=True).start()
+    if not ended.wait(_SECONDS) or not answers:
+        raise Unavailable("the server does not answer in time")
+    return answers[0]
 
 
 class _Cache:
@@ -83,7 +124,7 @@ class _Cache:
         }
         if key in entries:
             return list(entries[key][1])
-        texts = list(islice(ask(), _ITEMS_MAX))
+        texts = [*ask()]
         entries[key] = (now, texts)
         with suppress(GravelerError):  # a disk that is full must not keep an answer back
             state.write(self._file, json.dumps(entries))
@@ -99,19 +140,41 @@ class _Cache:
             return {}
 
 
-def _texts(session: Session, word: str) -> "list[str]":
+def _texts(invocation: Invocation, session: Session, word: str, subject: str) -> Iterable[str]:
     """Addresses that begin with `word`.  One that can go on ends with a slash."""
-    scheme = "lakefs://" if word.startswith("lakefs://") else ""
-    repository, slash, rest = word.removeprefix(scheme).partition("/")
-    if not slash:
-        rows = refs.list_repositories(session, prefix=repository, amount=_ITEMS_MAX)
-        return [f"{scheme}{row['id']}/" for row in rows]
+    if subject and "/" not in word and not word.startswith(":"):
+        alone = _refs(session, _repository(invocation, subject), word)
+        if alone:
+            return alone
+    if word.startswith(":"):
+        repository, start, rest = _repository(invocation, subject), ":", word[1:]
+    else:
+        scheme = next((scheme for scheme in SCHEMES if word.startswith(scheme)), "")
+        repository, slash, rest = word.removeprefix(scheme).partition("/")
+        if not slash:
+            rows = refs.list_repositories(session, prefix=repository, amount=_ITEMS_MAX)
+            return [f"{scheme}{row['id']}/" for row in rows]
+        start = f"{scheme}{repository}/"
     ref, slash, path = rest.partition("/")
-    start = f"{scheme}{repository}/"
     if not slash:
-        branches = refs.list_branches(session, repository, prefix=ref, amount=_ITEMS_MAX)
-        names = [row["id"] for row in branches]
-        tags = refs.list_tags(session, repository, prefix=ref, amount=_ITEMS_MAX)
-        return [start + name for name in [*names, *(row["id"] for row in tags)]]
+        return [start + name for name in _refs(session, repository, ref)]
     listed = objects.list_objects(session, repository, ref, path, delimiter="/", amount=_ITEMS_MAX)
     return [f"{start}{ref}/{row['path']}" for row in listed]
+
+
+def _refs(session: Session, repository: str, prefix: str) -> list[str]:
+    """The branches and tags that begin with `prefix`."""
+    branches = refs.list_branches(session, repository, prefix=prefix, amount=_ITEMS_MAX)
+    names = [row["id"] for row in branches]
+    tags = refs.list_tags(session, repository, prefix=prefix, amount=_ITEMS_MAX)
+    return [*names, *(row["id"] for row in tags)]
+
+
+def _repository(invocation: Invocation, subject: str) -> str:
+    """The repository of a ref that is alone.  Raises `UsageMistake` if there is none."""
+    if subject:
+        return invocation.address(subject).repository
+    current = current_repository(invocation)
+    if not current:
+        raise UsageMistake("no current repository")
+    return current

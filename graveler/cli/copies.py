@@ -10,7 +10,7 @@ import click
 
 from graveler.cli import mirror, past
 from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.arguments import at
+from graveler.cli.arguments import at, side_argument
 from graveler.cli.command import client
 from graveler.cli.downloads import download, wanted
 from graveler.cli.invocation import Invocation, session_of
@@ -43,8 +43,8 @@ class _Copy(NamedTuple):
         "graveler cp lakefs://lake/main/a.csv .             # as download",
     ),
 )
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="DEST")
+@side_argument("source", metavar="SRC")
+@side_argument("target", metavar="DEST")
 @transfer_options
 @at
 def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:

@@ -8,7 +8,7 @@ import click
 
 from graveler.cli import graph, moments, past
 from graveler.cli.address import UsageMistake
-from graveler.cli.arguments import address_argument, at, count, ignored
+from graveler.cli.arguments import address_argument, at, complete_ref, count, ignored
 from graveler.cli.command import ClientCommand, client
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.failures import DONE
@@ -59,7 +59,13 @@ _LOG_COLUMNS: Final = (
 @click.option("--objects", "lakectl_objects", multiple=True, hidden=True)
 @click.option("--prefixes", "lakectl_prefixes", multiple=True, hidden=True)
 @click.option("--limit", "lakectl_limit", is_flag=True, hidden=True)
-@click.option("--stop-at", default="", metavar="REF", help="end with the commit of this ref")
+@click.option(
+    "--stop-at",
+    default="",
+    metavar="REF",
+    shell_complete=complete_ref,
+    help="end with the commit of this ref",
+)
 @click.option("--dot", is_flag=True, help="print a graph for the programs of Graphviz")
 @ignored("--show-meta-range-id")  # JSON has it
 @at

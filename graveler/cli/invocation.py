@@ -133,7 +133,7 @@ class Invocation:
         if self.subject is not None:
             current = self.subject.repository
         else:
-            current = self._current_repository() if text.startswith(":") else ""
+            current = current_repository(self) if text.startswith(":") else ""
         base_uri = self.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", "")
         address = parse(text, base_uri=base_uri, current=current)
         if address.profile and not profiles:
@@ -144,14 +144,11 @@ class Invocation:
         self.addresses.append(address)
         return address
 
-    def _current_repository(self) -> str:
-        return self.here.repository if self.here is not None else self.profile.repository
-
     def _home_of(self, name: str) -> str:
         """How to write a ref whose repository was left out."""
         current = ""
         with suppress(GravelerError):  # it is only for a message about another mistake
-            current = self._current_repository()
+            current = current_repository(self)
         return f":{name} for {current}/{name}" if current else f"REPOSITORY/{name}"
 
     # ---- questions -------------------------------------------------------------------------------
@@ -183,6 +180,12 @@ class Invocation:
     def _check_input(self, flag: str) -> None:
         if not self.may_ask():
             raise UsageMistake(f"this needs a confirmation, and nobody can be asked: give {flag}")
+
+
+def current_repository(invocation: Invocation) -> str:
+    """The repository of `:REF`: that of the linked folder, else that of the profile."""
+    here = invocation.here
+    return here.repository if here is not None else invocation.profile.repository
 
 
 def session_of(invocation: Invocation, address: Address) -> "Session":

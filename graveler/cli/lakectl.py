@@ -8,12 +8,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.arguments import address_argument, ignored
+from graveler.cli.arguments import address_argument, complete_side, ignored
 from graveler.cli.command import Group, client
 from graveler.cli.downloads import download
 from graveler.cli.invocation import Invocation, metadata_pairs
@@ -26,15 +26,42 @@ from graveler.client import objects
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _PLUGIN: Final = "graveler-"
 _RULES_LENGTH_MAX: Final = 1 << 20
+
+
+def _complete_upload(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """The file, or the address if the file is known."""
+    from graveler.cli.completion import addresses
+
+    if ctx.params.get("source") or ctx.params.get("words"):
+        return addresses(ctx.ensure_object(Invocation), incomplete)
+    return complete_side(ctx, param, incomplete)
+
 
 # ---- fs ------------------------------------------------------------------------------------------
 
 
 @client("upload", examples=("graveler fs upload -s a.csv lakefs://lake/main/a.csv",))
-@click.argument("words", nargs=-1, required=True, metavar="[SRC] BRANCH[/PATH]")
-@click.option("-s", "--source", default="", metavar="SRC", help="the file, the folder, or -")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="[SRC] BRANCH[/PATH]",
+    shell_complete=_complete_upload,
+)
+@click.option(
+    *("-s", "--source"),
+    default="",
+    metavar="SRC",
+    type=click.Path(),
+    help="the file, the folder, or -",
+)
 @transfer_options
 @click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")
 @click.option("--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)")

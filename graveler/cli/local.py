@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import address_argument, yes
+from graveler.cli.arguments import address_argument, complete_ref, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import PartlyDone
 from graveler.cli.invocation import Invocation, metadata_pairs
@@ -274,7 +274,14 @@ def commit(
     ),
 )
 @click.argument("directory", metavar="[DIR]", type=FOLDER, default=".")
-@click.option("-r", "--ref", default="", metavar="REF", help="make the folder equal to this ref")
+@click.option(
+    "-r",
+    "--ref",
+    default="",
+    metavar="REF",
+    shell_complete=complete_ref,
+    help="make the folder equal to this ref",
+)
 @click.option("--all", "is_all", is_flag=True, help="all linked folders below DIR")
 @yes
 @_transfers

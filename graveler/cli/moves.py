@@ -11,10 +11,9 @@ if one of its targets is also one of its sources.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import click
-
 from graveler.cli import mirror
 from graveler.cli.address import Address, UsageMistake, is_remote
+from graveler.cli.arguments import side_argument
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.tally import Tally
@@ -37,8 +36,8 @@ class _Move(NamedTuple):
         "graveler mv -r lakefs://lake/dev/raw/ lakefs://lake/dev/bronze/ --yes",
     ),
 )
-@click.argument("source", metavar="SRC")
-@click.argument("target", metavar="DEST")
+@side_argument("source", metavar="SRC")
+@side_argument("target", metavar="DEST")
 @move_options
 def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """Move an object, or everything below a prefix (-r), within a branch.

@@ -44,7 +44,7 @@ _SUFFIXES_KEPT: Final = 1_000
         "pg_dump … | graveler upload - lake/main/dump.sql",
     ),
 )
-@click.argument("source", metavar="SRC")
+@click.argument("source", metavar="SRC", type=click.Path())
 @address_argument("address", metavar="BRANCH[/PATH]")
 @transfer_options
 @click.option("--content-type", default="", metavar="TYPE", help="instead of a guess by name")

@@ -3,6 +3,8 @@
 import json
 import stat
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +29,10 @@ def offered(user: Client, line: str) -> list[str]:
         check=False,
     )
     assert run.stderr == ""
-    return [each.partition(",")[2] for each in run.stdout.splitlines() if each]
+    return [
+        "a file" if kind == "file" else text
+        for kind, _, text in (each.partition(",") for each in run.stdout.splitlines() if each)
+    ]
 
 
 def test_addresses_are_completed_by_the_server(lake: Lake) -> None:
@@ -43,6 +48,69 @@ def test_addresses_are_completed_by_the_server(lake: Lake) -> None:
     assert offered(user, f"graveler cat {name}/main/sa") == paths
     assert offered(user, f"graveler branch delete {name}/de") == [f"{name}/dev"]
     assert offered(user, f"graveler ls lakefs://{name}/de") == [f"lakefs://{name}/dev"]
+
+
+@pytest.mark.parametrize("command", ["cp", "mv"])
+def test_sides_of_a_transfer_are_addresses_or_files(lake: Lake, command: str) -> None:
+    name, user = lake.name, lake.user
+    lake.put("sales.csv")
+    path = f"lakefs://{name}/main/sales.csv"
+    assert offered(user, f"graveler {command} lakefs://{name}/main/sa") == [path]
+    assert offered(user, f"graveler {command} {path} lakefs://{name}/ma") == [path[:-10]]
+    assert offered(user, f"graveler {command} {path} graveler://{name}/ma") == [
+        f"graveler://{name}/main"
+    ]
+    assert offered(user, f"graveler {command} lakefs:") == ["lakefs://"]
+    assert offered(user, f"graveler {command} sa") == ["a file"]
+
+
+def test_sides_of_an_upload(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    for command in ("upload", "fs upload"):
+        assert offered(user, f"graveler {command} sa") == ["a file"]
+        assert offered(user, f"graveler {command} sales.csv {name}/ma") == [f"{name}/main"]
+    assert offered(user, "graveler fs upload -s sa") == ["a file"]
+    assert offered(user, f"graveler fs upload -s sales.csv {name}/ma") == [f"{name}/main"]
+    assert offered(user, f"graveler fs upload lakefs://{name}/ma") == [f"lakefs://{name}/main"]
+
+
+def test_refs_without_a_repository(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    user.run("branch", "create", f"{name}/dev")
+    user.run("tag", "create", f"{name}/dated")
+    lake.put("sales/2026.csv")
+    assert offered(user, f"graveler merge {name}/dev ma") == ["main"]
+    assert offered(user, f"graveler merge {name}/dev {name}") == [f"{name}/"]
+    assert offered(user, f"graveler merge {name}/dev {name}/ma") == [f"{name}/main"]
+    assert offered(user, f"graveler merge {name}/dev :ma") == [":main"]
+    assert offered(user, f"graveler log {name}/dev --stop-at da") == ["dated"]
+    assert offered(user, f"graveler log --stop-at da {name}/de") == [f"{name}/dev"]
+    assert offered(user, "graveler ls :ma") == []  # there is no current repository
+    user.run("config", "set", "repository", name)
+    assert offered(user, "graveler ls :ma") == [":main"]
+    assert offered(user, "graveler ls :main/sa") == [":main/sales/"]
+    assert offered(user, "graveler log --stop-at da") == ["dated"]
+
+
+def test_the_ref_of_a_linked_folder(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, user = lake.name, lake.user
+    lake.put("sales.csv")
+    folder = tmp_path / "folder"
+    assert user.run("local", "clone", f"{name}/main", str(folder)).code == 0
+    monkeypatch.chdir(folder)
+    assert offered(user, "graveler local checkout --ref ma") == ["main"]
+
+
+def test_all_requests_of_a_completion_have_300_ms_together(user: Client) -> None:
+    page = {"has_more": False, "next_offset": "", "max_per_page": 1, "results": 1}
+    rows = [{"id": "dev", "commit_id": "c"}]
+    body = json.dumps({"pagination": page, "results": rows}).encode()
+    slow = Said(200, body, before=lambda: time.sleep(0.2))
+    with scripted([slow, slow]) as server:
+        user.know(server.url)
+        assert offered(user, "graveler ls lake/d") == []  # branches and tags: 400 ms
 
 
 def test_commands_and_options(user: Client) -> None:
