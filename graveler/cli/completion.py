@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from graveler.cli import profiles, state
 from graveler.cli.address import SCHEMES, UsageMistake
+from graveler.cli.bash_completion import VARIABLE, Bash
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, current_repository
 from graveler.client import objects, refs
@@ -30,7 +31,6 @@ from graveler.variables import environment
 _SECONDS: Final = 0.3
 _ITEMS_MAX: Final = 200
 _AGE_SECONDS: Final = 10
-_VARIABLE: Final = "_GRAVELER_COMPLETE"
 
 
 @client(
@@ -49,9 +49,9 @@ def completion(invocation: Invocation, shell: str) -> int:
     """
     from graveler.cli.main import root
 
-    kind = get_completion_class(shell)
+    kind = Bash if shell == "bash" else get_completion_class(shell)
     assert kind is not None
-    script = kind(root(), {}, "graveler", _VARIABLE).source()
+    script = kind(root(), {}, "graveler", VARIABLE).source()
     invocation.output.record({"graveler": {"script": script}}, [script])
     return 0
 

@@ -58,10 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     invocation = Invocation()
     instruction = environment().get("_GRAVELER_COMPLETE")
     if instruction and argv is None:
-        from click.shell_completion import shell_complete
+        from graveler.cli import bash_completion
 
-        how = {"obj": invocation}
-        return shell_complete(root(), how, "graveler", "_GRAVELER_COMPLETE", instruction)
+        return bash_completion.answer(root(), {"obj": invocation}, instruction)
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be one that it can encode
             sys.stdout.reconfigure(errors="backslashreplace")

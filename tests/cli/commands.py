@@ -14,7 +14,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fcntl import ioctl
@@ -32,6 +32,7 @@ from tests.cli import json_check
 from tests.cli.service import environment
 
 COLUMNS = 100
+TABS_MAX = 5
 QUIET_SECONDS = 10.0  # a command that ends takes far less
 PROGRAM = (sys.executable, "-m", "graveler")
 
@@ -144,6 +145,21 @@ class Terminal:
         """What a person types."""
         os.write(self.handle, text.encode())
 
+    def tab(self, text: str, words: str) -> None:
+        """Type a text to a shell, and Tab until the shell shows these words.
+
+        The server may be too slow for a completion, so Tab is pressed again when the shell is
+        quiet."""
+        self.text = ""
+        self.type(text + "\t")
+        for _ in range(TABS_MAX):
+            while words not in self.text and self._is_shown(QUIET_SECONDS):
+                assert self._more(), f"the shell ended without {words!r}: {self.text!r}"
+            if words in self.text:
+                return
+            self.type("\t")
+        raise AssertionError(f"the shell does not show {words!r}: {self.text!r}")
+
     def interrupt(self) -> int:
         """Press Ctrl-C, read to the end, and return the exit code.
 
@@ -190,7 +206,13 @@ def _opened_terminal() -> tuple[int, int]:
     return ours, theirs
 
 
-def terminal(client: Client, *arguments: str, folder: Path | None = None) -> Terminal:
+def terminal(
+    client: Client,
+    *arguments: str,
+    folder: Path | None = None,
+    program: Sequence[str] = PROGRAM,
+    **variables: str,
+) -> Terminal:
     """Start a command on a terminal with 100 columns."""
     ours, theirs = _opened_terminal()
 
@@ -199,11 +221,11 @@ def terminal(client: Client, *arguments: str, folder: Path | None = None) -> Ter
         ioctl(0, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
-        [*PROGRAM, *arguments],
+        [*program, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=client.environment(),
+        env=client.environment() | variables,
         cwd=folder,
         preexec_fn=lead,
     )

@@ -15,11 +15,9 @@ from tests.client.scripted import Said, scripted
 
 def offered(user: Client, line: str) -> list[str]:
     """What bash would offer for the last word of a line."""
-    words = line.split(" ")
     variables = {
         "_GRAVELER_COMPLETE": "bash_complete",
         "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) - 1),
     }
     run = subprocess.run(
         [*PROGRAM],
