@@ -53,6 +53,7 @@ class Code(StrEnum):
     HISTORY_TOO_LONG = "history_too_long"
     HANDED_OVER = "handed_over"
     STORAGE_FULL = "storage_full"
+    CERTIFICATE_REFUSED = "certificate_refused"  # that of the server, by the client
     CORRUPT = "corrupt"
     INTERNAL = "internal"
     # NotFound

@@ -1,6 +1,6 @@
 """`graveler doctor`: why a client command would fail, and the remedy.
 
-    configuration ─► URL ─► proxy ─► connection ─► clock ─► API ─► key ─► signed URLs
+    configuration ─► URL ─► proxy ─► connection ─► TLS ─► clock ─► API ─► key ─► signed URLs
 
 Each check needs those before it; after a failure, the checks that need it are left out.  Costs at
 most three requests, none of which writes.
@@ -22,7 +22,7 @@ from graveler.client import identity
 from graveler.client.connections import Connections, Request, proxy_of
 from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock
-from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.errors import Code, GravelerError, Invalid, Unavailable
 from graveler.variables import environment
 
 T = TypeVar("T")
@@ -82,6 +82,8 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         remedy = "is the server running, is the URL right, does a firewall or a proxy block it?"
         date, finding = _tried("connection", lambda: _date(connections, api), remedy)
         yield finding
+        if api.startswith("https:"):
+            yield Finding("TLS", "ok", "the certificate is trusted")
         yield _apart(date, clock or SystemClock())
         session, finding = _tried("credentials", lambda: _session(profile, connections), "")
         yield finding._replace(found=profile.access_key_id or "a session token")
@@ -106,6 +108,8 @@ def _tried(check: str, act: Callable[[], T], remedy: str) -> tuple[T, Finding]:
     except GravelerError as error:
         reason = error.fields.get("reason", "") or str(error)
         remedy = error.fields.get("remedy", remedy)
+        if error.code is Code.CERTIFICATE_REFUSED:
+            check = "TLS"
         raise _Ended(Finding(check, "failed", reason, remedy)) from error
 
 

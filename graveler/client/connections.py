@@ -32,7 +32,7 @@ from urllib.parse import unquote, urlsplit
 
 from graveler.client.answer_heads import PlainResponse
 from graveler.clock import Clock, SystemClock
-from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
+from graveler.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.variables import environment
 
 if TYPE_CHECKING:
@@ -46,6 +46,19 @@ _IDLE_MAX: Final = 64
 _PIECE_BYTES: Final = 1 << 18
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+
+_TRUST: Final = (
+    "if you trust who issued it (your company, or its proxy): SSL_CERT_FILE=FILE, with the "
+    "certificate of the issuer in PEM"
+)
+_HOSTS: Final = "is the URL right? The certificate is for other hosts"
+# By the codes X509_V_ERR_… of OpenSSL.
+_CERTIFICATE_REMEDIES: Final[Mapping[int, str]] = {
+    9: "is the clock of this machine right? The certificate is not valid yet",
+    10: "renew the certificate of the server, if the clock of this machine is right",
+    62: _HOSTS,
+    64: _HOSTS,
+}
 
 Body = bytes | Iterable[bytes]
 
@@ -257,7 +270,8 @@ class Connections:
         has closed meanwhile is sent once more.
 
         Errors: `Invalid` if the URL or a header cannot be sent.  `Unavailable` if the request was
-        not sent, or a read has no answer.  `OutcomeUnknown` if a write has no answer.
+        not sent, or a read has no answer; its code is CERTIFICATE_REFUSED if the certificate of the
+        server is not trusted.  `OutcomeUnknown` if a write has no answer.
         """
         origin = _origin(request.url)
         if origin.scheme not in ("http", "https") or not origin.host:
@@ -332,6 +346,9 @@ class Connections:
             raise Invalid(f"URL invalid: no host can have this name: {origin.host!r}") from error
         except (OSError, HTTPException) as error:
             connection.close()
+            fault = getattr(error, "verify_message", "")
+            if fault:
+                raise _refused(fault, getattr(error, "verify_code", 0), origin) from error
             reason = error.strerror if isinstance(error, OSError) else ""
             if getattr(error, "reason", "") in _OF_NO_TLS:
                 reason = f"it speaks no TLS; try http://{str(origin).partition('://')[2]}"
@@ -392,6 +409,15 @@ class Connections:
                     several.append(_Idle(connection, self._clock.steady_seconds()))
                     return
         connection.close()
+
+
+def _refused(fault: str, verify_code: int, origin: Origin) -> Unavailable:
+    """The error of a certificate that OpenSSL does not accept."""
+    return Unavailable(
+        f"the certificate of the server is refused: {fault.rstrip('.')} url={origin}",
+        Code.CERTIFICATE_REFUSED,
+        remedy=_CERTIFICATE_REMEDIES.get(verify_code, _TRUST),
+    )
 
 
 def _write(

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +20,7 @@ from graveler.testing.clockwork import TickingClock
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.gateway.tls import secured
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
@@ -83,6 +86,37 @@ def test_there_is_no_key(lake: Lake) -> None:
     found = findings(signed_in(lake.user, lake.live.client.url, "", ""), 1)
     assert found["credentials"]["found"].startswith("no credentials for http://127.0.0.1:")
     assert found["credentials"]["remedy"].startswith("graveler login http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("days", "host", "trusted", "fault", "remedy"),
+    [
+        (range(-1, 1), "127.0.0.1", False, "self-signed certificate", "SSL_CERT_FILE=FILE"),
+        (range(-9, -1), "127.0.0.1", True, "certificate has expired", "renew the certificate"),
+        (range(1, 9), "127.0.0.1", True, "not yet valid", "is the clock of this machine right?"),
+        (range(-1, 1), "localhost", True, "Hostname mismatch", "is the URL right?"),
+    ],
+)
+def test_a_certificate_that_is_refused(
+    lake: Lake, tmp_path: Path, days: range, host: str, trusted: bool, fault: str, remedy: str
+) -> None:
+    port = urlsplit(lake.live.client.url).port or 0
+    with secured(port, tmp_path, days) as tls:
+        user = signed_in(lake.user, tls.url.replace("127.0.0.1", host))
+        if trusted:
+            user.variables["SSL_CERT_FILE"] = str(tls.certificate)
+        tried = user.run("repo", "list", "--json")
+        found = findings(user, 1)
+    assert fault in found["TLS"]["found"] and remedy in found["TLS"]["remedy"]
+    assert "connection" not in found and "key" not in found
+    error = json.loads(tried.err)["error"]
+    assert (tried.code, error["code"]) == (6, "certificate_refused") and remedy in error["hint"]
+
+
+def test_a_certificate_that_is_trusted(lake: Lake, tmp_path: Path) -> None:
+    with secured(urlsplit(lake.live.client.url).port or 0, tmp_path) as tls:
+        found = findings(signed_in(lake.user, tls.url), 0, SSL_CERT_FILE=str(tls.certificate))
+    assert found["TLS"]["result"] == "ok" and found["key"]["result"] == "ok"
 
 
 def test_others_can_read_the_secrets(lake: Lake) -> None:

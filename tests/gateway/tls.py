@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 _HERE = "127.0.0.1"
 _CHUNK_BYTES = 1 << 16
+_DAYS = range(-1, 1)
 
 
 class Secured(NamedTuple):
@@ -27,9 +28,10 @@ class Secured(NamedTuple):
 
 
 @contextmanager
-def secured(port: int, folder: Path) -> Iterator[Secured]:
-    """Relay connections with TLS to `port` of this machine until the block ends."""
-    certificate, key = _certificate(folder)
+def secured(port: int, folder: Path, days: range = _DAYS) -> Iterator[Secured]:
+    """Relay connections with TLS to `port` of this machine until the block ends.  `days`: when the
+    certificate is valid, from today."""
+    certificate, key = _certificate(folder, days)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     loop = asyncio.new_event_loop()
@@ -74,7 +76,7 @@ async def _ended(server: asyncio.Server) -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def _certificate(folder: Path) -> tuple[Path, Path]:
+def _certificate(folder: Path, days: range) -> tuple[Path, Path]:
     """Files with a certificate for this machine, which signs itself, and with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "graveler tests")])
@@ -86,8 +88,8 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now + timedelta(days=days.start))
+        .not_valid_after(now + timedelta(days=days.stop))
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
