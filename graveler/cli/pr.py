@@ -49,14 +49,22 @@ def pr() -> None:
     show_default=True,
     help="closed: the merged ones too",
 )
+@click.option("--prefix", default="", metavar="TEXT", help="only ids that begin with it")
 @click.option("--after", default="", metavar="ID", help="only those listed after it")
 @count
 def list_pulls(
-    invocation: Invocation, repository: str, status: str, after: str, amount: int | None
+    invocation: Invocation,
+    repository: str,
+    status: str,
+    prefix: str,
+    after: str,
+    amount: int | None,
 ) -> int:
     """List the pull requests of a repository, the newest first."""
     name = invocation.repository(repository).repository
-    rows = pulls.list_pulls(invocation.session, name, status=status, after=after, amount=amount)
+    rows = pulls.list_pulls(
+        invocation.session, name, status=status, prefix=prefix, after=after, amount=amount
+    )
     style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
     if not invocation.output.items(_COLUMNS, rows, style):
         invocation.output.note("no pull requests" if status == "all" else f"none is {status}")

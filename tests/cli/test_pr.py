@@ -28,6 +28,16 @@ def test_a_request_is_merged_once(lake: Lake) -> None:
     assert again.code != 0 and again.out == ""
 
 
+def test_requests_are_listed_by_the_beginning_of_their_ids(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    first = opened(lake)
+    words = ("pr", "create", f"{name}/dev", "main", "--title", "again")
+    second = str(user.read(PullRequestCreationResponse, *words).id)
+    length = next(place for place in range(20) if first[place] != second[place]) + 1
+    listed = user.read(list[PullRequestShape], "pr", "list", name, "--prefix", first[:length])
+    assert [pull.id for pull in listed] == [first]
+
+
 def test_a_conflict_names_the_paths_and_stays_open(lake: Lake) -> None:
     user, name = lake.user, lake.name
     id = opened(lake, "--title", "mine", "--description", "both change a")
