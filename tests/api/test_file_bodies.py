@@ -95,9 +95,11 @@ def test_clients_that_go_away_leave_no_descriptor(live: Served, path: str) -> No
 
 def test_readers_that_take_nothing_hold_nobody_up_and_are_dropped(live: Served, path: str) -> None:
     with ExitStack() as stack:
-        for _ in range(24):
-            raw = stack.enter_context(_connected(live))
+        readers = [stack.enter_context(_connected(live)) for _ in range(24)]
+        for raw in readers:
             raw.sendall(_request(live, path))
+        for raw in readers:  # every answer has begun, so every connection was accepted
+            assert raw.recv(13) == b"HTTP/1.1 200 "
         assert live.client.raw("GET", path).body == BODY
         until(lambda: not live.server.server_state.connections, "every connection is closed")
 
