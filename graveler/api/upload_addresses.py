@@ -1,6 +1,6 @@
 """Operations of uploads that bypass the service: upload addresses, and links to written bytes."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import force_setattr
@@ -20,7 +20,7 @@ from graveler.engine.objects import addresses
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place
 from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused, Unsupported
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 
 _BACKING: Final = BRANCH + "/staging/backing"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
@@ -64,7 +64,7 @@ class StagingMetadata(Body, frozen=True):
     size_bytes: Size
     content_type: str = ""
     user_metadata: Pairs = field(default_factory=dict)
-    mtime: Integer | UnsetType = UNSET
+    mtime: Seconds | UnsetType = UNSET
     force: bool = False
 
     def __post_init__(self) -> None:
@@ -135,6 +135,7 @@ def link_physical_address(
         body.size_bytes,
         body.content_type,
         body.user_metadata,
+        _modified_ns(body.mtime),
         mode=headers.mode,
     )
     entry = addresses.link(call.repo, call.arguments["branch"], query.path, link, force=body.force)
@@ -166,7 +167,11 @@ def stage_object(
         body.size_bytes,
         body.content_type,
         body.metadata,
-        ABSENT if body.mtime is UNSET else body.mtime * limits.SECOND_NS,
+        _modified_ns(body.mtime),
     )
     entry = place(call.repo, call.arguments["branch"], query.path, link, force=body.force)
     return answers.json(shapes.stats(call.repo.record, query.path, entry), 201)
+
+
+def _modified_ns(mtime: int | UnsetType) -> int | Literal[Absent.ABSENT]:
+    return ABSENT if mtime is UNSET else mtime * limits.SECOND_NS

@@ -116,6 +116,35 @@ def test_links_are_refused_in_the_words_that_clients_know(live: Served, repo: st
         assert (reply.status, reply.message) == (412 if headers else 400, expected)
 
 
+@pytest.mark.parametrize("mtime", [0, 1_600_000_000])
+def test_a_link_and_an_object_by_address_have_the_time_that_the_client_names(
+    live: Served, repo: str, mtime: int
+) -> None:
+    """0 is the epoch."""
+    client = live.client
+    written = _handed(client, repo, "a")
+    live.embedded.ports.blocks.put(written, [b"abc"])
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    body = SAID | {"staging": {"physical_address": written}, "mtime": mtime}
+    linked = client.send("PUT", where, {"path": "a"}, body=body)
+    staged = _stage(client, repo, "b", f"local://{repo}/x/data/zzz", mtime=mtime)
+    assert (linked.json["mtime"], staged.json["mtime"]) == (mtime, mtime)
+    listed = client.send("GET", f"/repositories/{repo}/refs/main/objects/ls").json["results"]
+    assert [line["mtime"] for line in listed] == [mtime, mtime]
+
+
+@pytest.mark.parametrize("mtime", [-1, 1 << 62])
+def test_a_link_with_a_time_that_no_record_holds_is_refused(
+    client: Client, repo: str, mtime: int
+) -> None:
+    where = f"/repositories/{repo}/branches/main/staging/backing"
+    staging = {"physical_address": _handed(client, repo, "a")}
+    reply = client.send(
+        "PUT", where, {"path": "a"}, body=SAID | {"staging": staging, "mtime": mtime}
+    )
+    assert (reply.status, "mtime" in reply.message) == (400, True)
+
+
 def test_no_condition_is_ignored(client: Client, repo: str) -> None:
     where = f"/repositories/{repo}/branches/main/objects"
     body = SAID | {"physical_address": f"local://{repo}/x/data/zzz"}
