@@ -4,7 +4,7 @@ Counted at the ports, with warm caches of repository, branch record, commits and
 cache answers is no request.  One shard, unless the test says so.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ import pytest
 from graveler import limits
 from graveler.block.counter import ObservedBlocks
 from graveler.committed import reader, writer
+from graveler.committed.ranges import Keyspace
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import rows as staged_rows
 from graveler.engine.commits import diff, log, merge, replay, reset
@@ -21,7 +22,8 @@ from graveler.engine.names import branches, tags
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import break_parameters
-from graveler.errors import NoChanges, PreconditionFailed
+from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
+from graveler.ids import MetarangeId
 from graveler.kv.counter import ObservedStore
 from graveler.requests import Counts
 from tests.engine import bulk_world
@@ -184,6 +186,34 @@ def test_merge_over_rows_that_say_nothing(counted: Counted) -> None:
     lake.put("a", "1")
     source = lake.head("dev")
     assert sum(counted.of(lambda: lake.merge(source)).values()) <= 8
+
+
+def test_a_merge_looks_at_staged_rows_batch_by_batch(
+    counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds 1,000 rows at a time, in each of its two looks; none behind one that differs."""
+    lake, sizes, get_many = _diverged(counted), list[int](), reader.get_many
+
+    def noted(space: Keyspace, id: MetarangeId, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        sizes.append(len(keys))
+        return get_many(space, id, keys)
+
+    def stage_what_the_head_says() -> None:
+        for number in range(2_500):
+            lake.put(f"none/{number:04}", "1")
+            lake.delete(f"none/{number:04}")
+        sizes.clear()
+
+    monkeypatch.setattr(reader, "get_many", noted)
+    stage_what_the_head_says()
+    lake.merge("dev")
+    assert sizes == [1_000, 1_000, 500] * 2
+    lake.commit_of("dev", e="5")
+    stage_what_the_head_says()
+    lake.put("none/1500", "1")
+    with pytest.raises(DirtyBranch):
+        lake.merge("dev")
+    assert sizes == [1_000, 1_000]
 
 
 def test_revert_and_cherry_pick_cost_as_a_merge(counted: Counted) -> None:
