@@ -124,18 +124,26 @@ async def put_object(call: S3Call) -> Answer:
 async def copy_object(call: S3Call) -> Answer:
     """Copy an object of any ref of any repository.
 
-    A copy onto itself replaces only the description.  The etag is that of the source.
+    A copy onto itself replaces only the description.  The etag is that of the source.  The storage
+    class is the usual one: `BlockStore.copy` takes no other.
     """
     if not call.address.path:
         raise S3Error("NoSuchKey")
     mode, replaces = mode_of(call.headers), _replaces(call.headers)
-    storage_class_of(call.headers)
+    _refuse_class(call.headers)
 
     def work() -> Markup:
         entry = _copied(call, source_of(call), mode, replaces=replaces)
         return _COPIED(timestamp(entry.modified_ns), entry.checksum)
 
     return await long_answer(call, work)
+
+
+def _refuse_class(headers: Mapping[bytes, bytes]) -> None:
+    """Raises `S3Error` for a storage class that a copy would not have."""
+    storage_class = storage_class_of(headers)
+    if storage_class:
+        raise S3Error("NotImplemented", f"not implemented: a copy of class {storage_class}")
 
 
 def _replaces(headers: Mapping[bytes, bytes]) -> bool:

@@ -30,6 +30,7 @@ from graveler.cli import gateway as gateway_command
 from graveler.cli.gateway import GatewayOptions, options_of
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.objects import read
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
@@ -188,6 +189,25 @@ def test_a_body_of_more_than_one_request_to_the_bucket_streams(s3: Any) -> None:
     put = s3.put_object(Bucket="lake", Key="main/long", Body=text)
     assert put["ETag"] == f'"{hashlib.md5(text).hexdigest()}"'
     assert content(s3, "main/long") == text
+
+
+def test_the_bucket_keeps_the_storage_class_of_an_object(s3: Any, stack: Stack) -> None:
+    where = {"Bucket": "lake", "Key": "main/classes"}
+    repo = open_repository(stack.aws.ports, repository.get(stack.aws.ports, "lake"))
+
+    def storage_class() -> str:
+        return read.storage_class(repo, read.stat(repo, "main", "classes"))
+
+    for size in (3, LONG):
+        s3.put_object(**where, Body=b"x" * size, StorageClass="STANDARD_IA")
+        assert storage_class() == "STANDARD_IA"
+        s3.put_object(**where, Body=b"x", StorageClass="STANDARD")
+        assert storage_class() == ""
+    id = s3.create_multipart_upload(**where, StorageClass="STANDARD_IA")["UploadId"]
+    part = s3.upload_part(**where, UploadId=id, PartNumber=1, Body=b"x")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    s3.complete_multipart_upload(**where, UploadId=id, MultipartUpload=parts)
+    assert storage_class() == "STANDARD_IA"
 
 
 def test_an_upload_in_parts_is_one_of_the_bucket(s3: Any) -> None:

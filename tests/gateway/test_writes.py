@@ -346,6 +346,27 @@ def test_a_copy_onto_itself_replaces_the_description_alone(
     assert refused(boto.copy_object, **itself, **absent) == (412, "PreconditionFailed")
 
 
+@pytest.mark.parametrize(
+    ("storage_class", "failure"),
+    [("GLACIER", (501, "NotImplemented")), ("no class", (400, "InvalidStorageClass"))],
+)
+def test_a_copy_of_another_storage_class_is_refused(
+    served_gateway: Gateway, boto: Any, repo: str, storage_class: str, failure: tuple[int, str]
+) -> None:
+    """Because the copy would have the usual one."""
+    boto.put_object(Bucket=repo, Key="main/a", Body=b"one", Metadata={"x": "1"})
+    before = stat(served_gateway, repo, "a")
+    for key in ("main/b", "main/a"):
+        for directive in ("COPY", "REPLACE"):
+            call = {"Bucket": repo, "Key": key, "CopySource": f"{repo}/main/a"}
+            call |= {"MetadataDirective": directive, "StorageClass": storage_class}
+            assert refused(boto.copy_object, **call) == failure
+    assert stat(served_gateway, repo, "a") == before
+    assert not is_there(served_gateway, repo, "b")
+    boto.copy_object(**{**call, "Key": "main/b", "StorageClass": "STANDARD"})
+    assert is_there(served_gateway, repo, "b")
+
+
 def test_a_directive_is_one_of_two(s3: S3Client, repo: str) -> None:
     headers = {"x-amz-copy-source": f"{repo}/main/a", "x-amz-metadata-directive": "MERGE"}
     reply: Reply = s3.send("PUT", f"/{repo}/main/b", headers=headers)
