@@ -27,8 +27,10 @@ from graveler.records import ABSENT, Absent
 
 _PREFIX: Final = b"x-amz-checksum-"
 _ELEMENT: Final = "Checksum"
+_TYPE: Final = _PREFIX + b"type"
 # Headers with the prefix that hold no checksum.
-_OTHERS: Final = frozenset(_PREFIX + name for name in (b"algorithm", b"mode", b"type"))
+_OTHERS: Final = frozenset((_PREFIX + b"algorithm", _PREFIX + b"mode", _TYPE))
+_COMPOSITE: Final = b"COMPOSITE"
 _NAMED: Final = b"x-amz-sdk-checksum-algorithm"
 _MD5: Final = "md5"
 
@@ -134,11 +136,13 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
     return StatedChecksums(md5, algorithm, digest)
 
 
-def stated_in(headers: Mapping[bytes, bytes]) -> str:
-    """The name of a header that states a checksum, or of what kind one is; empty if there is none.
-    Pure."""
-    kinds = (_PREFIX + b"mode", _PREFIX + b"algorithm")
-    names = (name for name in headers if name.startswith(_PREFIX) and name not in kinds)
+def of_whole_object(headers: Mapping[bytes, bytes]) -> str:
+    """The name of a header of an upload in parts that states a checksum of the whole object, or
+    that one comes: any type but COMPOSITE, which means the parts.  Empty if there is none.  Pure.
+    """
+    if headers.get(_TYPE, _COMPOSITE) != _COMPOSITE:
+        return _TYPE.decode()
+    names = (name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS)
     return next(names, b"").decode("latin-1")
 
 

@@ -72,13 +72,18 @@ _UPLOAD_ERRORS: Final = (*_TARGET_ERRORS, "NoSuchUpload")
     Level.KEY,
     "uploads",
     permissions=(WRITE_OBJECT,),
-    errors=(*_TARGET_ERRORS, "InvalidStorageClass", "KeyTooLongError", "MetadataTooLarge"),
+    errors=(
+        *(*_TARGET_ERRORS, "InvalidStorageClass", "KeyTooLongError", "MetadataTooLarge"),
+        "NotImplemented",
+    ),
     runs=Runs.POOL,
     writes=True,
 )
 def create_multipart_upload(call: S3Call) -> Answer:
-    """Begin an upload in parts."""
+    """Begin an upload in parts.  A client that will send a checksum of the whole object is refused
+    here, before it sends the parts."""
     _check_path(call)
+    _refuse_checksums(call)
     headers = description_of(call.headers)
     description = write.Description(headers.content_type, headers.metadata)
     storage_class = storage_class_of(call.headers)
@@ -232,11 +237,11 @@ def _stated_size(call: S3Call) -> int | Literal[Absent.ABSENT]:
 
 
 def _refuse_checksums(call: S3Call) -> None:
-    """Raises `S3Error` for a checksum of the object: none is kept of the parts, and what a client
-    asks to be verified is not passed over."""
-    stated = checksums.stated_in(call.headers)
+    """Raises `S3Error` for a checksum of the whole object: none is computed, and what a client asks
+    to be verified is not passed over."""
+    stated = checksums.of_whole_object(call.headers)
     if stated:
-        raise S3Error("NotImplemented", f"not implemented: {stated} of a completion")
+        raise S3Error("NotImplemented", f"not implemented: {stated} of a whole object in parts")
 
 
 def _range(call: S3Call, size: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+from boto3.exceptions import S3UploadFailedError
 
 from graveler.api.service import Service, ServiceSettings
 from graveler.audit.files import AUDIT_FOLDER, FileTrail
@@ -531,7 +532,7 @@ def test_a_completion_of_another_size_is_refused_and_the_upload_remains(
 
 @pytest.mark.parametrize(
     "more",
-    [{"ChecksumCRC32": "AAAAAA==", "ChecksumType": "FULL_OBJECT"}, {"ChecksumSHA256": "x-2"}],
+    [{"ChecksumCRC32": "AAAAAA=="}, {"ChecksumType": "FULL_OBJECT"}, {"ChecksumSHA256": "x-2"}],
 )
 def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
     served_gateway: Gateway, boto: Any, repo: str, more: dict[str, str]
@@ -541,6 +542,25 @@ def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
     assert refused(boto.complete_multipart_upload, **call, **more) == (501, "NotImplemented")
     assert not is_there(served_gateway, repo, "a")
     boto.complete_multipart_upload(**call)
+
+
+@pytest.mark.parametrize("stated", [{"ChecksumCRC32": "AAAAAA=="}, {"ChecksumType": "FULL_OBJECT"}])
+def test_an_upload_with_a_checksum_of_the_whole_object_is_refused_before_its_parts(
+    served_gateway: Gateway, boto: Any, repo: str, tmp_path: Path, stated: dict[str, str]
+) -> None:
+    (tmp_path / "long").write_bytes(b"x" * (9 * MIB))
+    with pytest.raises(S3UploadFailedError, match=r"NotImplemented.*CreateMultipartUpload"):
+        boto.upload_file(str(tmp_path / "long"), repo, "main/a", ExtraArgs=stated)
+    assert uploads_of(boto, repo) == [] and not is_there(served_gateway, repo, "a")
+
+
+def test_checksums_of_parts_are_no_checksum_of_the_whole_object(
+    served_gateway: Gateway, boto: Any, repo: str, tmp_path: Path
+) -> None:
+    (tmp_path / "long").write_bytes(b"x" * (9 * MIB))
+    stated = {"ChecksumAlgorithm": "SHA256", "ChecksumType": "COMPOSITE"}  # in both requests
+    boto.upload_file(str(tmp_path / "long"), repo, "main/a", ExtraArgs=stated)
+    assert content(served_gateway, repo, "a") == b"x" * (9 * MIB)
 
 
 def test_a_completion_names_the_checksums_that_arrived_with_the_parts(
