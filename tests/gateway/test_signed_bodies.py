@@ -1,5 +1,7 @@
 """Bodies on their way to a real server: what is not as it was stated is never an object."""
 
+import hashlib
+import hmac
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping
@@ -63,6 +65,41 @@ def test_signed_chunks_become_an_object_and_changed_ones_do_not(
     assert code_of(put.send(body[: body.rindex(b"0;")])) == "IncompleteBody"
     assert not is_there(served_gateway, repo)
     assert put.send(body).status == 200
+    assert is_there(served_gateway, repo)
+
+
+def proof(trailer: bytes, before: bytes, seal: ChunkSeal) -> bytes:
+    """The line that signs a trailer as a client makes it; `before`: the signature of the last
+    chunk."""
+    digest = hashlib.sha256(trailer + b"\n").hexdigest().encode()
+    text = b"\n".join((b"AWS4-HMAC-SHA256-TRAILER", seal.moment, seal.scope, before, digest))
+    return b"x-amz-trailer-signature:" + hmac.digest(seal.key, text, "sha256").hex().encode()
+
+
+def test_signed_chunks_with_a_signed_checksum_behind_them_become_an_object(
+    served_gateway: Gateway, s3: S3Client, repo: str
+) -> None:
+    put = Put(s3, repo, Form.CHUNKS_TRAILER, X_Amz_Trailer="x-amz-checksum-crc32")
+    signed = signatures([CONTENT[:100_000], CONTENT[100_000:], b""], put.seal)
+    plain = chunked(SIZES, signed, b"")
+    right, wrong = b"x-amz-checksum-crc32:" + CRC.encode(), b"x-amz-checksum-crc32:AAAAAA=="
+    right_proof, wrong_proof = (proof(line, signed[-1], put.seal) for line in (right, wrong))
+    end = b"%s\r\n%s\r\n\r\n"
+    for body, code in (
+        (plain + end % (wrong, wrong_proof), "BadDigest"),
+        (plain + end % (wrong, right_proof), "SignatureDoesNotMatch"),
+        (plain + end % (right, wrong_proof), "SignatureDoesNotMatch"),
+        (plain + end % (right, proof(right, signed[0], put.seal)), "SignatureDoesNotMatch"),
+        (plain + right + b"\r\n\r\n", "IncompleteBody"),  # nothing signs the trailer
+        (plain + right + b"\r\n\r\n\r\n", "MalformedTrailerError"),
+        (plain + b"\r\n", "IncompleteBody"),  # neither a trailer nor a signature
+        (plain + right_proof + b"\r\n\r\n", "SignatureDoesNotMatch"),
+        (plain.replace(b"aaa", b"aba", 1) + end % (right, right_proof), "SignatureDoesNotMatch"),
+    ):
+        assert code_of(put.send(body)) == code
+    assert not is_there(served_gateway, repo)
+    reply = put.send(plain + end % (right, right_proof))
+    assert reply.status == 200 and reply.headers["x-amz-checksum-crc32"] == CRC
     assert is_there(served_gateway, repo)
 
 
