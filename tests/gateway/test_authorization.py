@@ -7,6 +7,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
@@ -207,6 +208,34 @@ def test_a_caller_of_another_repository_is_denied(world: World, operation: Opera
     for each in (reply, unknown):  # nothing tells that the one exists
         _is_denied(operation, each, "AccessDenied")
     assert world.is_unchanged(world.repo)
+
+
+@pytest.mark.parametrize("name", ["CopyObject", "UploadPartCopy"])
+def test_a_copy_tells_nothing_of_a_source_that_the_caller_may_not_read(
+    world: World, name: str
+) -> None:
+    """The object, its absence and that of its repository have one answer."""
+    operation, sample = BY_NAME[name], SAMPLES[name]
+    mine = f"arn:lakefs:fs:::repository/{world.repo}"
+    world.somebody.may(Permission("*", mine), Permission("*", f"{mine}/*"))
+
+    def copy(source: str) -> Reply:
+        target = sample.target.format(world.repo)
+        headers = {"x-amz-copy-source": source}
+        return world.s3.send(operation.method, target, sample.query, headers=headers)
+
+    for repo in (world.other, "no-such-repository"):
+        for ref, path in (("main", "a"), ("main", "none"), ("none", "a")):
+            reply = copy(f"/{repo}/{ref}/{path}")
+            _is_denied(operation, reply, "AccessDenied")
+            needed = f"fs:ReadObject on arn:lakefs:fs:::repository/{repo}/object/{path}"
+            message = ElementTree.fromstring(reply.body).findtext("Message")
+            assert message == f"permission missing: {needed}"
+    assert world.is_unchanged(world.repo)
+    theirs = f"arn:lakefs:fs:::repository/{world.other}/object/a"
+    world.somebody.may(Permission("*", f"{mine}/*"), Permission("fs:ReadObject", theirs))
+    assert copy(f"/{world.other}/main/a").status != 403
+    world.gateway.s3.send("DELETE", f"/{world.repo}/main/new")
 
 
 @each_operation
