@@ -5,6 +5,7 @@ import http.client
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -492,6 +493,37 @@ def test_a_join_that_outlives_its_server_is_recorded_once(tmp_path: Path) -> Non
         assert completions_in(trail) == [("unknown", 0)]
     with gateway(store) as later:
         assert is_there(later, join.repo, "a")
+
+
+def test_a_completion_of_other_parts_conflicts_with_one_that_has_begun(tmp_path: Path) -> None:
+    joins, goes_on = threading.Event(), threading.Event()
+
+    def slow(blocks: Any) -> Any:
+        def complete(*arguments: Any) -> Any:
+            joins.set()
+            goes_on.wait()
+            return blocks.complete_upload(*arguments)
+
+        return Overridden(blocks, complete_upload=complete)
+
+    with (
+        other_ports(tmp_path / "store", blocks=slow, seconds=PATIENCE_SECONDS) as (live, boto),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        upload = begun(boto, live.fresh_repository())
+        one, two = sent(boto, upload, b"one", b"two")["Parts"]
+        call = {**upload, "MultipartUpload": {"Parts": [one]}}
+        other = {**upload, "MultipartUpload": {"Parts": [two]}}
+        try:
+            first = pool.submit(boto.complete_multipart_upload, **call)
+            assert joins.wait(PATIENCE_SECONDS)
+            failure = refused(boto.complete_multipart_upload, **other)
+            assert failure == (409, "ConditionalRequestConflict")
+        finally:
+            goes_on.set()
+        assert first.result(PATIENCE_SECONDS)["ETag"] == joined_etag(b"one")
+        got = boto.get_object(Bucket=upload["Bucket"], Key=upload["Key"])
+        assert got["Body"].read() == b"one"
 
 
 def test_an_end_is_told_once_whatever_comes_first() -> None:
