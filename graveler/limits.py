@@ -50,7 +50,7 @@ part_page_count_max = 1_000  # parts on one page of a list of parts
 part_copy_bytes_max = 256 * 1024 * 1024  # of one part: the service reads and writes it
 
 # the S3 gateway
-xml_delete_bytes_max = 2 * 1024 * 1024  # 1,000 keys of 1,024 bytes, some of them escaped
+xml_delete_bytes_max = 4 * 1024 * 1024  # 1,000 keys of 1,024 bytes, many of them escaped
 xml_delete_elements_max = 6_010  # 1,000 keys, each with a version and conditions
 xml_parts_bytes_max = 4 * 1024 * 1024
 xml_parts_elements_max = 50_010  # 10,000 parts, each with number, etag and checksums

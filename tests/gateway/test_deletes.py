@@ -150,9 +150,26 @@ def test_a_batch_that_is_none_deletes_nothing(
     assert len(_paths(boto, filled)) == 4
 
 
-def test_a_batch_that_is_too_long_is_refused(s3: S3Client, filled: str) -> None:
-    reply = s3.send("POST", f"/{filled}", {"delete": ""}, body=b" " * (5 * 1024 * 1024))
-    assert (reply.status, code_of(reply)) == (400, "MaxMessageLengthExceeded")
+def test_a_batch_has_at_most_4_mib(s3: S3Client, boto: Any, filled: str) -> None:
+    body = _batch("<Key>main/a</Key>")
+    for size in (4 * 1024 * 1024 + 1, 5 * 1024 * 1024):
+        reply = s3.send("POST", f"/{filled}", {"delete": ""}, body=body.ljust(size))
+        assert (reply.status, code_of(reply)) == (400, "MaxMessageLengthExceeded")
+    assert "a" in _paths(boto, filled)
+    reply = s3.send("POST", f"/{filled}", {"delete": ""}, body=body.ljust(4 * 1024 * 1024))
+    assert b"<Deleted><Key>main/a</Key></Deleted>" in reply.body
+    assert "a" not in _paths(boto, filled)
+
+
+def test_a_batch_of_the_most_and_longest_keys_fits_although_some_are_escaped(
+    s3: S3Client, repo: str
+) -> None:
+    """A thousand keys of the longest paths, a third of whose bytes take ten in the document."""
+    keys = [f"main/{number:04}".ljust(700, "x") + "\r" * 300 for number in range(1000)]
+    body = _batch(*[f"<Key>{key.replace(chr(13), '&#x0000d;')}</Key>" for key in keys])
+    assert 3 * 1024 * 1024 < len(body) <= 4 * 1024 * 1024
+    reply = s3.send("POST", f"/{repo}", {"delete": ""}, body=body)
+    assert reply.status == 200 and reply.body.count(b"<Deleted>") == len(keys)
 
 
 def test_a_condition_that_nothing_evaluates_is_refused(s3: S3Client, filled: str) -> None:
