@@ -284,20 +284,34 @@ def signatures(parts: Sequence[bytes], seal: ChunkSeal) -> list[bytes]:
     return made
 
 
-def body_of(draw: random.Random, is_signed: bool) -> tuple[bytes, bytes, Sequence[bytes]]:
-    """A right body, its content, and the names of its trailers."""
-    parts = [draw.randbytes(draw.choice((1, 2, 5, 16, 40))) for _ in range(draw.randrange(4))]
-    content = b"".join(parts)
-    names = signatures([*parts, b""], SEAL) if is_signed else [b""] * (len(parts) + 1)
+def parts_of(draw: random.Random, sizes: Sequence[int] = (1, 2, 5, 16, 40)) -> list[bytes]:
+    """The content of the chunks of a body."""
+    return [draw.randbytes(draw.choice(sizes)) for _ in range(draw.randrange(4))]
+
+
+def framed(parts: Sequence[bytes], seal: Seal) -> bytes:
+    """Chunks with these contents, the empty last one too, without an end."""
+    names = [b""] * (len(parts) + 1) if seal is ABSENT else signatures([*parts, b""], seal)
     body = b""
     for part, name in zip([*parts, b""], names, strict=True):
-        extension = b";chunk-signature=" + name if is_signed else b""
+        extension = b";chunk-signature=" + name if name else b""
         body += b"%x" % len(part) + extension + b"\r\n" + (part + b"\r\n" if part else b"")
-    if is_signed or draw.random() < 0.3:
+    return body
+
+
+def crc_line(content: bytes) -> bytes:
+    """The trailer with the checksum of a content."""
+    return b"x-amz-checksum-crc32:" + b64encode(zlib.crc32(content).to_bytes(4, "big"))
+
+
+def body_of(draw: random.Random, seal: Seal) -> tuple[bytes, bytes, Sequence[bytes]]:
+    """A right body, its content, and the names of its trailers."""
+    parts = parts_of(draw)
+    body, content = framed(parts, seal), b"".join(parts)
+    if seal is not ABSENT or draw.random() < 0.3:
         return body + b"\r\n", content, ()
-    crc = b64encode(zlib.crc32(content).to_bytes(4, "big"))
     end = draw.choice((b"\r\n\r\n", b"\n\r\n"))
-    return body + b"x-amz-checksum-crc32:" + crc + end, content, (b"x-amz-checksum-crc32",)
+    return body + crc_line(content) + end, content, (b"x-amz-checksum-crc32",)
 
 
 def cut_anywhere(draw: random.Random, body: bytes) -> list[bytes]:
@@ -328,8 +342,8 @@ def test_any_body_is_decoded_or_refused_and_never_taken_for_another() -> None:
     refused = 0
     for number in range(count):
         is_signed = number % 2 == 0
-        body, content, trailers = body_of(draw, is_signed)
         seal: Seal = SEAL if is_signed else ABSENT
+        body, content, trailers = body_of(draw, seal)
         good = decoded(cut_anywhere(draw, body), len(content), trailers, seal)
         assert not good.error and good.content == content and set(good.trailers) == set(trailers)
         false = max(0, len(content) + draw.choice((-1, 1, 7, 1 << 20)))

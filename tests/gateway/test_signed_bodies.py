@@ -2,17 +2,20 @@
 
 import hashlib
 import hmac
+import random
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.signatures import ChunkSeal, signing_key
+from graveler.records import ABSENT
 from tests.api.serving import Reply
+from tests.draws import seeds
 from tests.gateway.serving import Gateway, S3Client, code_of, exchange
-from tests.gateway.test_chunks import signatures
+from tests.gateway.test_chunks import crc_line, framed, parts_of, signatures, spoiled
 from tests.gateway.vectors import chunked
 
 CONTENT = b"a" * 300_000
@@ -28,14 +31,16 @@ def is_there(served: Gateway, repo: str) -> bool:
 
 
 class Put:
-    """A PUT of `CONTENT` in chunks, signed but for its body."""
+    """A PUT in chunks, signed but for its body.  `length`: of the content."""
 
-    def __init__(self, s3: S3Client, repo: str, form: Form, **further: str) -> None:
+    def __init__(
+        self, s3: S3Client, repo: str, form: Form, length: int = len(CONTENT), **further: str
+    ) -> None:
         self.s3 = s3
         self.target = f"/{repo}/main/a"
         stated = {
             "Content-Encoding": "aws-chunked",
-            "X-Amz-Decoded-Content-Length": str(len(CONTENT)),
+            "X-Amz-Decoded-Content-Length": str(length),
             **{name.replace("_", "-"): value for name, value in further.items()},
         }
         self.headers = s3.signed("PUT", self.target, headers=stated, payload=form.value)
@@ -101,6 +106,54 @@ def test_signed_chunks_with_a_signed_checksum_behind_them_become_an_object(
     reply = put.send(plain + end % (right, right_proof))
     assert reply.status == 200 and reply.headers["x-amz-checksum-crc32"] == CRC
     assert is_there(served_gateway, repo)
+
+
+def whole_body(form: Form, parts: Sequence[bytes], seal: ChunkSeal) -> bytes:
+    """A right body of a form that has its own proof."""
+    line = crc_line(b"".join(parts))
+    if form is Form.UNSIGNED_TRAILER:
+        return framed(parts, ABSENT) + line + b"\r\n\r\n"
+    body = framed(parts, seal)
+    if form is Form.CHUNKS:
+        return body + b"\r\n"
+    before = signatures([*parts, b""], seal)[-1]
+    return body + line + b"\r\n" + proof(line, before, seal) + b"\r\n\r\n"
+
+
+FORMS = (Form.CHUNKS, Form.CHUNKS_TRAILER, Form.UNSIGNED_TRAILER)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[form.name for form in FORMS])
+def test_a_spoiled_body_is_refused_or_has_its_content(
+    served_gateway: Gateway, s3: S3Client, repo: str, form: Form
+) -> None:
+    """A spoiled body may say the same, as with a `0` more before the size of a chunk."""
+    further = {} if form is Form.CHUNKS else {"X_Amz_Trailer": "x-amz-checksum-crc32"}
+    url, refused = f"/{repo}/main/a", 0
+    for seed in seeds(10, 200):
+        print(f"{seed=}")
+        draw = random.Random(seed)
+        sizes = (16, 100_000) if seed % 3 == 0 else (1, 5, 40)  # streamed, and whole in memory
+        parts = parts_of(draw, sizes)
+        content = b"".join(parts)
+        put = Put(s3, repo, form, len(content), **further)
+        body = whole_body(form, parts, put.seal)
+        other = abs(len(content) + draw.choice((-1, 1, 7, 1 << 20)))  # 1 for -1
+        false = Put(s3, repo, form, other, **further)
+        replies = [false.send(whole_body(form, parts, false.seal))]
+        for _ in range(10):
+            reply = put.send(spoiled(draw, body))
+            if reply.status == 200:
+                assert s3.send("GET", url).body == content
+                assert s3.send("DELETE", url).status == 204
+            else:
+                replies.append(reply)
+        assert all(400 <= reply.status < 500 for reply in replies)
+        assert s3.send("HEAD", url).status == 404
+        assert put.send(body).status == 200, "the body that was not spoiled"
+        assert s3.send("DELETE", url).status == 204
+        refused += len(replies)
+    assert refused > 50
 
 
 def test_an_unsigned_body_with_a_checksum_behind_it_becomes_an_object(
