@@ -163,7 +163,12 @@ class TendingCommand(ClientCommand):
 
 
 class PathsCommand(ClientCommand):
-    """A client command that takes paths after `--`, apart from its arguments (`paths_of`)."""
+    """A client command that takes paths after `--`, apart from its arguments (`paths_of`).
+    `after`: what usage says of them."""
+
+    def __init__(self, *args: Any, after: str = "[-- PREFIX]", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._after = after
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -173,7 +178,7 @@ class PathsCommand(ClientCommand):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- PREFIX]"]
+        return [*super().collect_usage_pieces(ctx), self._after]
 
 
 def paths_of(ctx: click.Context) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import click
 from graveler.cli import graph, moments, past
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import address_argument, at, complete_ref, count, ignored
-from graveler.cli.command import ClientCommand, client
+from graveler.cli.command import ClientCommand, PathsCommand, client, paths_of
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
@@ -33,6 +33,8 @@ _LOG_COLUMNS: Final = (
 
 @client(
     "log",
+    kind=PathsCommand,
+    after="[-- PATHS]",
     examples=(
         "graveler log lake                             # the default branch",
         "graveler log lake/main -n 10 --oneline",
@@ -75,8 +77,10 @@ def log(
     """List the commits that REF leads to, newest first.
 
     With PATHS, only commits that changed one of them; a path that ends with a slash is a prefix.
+    After `--` all words are paths: so REF may be left out in a linked folder.
     TIME is for example '2 days ago', 2026-11-23 or 2026-11-23T10:00:00Z.
     """
+    paths += paths_of(click.get_current_context())
     now_ns = SystemClock().now_ns()
     since = moments.rfc3339(moments.parse(how["since"], now_ns)) if how["since"] else ""
     which = LogFilter(

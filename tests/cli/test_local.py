@@ -235,6 +235,11 @@ def test_commands_in_a_linked_folder_need_no_address(
     monkeypatch.chdir(folder / "more")
     assert lake.user.run("status").out == "local\tadded\tn\n"
     assert len(lake.user.read(list[Any], "log")) == 2
+    head = lake.user.read(dict[str, Any], "show")["id"]
+    for words in (("--", "data/", "none"), (":main", "none", "--", "other/x"), (":main", "data/")):
+        shown = lake.user.run("log", "--json", *words)
+        assert [commit["id"] for commit in json.loads(shown.out)] == [head], words
+    assert lake.user.run("log", "--json", "--", "none") == (0, "[]\n", "")
     rows = lake.user.read(list[Any], "ls", "-r")
     assert [row["path"] for row in rows] == sorted(f"data/{path}" for path in FILES)
     assert lake.user.run("cat", ":main/data/a.csv").out == "a"
@@ -246,6 +251,7 @@ def test_commands_in_a_linked_folder_need_no_address(
     monkeypatch.chdir(folder.parent)
     for command in ("log", "ls", "diff", "show"):
         assert lake.user.run(command).code == 2
+    assert lake.user.run("log", "--", "data/").code == 2
     assert lake.user.run("status").code == 2
 
 
