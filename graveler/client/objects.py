@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
+from graveler.client.bodies import Body, md5_of
 from graveler.client.connections import Request, Response
-from graveler.client.digest import Digest
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
 from graveler.errors import Invalid, Unavailable, Unsupported
@@ -21,6 +21,10 @@ _INTERNAL: Final = "::lakefs::"  # begins the names of metadata that lakeFS itse
 _HEADER_NAME: Final = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _REDIRECTS: Final = (302, 303, 307)
 _ANSWER_BYTES_MAX: Final = 1 << 20
+_AFTER_WRONG_BYTES: Final = "the branch has them now: upload it again, or reset the path"
+_AFTER_WRONG_STORE: Final = (
+    "the branch does not have them: upload it again, or through the server, without signed URLs"
+)
 
 
 class _Stats(TypedDict):
@@ -188,19 +192,23 @@ def upload(
     how: Upload = Upload(),
     *,
     length: int = -1,
+    checksum: str = "",
 ) -> Stats:
     """Write an object through the server.  `length`: the number of bytes, if it is known; fewer or
-    more bytes write nothing and raise `Invalid`.  Raises `PreconditionFailed` if it exists and may
-    not."""
+    more bytes write nothing and raise `Invalid`.  `checksum`: the MD5 of so many bytes, if it is
+    known; other bytes write nothing and raise `Corrupt`.  Raises `PreconditionFailed` if it exists
+    and may not, and `Corrupt` if the server says that it stored other bytes."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
     headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    body = pieces if length < 0 else _Exact(pieces, length)
-    with session.open("POST", where, body, headers, length=length) as answer:
-        if answer.status != 201:
-            raise error_of(answer)
-        return cast(Stats, checked(_json(answer), "path", "checksum"))
+    with Body(path, pieces, length, checksum) as body:
+        with session.open("POST", where, body, headers, length=length) as answer:
+            if answer.status != 201:
+                raise error_of(answer)
+            stored = cast(Stats, checked(_json(answer), "path", "checksum"))
+        body.check(stored["checksum"], _AFTER_WRONG_BYTES)
+    return stored
 
 
 def upload_presigned(
@@ -214,11 +222,11 @@ def upload_presigned(
     length: int,
 ) -> Stats:
     """Write an object to the object store of the server, then link it: three requests.  A call that
-    ends early, or with fewer or more bytes than `length`, leaves nothing on the branch."""
-    with Digest(length) as digest:
-        digested = _digested(pieces, digest)
-        place = store_presigned(session, repository, branch, path, digested, how, length=length)
-        content = Content(digest.hexdigest(), length)
+    ends early, or with fewer or more bytes than `length`, leaves nothing on the branch; nor does
+    one whose bytes the store has changed, by its ETag: `Corrupt`."""
+    with Body(path, pieces, length) as body:
+        place = _store(session, repository, branch, path, body, how, length=length)
+        content = Content(body.checksum(), length)
     return link(session, repository, branch, path, place, content, how)
 
 
@@ -234,19 +242,33 @@ def store_presigned(
 ) -> dict[str, Any]:
     """Write bytes to the object store of the server, and return where they are, for `link`.  The
     branch does not change.  The URL is asked for this length alone, which servers of lakeFS do not
-    heed.  Two requests.  Raises `Unsupported` if the server signs no URLs, and
-    `Invalid` for fewer or more bytes than `length`."""
+    heed.  Two requests.  Raises `Unsupported` if the server signs no URLs, `Invalid` for fewer or
+    more bytes than `length`, and `Corrupt` if the store has other bytes, by its ETag."""
+    with Body(path, pieces, length) as body:
+        return _store(session, repository, branch, path, body, how, length=length)
+
+
+def _store(
+    session: Session,
+    repository: str,
+    branch: str,
+    path: str,
+    body: Body,
+    how: Upload,
+    *,
+    length: int,
+) -> dict[str, Any]:
     where = with_query(_backing(repository, branch), path=path, presign=True, size_bytes=length)
     place = checked(session.ask("GET", where), "physical_address")
     url = place.get("presigned_url")
     if not isinstance(url, str) or not url:
         raise Unsupported("the server signed no URL")
     headers = {"Content-Type": how.content_type} if how.content_type else {}
-    body = _Exact(pieces, length)
     with session.connections.send(Request("PUT", url, headers, body, length)) as answer:
         answer.read_all(_ANSWER_BYTES_MAX)
         if answer.status >= 300 or not body.ended:
             raise Unavailable(f"the object store refused an upload: status={answer.status}")
+        body.check(md5_of(url, answer.headers), _AFTER_WRONG_STORE)
     return {"physical_address": place["physical_address"]}
 
 
@@ -338,38 +360,6 @@ def _metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
             raise Invalid(f"metadata invalid: it is no UTF-8: {name!r}") from error
         headers[f"x-lakefs-{kind}-{key}"] = text
     return headers
-
-
-class _Exact:
-    """Pieces that must have `length` bytes in all, else `Invalid` is raised before the last of them
-    is handed out: the receiver never has a body that looks whole.  `ended`: all were handed out."""
-
-    def __init__(self, pieces: Iterable[bytes], length: int) -> None:
-        self._pieces, self._length = pieces, length
-        self.ended = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        held, length = b"", 0
-        for piece in filter(None, self._pieces):
-            length += len(piece)
-            if length > self._length:
-                break
-            if held:
-                yield held
-            held = piece
-        if length != self._length:
-            raise Invalid(
-                f"the content changed while it was uploaded: it had {self._length:,} bytes"
-            )
-        if held:
-            yield held
-        self.ended = True
-
-
-def _digested(pieces: Iterable[bytes], digest: Digest) -> Iterator[bytes]:
-    for piece in pieces:
-        digest.update(piece)
-        yield piece
 
 
 def _json(answer: Response) -> Any:

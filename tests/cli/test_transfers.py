@@ -233,6 +233,45 @@ def test_a_copy_does_not_follow_the_server_elsewhere(user: Client) -> None:
         assert inside.asked == []
 
 
+def test_a_copy_between_repositories_is_compared_with_its_checksum(user: Client) -> None:
+    """At the source before the last byte is sent, and at the destination afterwards."""
+    right = md5(b"abcd").hexdigest()
+    stats = {"path": "a", "path_type": "object", "checksum": right, "mtime": 1, "size_bytes": 4}
+    known = Said(200, json.dumps(stats).encode())
+    command = ("cp", "lakefs://one/main/a", "lakefs://two/main/a")
+    for content, checksum in ((b"abxd", md5(b"abxd").hexdigest()), (b"abcd", "0" * 32)):
+        created = Said(201, json.dumps(stats | {"checksum": checksum}).encode())
+        with scripted([known, Said(200, content), created]) as server:
+            user.know(server.url)
+            copied = user.run(*command)
+            bodies = [asked.body for asked in server.asked if asked.method == "POST"]
+        assert copied.code == 1 and right in copied.err and checksum in copied.err, copied
+        if content == b"abcd":
+            assert bodies == [content]
+        else:
+            assert content not in bodies
+    with scripted([known, Said(200, b"abcd"), Said(201, known.body)]) as server:
+        user.know(server.url)
+        assert user.run(*command).code == 0
+
+
+@pytest.mark.parametrize("source", ["a", "-"])
+def test_an_upload_that_was_stored_otherwise_fails(
+    user: Client, tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "a").write_bytes(b"abcd")
+    stats = {"path": "a", "path_type": "object", "checksum": "0" * 32, "mtime": 1}
+    created = Said(201, json.dumps(stats).encode())
+    with scripted([created] if source == "-" else [Said(200), created]) as server:
+        user.know(server.url)
+        file = source if source == "-" else str(tmp_path / source)
+        result = user.run("upload", file, "lake/main/a", input=b"abcd")
+        assert server.asked[-1].body == b"abcd"
+    assert (result.code, result.out) == (1, "")
+    assert "path=a" in result.err and "upload it again" in result.err
+    assert md5(b"abcd").hexdigest() in result.err and "0" * 32 in result.err
+
+
 # ---- one download, byte by byte ------------------------------------------------------------------
 
 BODY = bytes(range(256)) * 8

@@ -43,7 +43,10 @@ def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if "Content-Length" in self.headers or "Transfer-Encoding" not in self.headers:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            else:
+                body = b"".join(self.chunks())
             authorization = self.headers.get("Authorization", "")
             script.asked.append(Asked(self.command, self.path, authorization, body))
             said = script.answers.pop(0)
@@ -59,6 +62,12 @@ def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said.body)
+
+        def chunks(self) -> Iterator[bytes]:
+            while length := int(self.rfile.readline() or b"0", 16):
+                yield self.rfile.read(length)
+                self.rfile.readline()
+            self.rfile.readline()
 
         do_GET = do_POST = do_PUT = do_DELETE = answer
 

@@ -12,7 +12,7 @@ import pytest
 from graveler.client import connect, objects
 from graveler.client.connections import Connections, Request, Response
 from graveler.client.objects import Upload
-from graveler.errors import Invalid
+from graveler.errors import Corrupt, Invalid
 from tests.client.scripted import Said, scripted
 from tests.waiting import PATIENCE_SECONDS
 
@@ -71,6 +71,56 @@ def test_content_of_the_right_length_arrives_in_order() -> None:
         for pieces in ([b"ab", b"", b"cd"], [b"abcd"]):
             objects.upload(session, "lake", "main", "a", pieces, length=4)
         assert [asked.body for asked in server.asked] == [b"abcd", b"abcd"]
+
+
+OTHER = "d41d8cd98f00b204e9800998ecf8427e"
+ABCD = "e2fc714c4727ee9395f324cd2e7f331f"
+
+
+@pytest.mark.parametrize("length", [4, -1])
+def test_a_direct_upload_that_was_stored_otherwise_fails(length: int) -> None:
+    stats = [json.dumps({"path": "a", "checksum": sum}).encode() for sum in (OTHER, ABCD)]
+    with scripted([Said(201, each) for each in stats]) as server:
+        session = connect(server.url, "KEY", "s")
+        with pytest.raises(Corrupt, match=f"path=a sent='{ABCD}' stored={OTHER}; .* again"):
+            objects.upload(session, "lake", "main", "a", [b"ab", b"cd"], length=length)
+        stored = objects.upload(session, "lake", "main", "a", [b"ab", b"cd"], length=length)
+        assert stored["checksum"] == ABCD
+        # Nothing is deleted.
+        assert [(asked.method, asked.body) for asked in server.asked] == [("POST", b"abcd")] * 2
+
+
+def test_an_upload_of_other_content_than_its_checksum_is_never_whole() -> None:
+    with listening() as (url, came):
+        session = connect(url, "KEY", "s")
+        with pytest.raises(Corrupt, match=f"path=a checksum={OTHER} read='{ABCD}'"):
+            objects.upload(session, "lake", "main", "a", [b"ab", b"cd"], length=4, checksum=OTHER)
+        assert len(came()) < 4
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_a_presigned_upload_that_was_stored_otherwise_is_not_linked(is_linked: bool) -> None:
+    call = objects.upload_presigned if is_linked else objects.store_presigned
+    with scripted([Said(200, b"", (("ETag", f'"{OTHER}"'),))]) as store:
+        place = {"physical_address": "local://x", "presigned_url": f"{store.url}/x"}
+        with scripted([Said(200, json.dumps(place).encode())]) as server:
+            session = connect(server.url, "KEY", "s")
+            with pytest.raises(Corrupt, match=f"path=a sent='{ABCD}' stored={OTHER}; .* again"):
+                call(session, "lake", "main", "a", [b"ab", b"cd"], Upload(), length=4)
+            assert [asked.method for asked in server.asked] == ["GET"]
+        assert [asked.method for asked in store.asked] == ["PUT"]
+
+
+@pytest.mark.parametrize("tag", [ABCD, f"{OTHER}-2", ""])
+def test_a_presigned_upload_is_linked_with_its_checksum(tag: str) -> None:
+    with scripted([Said(200, b"", (("ETag", f'"{tag}"'),))]) as store:
+        place = {"physical_address": "local://x", "presigned_url": f"{store.url}/x"}
+        stats = {"path": "a", "checksum": ABCD}
+        answers = [Said(200, json.dumps(each).encode()) for each in (place, stats)]
+        with scripted(answers) as server:
+            session = connect(server.url, "KEY", "s")
+            objects.upload_presigned(session, "lake", "main", "a", [b"abcd"], Upload(), length=4)
+            assert json.loads(server.asked[1].body)["checksum"] == ABCD
 
 
 class BehindTls(Connections):

@@ -1,0 +1,128 @@
+"""The body of an upload: it is counted and digested while it is sent, and compared with what was
+stored.
+
+    pieces ──► held until the next one comes ──► sent ──► digested, while the receiver works
+
+A receiver gets the last piece only after all checks of the content.  The MD5 of a small body costs
+no time before it is sent.  Only the standard library is needed.  For this package.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from graveler.client.digest import Digest
+from graveler.errors import Corrupt, Invalid
+
+_MD5: Final = re.compile(r"[0-9a-fA-F]{32}")
+_ENCRYPTION: Final = "x-amz-server-side-encryption"
+_OTHER_ETAGS: Final = (
+    f"{_ENCRYPTION}-customer-algorithm",
+    "x-goog-encryption-algorithm",
+    "x-goog-encryption-kms-key-name",
+)
+_EXPRESS: Final = "s3express"  # directory buckets of S3: their ETags are no MD5
+
+
+class Body:
+    """The pieces of an upload to `path`, to be sent in a `with` block.
+
+    `length`: how many bytes they must have in all, or -1.  `checksum`: the MD5 that the bytes of
+    this length must have; a checksum of another form is not compared.  A wrong length raises
+    `Invalid`, and a wrong MD5 `Corrupt`, before the last piece is handed out: so the receiver never
+    has a body that looks whole.  `ended`: all pieces were handed out.  If the pieces are iterated
+    again, count and MD5 begin anew.
+    """
+
+    def __init__(
+        self, path: str, pieces: Iterable[bytes], length: int = -1, checksum: str = ""
+    ) -> None:
+        self._path, self._pieces, self._length = path, pieces, length
+        self._known = _md5(checksum)
+        self._digest = Digest(length)
+        self._is_fresh = True
+        self.ended = False
+
+    def __enter__(self) -> "Body":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._digest.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._begin()
+        return self._whole() if self._length >= 0 else self._as_they_come()
+
+    def checksum(self) -> str:
+        """The MD5 of the pieces that were handed out; no more may follow."""
+        return self._digest.hexdigest()
+
+    def check(self, stored: str, remedy: str) -> None:
+        """Compare with the MD5 of what was stored; a checksum of another form is not compared.
+        `remedy`: what to do.  Raises `Corrupt`."""
+        if (md5 := _md5(stored)) and md5 != (sent := self.checksum()):
+            raise Corrupt(
+                f"other bytes were stored than were sent: path={self._path} {sent=} stored={md5}; "
+                f"{remedy}"
+            )
+
+    def _begin(self) -> None:
+        if not self._is_fresh:
+            self._digest.close()
+            self._digest, self.ended = Digest(self._length), False
+        self._is_fresh = False
+
+    def _as_they_come(self) -> Iterator[bytes]:
+        for piece in filter(None, self._pieces):
+            yield piece
+            self._digest.update(piece)
+        self.ended = True
+
+    def _whole(self) -> Iterator[bytes]:
+        held, length = b"", 0
+        for piece in filter(None, self._pieces):
+            length += len(piece)
+            if length > self._length:
+                break
+            if held:
+                yield held
+                self._digest.update(held)
+            held = piece
+        if length != self._length:
+            raise Invalid(
+                f"the content changed while it was uploaded: it had {self._length:,} bytes"
+            )
+        if self._known:
+            self._digest.update(held)
+            self._check_known()
+        if held:
+            yield held
+            if not self._known:
+                self._digest.update(held)
+        self.ended = True
+
+    def _check_known(self) -> None:
+        if (read := self.checksum()) != self._known:
+            raise Corrupt(
+                f"the content is not that of its checksum: path={self._path} "
+                f"checksum={self._known} {read=}; nothing was written; it is damaged, or it "
+                "changed meanwhile: then repeat the command"
+            )
+
+
+def md5_of(url: str, headers: Mapping[str, str]) -> str:
+    """The MD5 in the ETag of an object store's answer to a PUT, or nothing.  `url`: of the request.
+
+    ETags of objects in parts, or encrypted by a key of KMS or of the customer, are no MD5, though
+    those of encrypted objects may look like one."""
+    is_other = (
+        headers.get(_ENCRYPTION, "AES256") != "AES256"
+        or any(name in headers for name in _OTHER_ETAGS)
+        or _EXPRESS in urlsplit(url).netloc
+    )
+    return "" if is_other else _md5(headers.get("ETag", "").strip('"'))
+
+
+def _md5(checksum: str) -> str:
+    return checksum.lower() if _MD5.fullmatch(checksum) else ""
