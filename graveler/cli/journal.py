@@ -26,6 +26,7 @@ from graveler.errors import (
     GravelerError,
     Invalid,
     NotFound,
+    OutcomeUnknown,
     PreconditionFailed,
     Unavailable,
 )
@@ -33,6 +34,7 @@ from graveler.variables import environment
 
 _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20
+_ID_LENGTH: Final = 12  # in texts
 _MOVES_KEPT: Final = 1_000  # when the file is shortened
 _COLUMNS: Final = (
     field("time", "time", "TIME"),
@@ -89,6 +91,46 @@ def record_commit(invocation: Invocation, branch: Address, action: str, id: str)
     record(invocation, branch, action, parents[0], id, kind="branch")
 
 
+def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> refs.Ref:
+    """Move a tag from one commit to another: delete it, and create it.  The caller records it.
+
+    If the creation fails, or Ctrl-C comes, the tag is made again at `before`; the error says where
+    the tag is.  If that fails too, a deletion is recorded, and the error has the command that makes
+    the tag again."""
+    session, name, is_deleted = invocation.session, tag.repository, False
+    try:
+        refs.delete_tag(session, name, tag.ref)
+        is_deleted = True
+        return refs.create_tag(session, name, tag.ref, after)
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(": ".join(_put_back(invocation, tag, before))) from interrupt
+    except GravelerError as error:
+        if is_deleted or isinstance(error, OutcomeUnknown):
+            state, remedy = _put_back(invocation, tag, before)
+            reason = error.fields.get("reason", "") or str(error)
+            error.fields = {**error.fields, "reason": f"{reason}; {state}", "remedy": remedy}
+        raise
+
+
+def _put_back(invocation: Invocation, tag: Address, before: str) -> tuple[str, str]:
+    """Make a tag again that was perhaps deleted.  Returns where it is now, and what to do."""
+    session, name = invocation.session, tag.repository
+    try:
+        try:
+            at = refs.create_tag(session, name, tag.ref, before)["commit_id"]
+        except GravelerError:  # perhaps it exists
+            at = refs.get_tag(session, name, tag.ref)["commit_id"]
+    except GravelerError:
+        record(invocation, tag, "deletion", before, "", kind="tag")
+        return (
+            f"the tag {tag} was deleted, it was at {before}",
+            f"graveler tag create {tag} {before}, or graveler undo",
+        )
+    if at != before:
+        record(invocation, tag, "move", before, at, kind="tag")
+    return f"the tag {tag} is at {at[:_ID_LENGTH]}", f"graveler tag show {tag}"
+
+
 def _file() -> Path:
     return state.folder(environment()) / _FILE
 
@@ -126,10 +168,10 @@ def undo(
 ) -> int:
     """Move a branch or a tag back to where it was before this client moved or deleted it.
 
-    It undoes the last `reset --hard`, `merge`, `restore`, or deletion of a branch or tag on this
-    server; one after the other if it is repeated.  Uncommitted changes are not brought back.  A
-    branch that has moved since is left alone: the command ends with 5, and names one that keeps
-    the later commits.
+    It undoes the last `reset --hard`, `merge`, `pr merge`, `restore`, `tag create --force`, or
+    deletion of a branch or tag on this server; one after the other if it is repeated.  Uncommitted
+    changes are not brought back.  A branch that has moved since is left alone: the command ends
+    with 5, and names one that keeps the later commits.
     """
     moves = _of(invocation, address)
     if is_list:
@@ -143,11 +185,13 @@ def undo(
     if move.after:
         if not yes:
             _check_head(invocation, move)  # before the question; it may move until the answer
-        way = f"from {move.after[:12]} to {move.before[:12]}"
+        way = f"from {move.after[:_ID_LENGTH]} to {move.before[:_ID_LENGTH]}"
         invocation.confirm(f"Undo the {move.action} of {move.ref}: move it {way}?", yes=yes)
         _move_back(invocation, move)
     else:
-        question = f"Undo the {move.action} of {move.ref}: make it again at {move.before[:12]}?"
+        question = (
+            f"Undo the {move.action} of {move.ref}: make it again at {move.before[:_ID_LENGTH]}?"
+        )
         invocation.confirm(question, yes=yes)
         make = refs.create_branch if move.kind == "branch" else refs.create_tag
         make(invocation.session, move.repository, move.name, move.before)
@@ -175,11 +219,14 @@ def _chosen(server: str, place: Address | None) -> Iterator[Move]:
 
 
 def _move_back(invocation: Invocation, move: Move) -> None:
-    """Put the branch back.  Raises `Conflict` if it has moved, also during the question.
+    """Put the branch or the tag back.  Raises `Conflict` if it has moved, also during the question.
 
-    The server compares the head when it moves it; a server that knows no such condition would not,
-    so the head is looked at before, too."""
+    The server compares the head of a branch when it moves it; a server that knows no such condition
+    would not, so the head is looked at before, too."""
     _check_head(invocation, move)
+    if move.kind == "tag":
+        move_tag(invocation, move.ref, move.after, move.before)
+        return
     session, repository, name = invocation.session, move.repository, move.name
     try:
         refs.hard_reset_branch(session, repository, name, move.before, expected=move.after)
@@ -189,23 +236,26 @@ def _move_back(invocation: Invocation, move: Move) -> None:
 
 
 def _check_head(invocation: Invocation, move: Move) -> None:
-    head = refs.get_branch(invocation.session, move.repository, move.name)["commit_id"]
+    get = refs.get_branch if move.kind == "branch" else refs.get_tag
+    head = get(invocation.session, move.repository, move.name)["commit_id"]
     if head != move.after:
         raise Conflict(
-            f"{move.ref} has moved since the {move.action}: it is at {head[:12]}, not at "
-            f"{move.after[:12]}; nothing was changed",
+            f"{move.ref} has moved since the {move.action}: it is at {head[:_ID_LENGTH]}, not at "
+            f"{move.after[:_ID_LENGTH]}; nothing was changed",
             remedy=_way_without_loss(invocation, move),
         )
 
 
 def _way_without_loss(invocation: Invocation, move: Move) -> str:
-    """A command that takes back a move of a branch, and keeps the commits that came after it.
-    Cost: one request, unless the move was a reset."""
+    """A command that takes back a move, and keeps the commits that came after it.  Cost: one
+    request, unless it was the move of a tag, or a reset."""
+    if move.kind == "tag":
+        return f"graveler tag create {move.ref} {move.before[:_ID_LENGTH]} --force"
     if move.action == "reset":  # no commit made it, so none can be reverted
-        return f"graveler branch create {move.ref.repository}/NEW {move.before[:12]}"
+        return f"graveler branch create {move.ref.repository}/NEW {move.before[:_ID_LENGTH]}"
     parents = commits.get(invocation.session, move.repository, move.after)["parents"]
     parent = " --parent 1" if len(parents) > 1 else ""
-    return f"graveler revert {move.ref} {move.after[:12]}{parent}"
+    return f"graveler revert {move.ref} {move.after[:_ID_LENGTH]}{parent}"
 
 
 def _row(move: Move) -> dict[str, Any]:

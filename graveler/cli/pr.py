@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import click
 
+from graveler.cli import journal
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, count
 from graveler.cli.change import CONFLICTS_SHOWN, conflict
@@ -11,7 +12,7 @@ from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, first_line
 from graveler.client import commits, pulls
-from graveler.errors import Conflict
+from graveler.errors import Conflict, GravelerError
 
 _COLUMNS: Final = (
     field("id"),
@@ -134,9 +135,20 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
         if not paths:
             raise
         raise conflict(Address(name, source), Address(name, destination), paths) from error
+    _remember(invocation, name, id, reference)
     line = f"merged pull request {id}: {invocation.output.id(reference)}"
     invocation.output.record({"reference": reference}, [line])
     return 0
+
+
+def _remember(invocation: Invocation, name: str, id: str, reference: str) -> None:
+    """Let `graveler undo` know of a merge.  Two requests."""
+    try:
+        into = pulls.get(invocation.session, name, id)["destination_branch"]
+    except GravelerError as error:
+        invocation.output.note(f"`graveler undo` will not know of this: {error}")
+        return
+    journal.record_commit(invocation, Address(name, into), "merge", reference)
 
 
 @client("close", group=pr, examples=("graveler pr close lake 6e59ksrq6760kmam49kt",))

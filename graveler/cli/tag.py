@@ -84,7 +84,7 @@ def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: 
 
 def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> refs.Ref:
     """Create or move a tag.  The commit is found before the old tag is deleted, so that a wrong
-    REF loses nothing."""
+    REF loses nothing; if it cannot be created, the old one is made again."""
     session, name = invocation.session, tag.repository
     commit = commits.get(session, name, source)["id"]
     try:
@@ -92,9 +92,10 @@ def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> r
     except NotFound:
         return refs.create_tag(session, name, tag.ref, commit)
     invocation.confirm(f"Move the tag {tag} from {before[:12]} to {commit[:12]}?", yes=yes)
-    refs.delete_tag(session, name, tag.ref)
+    created = journal.move_tag(invocation, tag, before, commit)
+    journal.record(invocation, tag, "move", before, created["commit_id"], kind="tag")
     invocation.output.note(f"the tag was at {before}")
-    return refs.create_tag(session, name, tag.ref, commit)
+    return created
 
 
 @client(

@@ -1,7 +1,9 @@
 """`graveler pr`: from a request to a merge, and what a conflict leaves."""
 
 from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, PullRequestShape
+from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
 
 
 def opened(lake: Lake, *more: str) -> str:
@@ -36,6 +38,23 @@ def test_requests_are_listed_by_the_beginning_of_their_ids(lake: Lake) -> None:
     length = next(place for place in range(20) if first[place] != second[place]) + 1
     listed = user.read(list[PullRequestShape], "pr", "list", name, "--prefix", first[:length])
     assert [pull.id for pull in listed] == [first]
+
+
+def test_a_merge_is_undone(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    before = user.run("show", f"{name}/main", "--json").out
+    id = opened(lake)
+    assert user.run("pr", "merge", name, id).code == 0
+    assert user.run("undo", "--list").out.count("merge") == 1
+    assert user.run("undo", "--yes").code == 0
+    assert user.run("show", f"{name}/main", "--json").out == before
+
+
+def test_a_merge_that_undo_will_not_know_is_no_failure(user: Client) -> None:
+    with scripted([Said(200, b'{"reference": "c1"}'), Said(403)]) as server:
+        user.know(server.url)
+        merged = user.run("pr", "merge", "lake", "7f3c9a")
+    assert merged.code == 0 and "`graveler undo` will not know of this" in merged.err
 
 
 def test_a_conflict_names_the_paths_and_stays_open(lake: Lake) -> None:

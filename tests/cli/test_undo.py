@@ -2,13 +2,16 @@
 
 import json
 import os
+import signal
+import threading
 from typing import Any
 
 import pytest
 
-from graveler.client import refs
-from tests.cli.commands import terminal
+from graveler.client import commits, refs
+from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
 
 
 def head(lake: Lake, ref: str = "main") -> str:
@@ -46,6 +49,98 @@ def test_a_hard_reset_a_merge_and_deletions_are_undone_one_after_the_other(lake:
         assert head(lake, ref) == commit
     result = user.run("undo", "--yes")
     assert result.code == 3 and "nothing to undo" in result.err
+
+
+def test_the_move_of_a_tag_is_undone(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    first = added(lake, "a")
+    assert user.run("tag", "create", f"{name}/v1").code == 0
+    second = added(lake, "b")
+    move = ("tag", "create", f"{name}/v1", "main", "--force", "--yes")
+    assert user.run(*move).code == 0
+    assert head(lake, "v1") == second
+    (row,) = json.loads(user.run("undo", "--list", "--json").out)
+    assert (row["action"], row["kind"], row["before"], row["after"]) == (
+        *("move", "tag", first),
+        second,
+    )
+    result = user.run("undo", "--yes")
+    assert (result.code, result.out) == (0, f"{name}/v1 is at {first} again\n")
+    assert head(lake, "v1") == first
+    assert user.run("undo", "--yes").code == 3
+    assert user.run(*move).code == 0
+    elsewhere = str(user.home / "elsewhere")
+    other = ("tag", "create", f"{name}/v1", "main~2", "--force", "--yes")
+    assert user.run(*other, XDG_STATE_HOME=elsewhere).code == 0
+    result = user.run("undo", "--yes")
+    assert result.code == 5 and "has moved since the move" in result.err
+    assert f"try: graveler tag create {name}/v1 {first[:12]} --force\n" in result.err
+
+
+def of_tag(status: int, commit: str = "") -> Said:
+    return Said(status, json.dumps({"id": "v1", "commit_id": commit, "message": "full"}).encode())
+
+
+OLD, NEW = "1" * 64, "2" * 64
+COMMIT = dict.fromkeys(commits.COMMIT_FIELDS, "") | {"id": NEW, "parents": []}
+BEGUN = [Said(200, json.dumps(COMMIT).encode()), of_tag(200, OLD), Said(204)]
+MOVE = ("tag", "create", "lake/v1", "main", "-f", "--yes")
+
+
+@pytest.mark.parametrize(("refused", "code"), [(of_tag(507), 6), (Said(0), 7)])
+def test_a_tag_that_cannot_be_moved_is_made_again(user: Client, refused: Said, code: int) -> None:
+    with scripted([*BEGUN, refused, of_tag(201, OLD)]) as server:
+        user.know(server.url)
+        result = user.run(*MOVE)
+        assert [asked.method for asked in server.asked] == ["GET", "GET", "DELETE", "POST", "POST"]
+        assert json.loads(server.asked[-1].body) == {"id": "v1", "ref": OLD}
+        assert json.loads(user.run("undo", "--list", "--json").out) == []
+    assert (result.code, result.out) == (code, "")
+    assert f"; the tag lake/v1 is at {OLD[:12]}\n" in result.err
+
+
+def test_a_tag_that_is_lost_is_said_and_can_be_undone(user: Client) -> None:
+    answers = [*BEGUN, of_tag(507), of_tag(507), Said(404), of_tag(201, OLD)]
+    with scripted(answers) as server:
+        user.know(server.url)
+        result = user.run(*MOVE)
+        assert result.code != 0 and f"the tag lake/v1 was deleted, it was at {OLD}" in result.err
+        assert f"try: graveler tag create lake/v1 {OLD}, or graveler undo\n" in result.err
+        undone = user.run("undo", "--yes")
+        assert (undone.code, undone.out) == (0, f"lake/v1 is at {OLD} again\n")
+        assert json.loads(server.asked[-1].body) == {"id": "v1", "ref": OLD}
+
+
+def test_a_tag_whose_move_has_no_answer_is_looked_at(user: Client) -> None:
+    with scripted([*BEGUN, Said(0), of_tag(409), of_tag(200, NEW)]) as server:
+        user.know(server.url)
+        result = user.run(*MOVE)
+        (row,) = json.loads(user.run("undo", "--list", "--json").out)
+    assert result.code == 7 and f"; the tag lake/v1 is at {NEW[:12]}\n" in result.err
+    assert (row["action"], row["before"], row["after"]) == ("move", OLD, NEW)
+
+
+def test_a_tag_whose_move_is_interrupted_is_made_again(user: Client) -> None:
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    refused = Said(0, before=interrupt)
+    with scripted([*BEGUN, refused, of_tag(201, OLD)]) as server:
+        user.know(server.url)
+        result = user.run(*MOVE)
+        assert [asked.method for asked in server.asked][-2:] == ["POST", "POST"]
+    assert result.code == 130 and f"the tag lake/v1 is at {OLD[:12]}" in result.err
+
+
+def test_a_tag_that_was_not_deleted_is_left_alone(user: Client) -> None:
+    with scripted([*BEGUN[:2], Said(403), *BEGUN[:2], Said(0), of_tag(409), of_tag(200, OLD)]) as (
+        server
+    ):
+        user.know(server.url)
+        assert user.run(*MOVE).code == 4
+        assert [asked.method for asked in server.asked] == ["GET", "GET", "DELETE"]
+        result = user.run(*MOVE)
+    assert result.code == 7 and f"; the tag lake/v1 is at {OLD[:12]}\n" in result.err
 
 
 def test_a_branch_that_moved_since_is_left_alone(lake: Lake) -> None:
