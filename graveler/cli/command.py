@@ -3,7 +3,7 @@
     Tables     the group of all commands, which are named in a literal table (overview.py)
     client     a command against a server; its function takes an `Invocation` first
     tending    a client command that can also open an embedded store, by `--store`
-    operator   a command that runs a store, or sets AWS up; every failure ends with 1
+    operator   a command that runs a store, or sets AWS up; failures end with 1
 
 The options of all client commands (`--json`, `--profile` …) may stand before or after the command.
 For this folder.

@@ -1,7 +1,8 @@
 """The console script `graveler`: finds the command, runs it, and reports a failure in one line.
 
-The table of all commands is in overview.py.  Exit codes are in failures.py; operator commands
-(command.py) end with 1 for every failure.
+The table of all commands is in overview.py.  Exit codes are in failures.py.  Operator commands
+(command.py), which are serve, gateway, demo and `events connect`, end with 1 for every failure but
+wrong usage.
 """
 
 import io

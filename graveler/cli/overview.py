@@ -179,7 +179,7 @@ First steps (serve needs pip install 'graveler[cli,server]'):
   graveler commit lake/dev -m "Add a file"
   graveler merge lake/dev main
 
-Exit codes (commands that run and tend a store end with 1 for every failure):
+Exit codes (any failure of serve, gateway, demo and events connect is 1, wrong usage 2):
   0 done; 1 failed, or the answer is no; 2 wrong usage; 3 does not exist; 4 not allowed;
   5 conflict; 6 not possible now, may be repeated; 7 the outcome of a write is unknown;
   8 some of several failed; 130 interrupted

@@ -14,9 +14,10 @@ import click
 import pytest
 
 from graveler import errors
-from graveler.cli import failures
+from graveler.cli import failures, overview
+from graveler.cli import main as cli_main
 from graveler.cli.address import UsageMistake
-from graveler.cli.command import ClientCommand, Tables
+from graveler.cli.command import ClientCommand, OperatorCommand, Tables
 from graveler.cli.failures import PartlyDone
 from graveler.cli.main import main, root
 from graveler.cli.overview import COMMANDS
@@ -53,6 +54,14 @@ def commands(
 
 
 ALL = dict(commands(root()))
+
+
+def test_the_commands_that_do_not_use_the_table_of_exit_codes_are_named() -> None:
+    plain = {" ".join(words) for words, each in ALL.items() if isinstance(each, OperatorCommand)}
+    assert plain == {"serve", "gateway", "demo", "events connect"}
+    page = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+    for text in (overview.text(), str(cli_main.__doc__), page.read_text()):
+        assert re.search(r"serve`?, `?gateway`?, `?demo`? and `?events\s+connect`?", text)
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
