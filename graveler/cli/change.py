@@ -287,7 +287,8 @@ def revert(
 ) -> int:
     """Undo what commits changed, each with a new commit on BRANCH.
 
-    A conflict undoes nothing of its commit: the command names the paths and ends with 5.
+    A conflict undoes nothing of its commit: the command names the paths and ends with 5.  Commits
+    that were undone before it stay undone, and are printed.
     """
     into, session = invocation.ref(branch), invocation.session
     invocation.target = into
@@ -304,28 +305,41 @@ def revert(
         subject = first_line(commit["message"])
         question = f"Revert {commit['id'][:12]} ({subject}) on {into}?"
         invocation.confirm(question, yes=yes)
-    reverts = []
-    for commit in reverted:
-        try:
-            commits.revert(
-                *(session, name, into.ref, commit["id"]),
-                message=_revert_message(commit),
-                parent=parent or 0,
-                allow_empty=allow_empty,
-            )
-        except Conflict as error:
-            replay = _replay_conflict(invocation, commit, into, parent or 0, undo=True)
-            if replay is None:
-                raise
-            raise replay from error
-        reverts.append(commits.get(session, name, into.ref))
-    output = invocation.output
-    if output.form == "human":
+    reverts: list[Commit] = []
+    try:
+        for commit in reverted:
+            reverts.append(_reverted(invocation, into, commit, parent or 0, allow_empty))
+    finally:  # they stay, also if a later one fails
+        _print_reverts(invocation, into, reverts)
+    return 0
+
+
+def _reverted(
+    invocation: Invocation, into: Address, commit: Commit, parent: int, allow_empty: bool
+) -> Commit:
+    """Undo a commit, and return the new one."""
+    session, name = invocation.session, into.repository
+    try:
+        commits.revert(
+            *(session, name, into.ref, commit["id"]),
+            message=_revert_message(commit),
+            parent=parent,
+            allow_empty=allow_empty,
+        )
+    except Conflict as error:
+        replay = _replay_conflict(invocation, commit, into, parent, undo=True)
+        if replay is None:
+            raise
+        raise replay from error
+    return commits.get(session, name, into.ref)
+
+
+def _print_reverts(invocation: Invocation, into: Address, reverts: list[Commit]) -> None:
+    if invocation.output.form == "human":
         for created in reverts:
             _print_commit(invocation, into.ref, created)
-    else:
-        output.items((), reverts)
-    return 0
+    elif reverts:
+        invocation.output.items((), reverts)
 
 
 def _revert_message(commit: Commit) -> str:

@@ -204,3 +204,23 @@ def test_conflicts_of_a_revert_and_of_a_cherry_pick_name_their_paths(lake: Lake)
     assert json.loads(result.err)["error"]["code"] == "merge_conflict"
     assert "\n  same" in json.loads(result.err)["error"]["message"]
     assert user.read(dict[str, Any], "show", f"{name}/main")["id"] == head
+
+
+def test_a_failure_of_a_revert_does_not_hide_the_ones_before(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    for content in (b"1", b"2", b"3", b"4"):
+        lake.put("same", content)
+        lake.commit(f"write {content.decode()}")
+    revert = ("revert", f"{name}/main", "main", "main~2", "--yes")
+    result = user.run(*revert)
+    head = user.read(dict[str, Any], "show", f"{name}/main")
+    assert head["message"].startswith('Revert "write 4"')
+    assert result.code == 5 and "\n  same\n" in result.err
+    assert result.out == f'[main {head["id"]}] Revert "write 4"\n'
+    lake.put("same", b"5")
+    lake.commit("write 5")
+    result = user.run(*revert, "--json")
+    (made,) = json.loads(result.out)
+    assert result.code == 1 and "no changes" in result.err
+    assert made["message"].startswith('Revert "write 5"')
+    assert made["id"] == user.read(dict[str, Any], "show", f"{name}/main")["id"]
