@@ -29,7 +29,8 @@ _END: Final = "\0"  # in no line: it marks the last word, which may be empty
 _SCRIPT: Final = r"""
 %(complete_func)s() {
     local line=${COMP_LINE:0:COMP_POINT} word=${COMP_WORDS[COMP_CWORD]} response type value
-    response=$(env COMP_WORDS="$line" COMP_PIECE="$2" %(complete_var)s=bash_complete "$1")
+    response=$(env COMP_WORDS="$line" COMP_PIECE="$2" %(complete_var)s=bash_complete "$1" \
+        2>/dev/null)
     COMPREPLY=()
     while IFS=, read -r type value; do
         case $type in

@@ -177,7 +177,7 @@ class _Copies:
                 *(self._read, come.repository, come.ref, stats["path"]), redirects=False
             ) as answer:
                 pieces = tally.pieces(iter(answer.read, b""))
-                objects.upload(*place, pieces, how, length=length, checksum=stats["checksum"])
+                objects.upload(*place, pieces, how, length=length)
         tally.ended()
 
     def _is_same(self, order: _Copy) -> bool:

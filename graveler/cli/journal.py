@@ -17,6 +17,7 @@ from graveler.cli import state
 from graveler.cli.address import Address
 from graveler.cli.arguments import address_argument, count, yes
 from graveler.cli.command import client
+from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
@@ -95,40 +96,44 @@ def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> r
     """Move a tag from one commit to another: delete it, and create it.  The caller records it.
 
     If the creation fails, or Ctrl-C comes, the tag is made again at `before`; the error says where
-    the tag is.  If that fails too, a deletion is recorded, and the error has the command that makes
-    the tag again."""
+    the tag was then.  If that fails too, a deletion is recorded, and the error has the command that
+    makes the tag again.  A creation whose answer was lost, but that was done, is no failure."""
     session, name, is_deleted = invocation.session, tag.repository, False
     try:
         refs.delete_tag(session, name, tag.ref)
         is_deleted = True
         return refs.create_tag(session, name, tag.ref, after)
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(": ".join(_put_back(invocation, tag, before))) from interrupt
+        _, *said = _put_back(invocation, tag, before)
+        raise KeyboardInterrupt(": ".join(said)) from interrupt
     except GravelerError as error:
         if is_deleted or isinstance(error, OutcomeUnknown):
-            state, remedy = _put_back(invocation, tag, before)
+            at, state, remedy = _put_back(invocation, tag, before)
+            if at == after != before:
+                return {"id": tag.ref, "commit_id": after}
             reason = error.fields.get("reason", "") or str(error)
             error.fields = {**error.fields, "reason": f"{reason}; {state}", "remedy": remedy}
         raise
 
 
-def _put_back(invocation: Invocation, tag: Address, before: str) -> tuple[str, str]:
-    """Make a tag again that was perhaps deleted.  Returns where it is now, and what to do."""
+def _put_back(invocation: Invocation, tag: Address, before: str) -> tuple[str, str, str]:
+    """Make a tag again that was perhaps deleted.  Returns its commit, or nothing if it is not
+    there; where it is, in words; and what to do.  Ctrl-C waits for this."""
     session, name = invocation.session, tag.repository
     try:
-        try:
-            at = refs.create_tag(session, name, tag.ref, before)["commit_id"]
-        except GravelerError:  # perhaps it exists
-            at = refs.get_tag(session, name, tag.ref)["commit_id"]
-    except GravelerError:
+        with interrupt_later():
+            try:
+                at = refs.create_tag(session, name, tag.ref, before)["commit_id"]
+            except GravelerError:  # perhaps it exists
+                at = refs.get_tag(session, name, tag.ref)["commit_id"]
+    except (GravelerError, KeyboardInterrupt):
         record(invocation, tag, "deletion", before, "", kind="tag")
         return (
-            f"the tag {tag} was deleted, it was at {before}",
+            "",
+            f"the tag {tag} was perhaps deleted, it was at {before}",
             f"graveler tag create {tag} {before}, or graveler undo",
         )
-    if at != before:
-        record(invocation, tag, "move", before, at, kind="tag")
-    return f"the tag {tag} is at {at[:_ID_LENGTH]}", f"graveler tag show {tag}"
+    return at, f"the tag {tag} is at {at[:_ID_LENGTH]}", f"graveler tag show {tag}"
 
 
 def _file() -> Path:

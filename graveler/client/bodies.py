@@ -28,18 +28,13 @@ _EXPRESS: Final = "s3express"  # directory buckets of S3: their ETags are no MD5
 class Body:
     """The pieces of an upload to `path`, to be sent in a `with` block.
 
-    `length`: how many bytes they must have in all, or -1.  `checksum`: the MD5 that the bytes of
-    this length must have; a checksum of another form is not compared.  A wrong length raises
-    `Invalid`, and a wrong MD5 `Corrupt`, before the last piece is handed out: so the receiver never
-    has a body that looks whole.  `ended`: all pieces were handed out.  If the pieces are iterated
-    again, count and MD5 begin anew.
+    `length`: how many bytes they must have in all, or -1.  A wrong length raises `Invalid` before
+    the last piece is handed out: so the receiver never has a body that looks whole.  `ended`: all
+    pieces were handed out.  If the pieces are iterated again, count and MD5 begin anew.
     """
 
-    def __init__(
-        self, path: str, pieces: Iterable[bytes], length: int = -1, checksum: str = ""
-    ) -> None:
+    def __init__(self, path: str, pieces: Iterable[bytes], length: int = -1) -> None:
         self._path, self._pieces, self._length = path, pieces, length
-        self._known = _md5(checksum)
         self._digest = Digest(length)
         self._is_fresh = True
         self.ended = False
@@ -93,22 +88,10 @@ class Body:
             raise Invalid(
                 f"the content changed while it was uploaded: it had {self._length:,} bytes"
             )
-        if self._known:
-            self._digest.update(held)
-            self._check_known()
         if held:
             yield held
-            if not self._known:
-                self._digest.update(held)
+            self._digest.update(held)
         self.ended = True
-
-    def _check_known(self) -> None:
-        if (read := self.checksum()) != self._known:
-            raise Corrupt(
-                f"the content is not that of its checksum: path={self._path} "
-                f"checksum={self._known} {read=}; nothing was written; it is damaged, or it "
-                "changed meanwhile: then repeat the command"
-            )
 
 
 def md5_of(url: str, headers: Mapping[str, str]) -> str:

@@ -192,17 +192,15 @@ def upload(
     how: Upload = Upload(),
     *,
     length: int = -1,
-    checksum: str = "",
 ) -> Stats:
     """Write an object through the server.  `length`: the number of bytes, if it is known; fewer or
-    more bytes write nothing and raise `Invalid`.  `checksum`: the MD5 of so many bytes, if it is
-    known; other bytes write nothing and raise `Corrupt`.  Raises `PreconditionFailed` if it exists
-    and may not, and `Corrupt` if the server says that it stored other bytes."""
+    more bytes write nothing and raise `Invalid`.  Raises `PreconditionFailed` if it exists and may
+    not, and `Corrupt` if the server says that it stored other bytes."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
     headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    with Body(path, pieces, length, checksum) as body:
+    with Body(path, pieces, length) as body:
         with session.open("POST", where, body, headers, length=length) as answer:
             if answer.status != 201:
                 raise error_of(answer)

@@ -91,7 +91,7 @@ def test_there_is_no_key(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("days", "host", "trusted", "fault", "remedy"),
     [
-        (range(-1, 1), "127.0.0.1", False, "self-signed certificate", "SSL_CERT_FILE=FILE"),
+        (range(-1, 1), "127.0.0.1", False, "signed certificate", "SSL_CERT_FILE=FILE"),
         (range(-9, -1), "127.0.0.1", True, "certificate has expired", "renew the certificate"),
         (range(1, 9), "127.0.0.1", True, "not yet valid", "is the clock of this machine right?"),
         (range(-1, 1), "localhost", True, "Hostname mismatch", "is the URL right?"),

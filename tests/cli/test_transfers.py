@@ -233,26 +233,18 @@ def test_a_copy_does_not_follow_the_server_elsewhere(user: Client) -> None:
         assert inside.asked == []
 
 
-def test_a_copy_between_repositories_is_compared_with_its_checksum(user: Client) -> None:
-    """At the source before the last byte is sent, and at the destination afterwards."""
-    right = md5(b"abcd").hexdigest()
-    stats = {"path": "a", "path_type": "object", "checksum": right, "mtime": 1, "size_bytes": 4}
+def test_a_copy_between_repositories_is_compared_with_what_was_stored(user: Client) -> None:
+    """And not with the checksum of the source: that of an imported object may be the ETag of
+    encrypted bytes, which looks like an MD5 and is none."""
+    right, etag = md5(b"abcd").hexdigest(), "e" * 32
+    stats = {"path": "a", "path_type": "object", "checksum": etag, "mtime": 1, "size_bytes": 4}
     known = Said(200, json.dumps(stats).encode())
-    command = ("cp", "lakefs://one/main/a", "lakefs://two/main/a")
-    for content, checksum in ((b"abxd", md5(b"abxd").hexdigest()), (b"abcd", "0" * 32)):
+    for checksum, code in ((right, 0), ("0" * 32, 1)):
         created = Said(201, json.dumps(stats | {"checksum": checksum}).encode())
-        with scripted([known, Said(200, content), created]) as server:
+        with scripted([known, Said(200, b"abcd"), created]) as server:
             user.know(server.url)
-            copied = user.run(*command)
-            bodies = [asked.body for asked in server.asked if asked.method == "POST"]
-        assert copied.code == 1 and right in copied.err and checksum in copied.err, copied
-        if content == b"abcd":
-            assert bodies == [content]
-        else:
-            assert content not in bodies
-    with scripted([known, Said(200, b"abcd"), Said(201, known.body)]) as server:
-        user.know(server.url)
-        assert user.run(*command).code == 0
+            copied = user.run("cp", "lakefs://one/main/a", "lakefs://two/main/a")
+        assert copied.code == code and (not code or right in copied.err), copied
 
 
 @pytest.mark.parametrize("source", ["a", "-"])

@@ -34,24 +34,16 @@ def test_a_body_that_is_sent_again_is_digested_anew(
 
 
 @pytest.mark.parametrize("pieces", [[], [b"abd"], [b"ab", b"d"], LARGE])
-def test_the_last_piece_of_other_content_is_not_handed_out(pieces: list[bytes]) -> None:
-    length, out = sum(map(len, pieces)), b""
-    with Body("a/b", pieces, length, MD5) as body:
-        with pytest.raises(Corrupt, match=f"a/b .*{MD5} .*{digest(pieces)}"):
+@pytest.mark.parametrize("more", [-1, 1])
+def test_the_last_piece_of_another_length_is_not_handed_out(pieces: list[bytes], more: int) -> None:
+    length = sum(map(len, pieces)) + more
+    out = b""
+    with Body("a/b", pieces, max(length, 0) or 1) as body:
+        with pytest.raises(Invalid, match="changed"):
             for piece in body:
                 out += piece
-        assert len(out) < length or not length
+        assert len(out) < (max(length, 0) or 1)
         assert not body.ended
-
-
-def test_content_of_its_checksum_is_handed_out() -> None:
-    pieces = [b"a", b"bc"]
-    for checksum in (MD5, MD5.upper(), "", f"{MD5}-2", "0x8DC"):
-        with Body("a", pieces, 3, checksum) as body:
-            assert b"".join(body) == b"abc" and body.ended
-            assert body.checksum() == MD5
-    with Body("a", pieces, 4, MD5) as body, pytest.raises(Invalid, match="changed"):
-        list(body)
 
 
 def test_a_piece_is_handed_out_before_it_is_digested() -> None:

@@ -90,14 +90,6 @@ def test_a_direct_upload_that_was_stored_otherwise_fails(length: int) -> None:
         assert [(asked.method, asked.body) for asked in server.asked] == [("POST", b"abcd")] * 2
 
 
-def test_an_upload_of_other_content_than_its_checksum_is_never_whole() -> None:
-    with listening() as (url, came):
-        session = connect(url, "KEY", "s")
-        with pytest.raises(Corrupt, match=f"path=a checksum={OTHER} read='{ABCD}'"):
-            objects.upload(session, "lake", "main", "a", [b"ab", b"cd"], length=4, checksum=OTHER)
-        assert len(came()) < 4
-
-
 @pytest.mark.parametrize("is_linked", [True, False])
 def test_a_presigned_upload_that_was_stored_otherwise_is_not_linked(is_linked: bool) -> None:
     call = objects.upload_presigned if is_linked else objects.store_presigned

@@ -356,15 +356,25 @@ def test_a_copy_of_another_storage_class_is_refused(
     """Because the copy would have the usual one."""
     boto.put_object(Bucket=repo, Key="main/a", Body=b"one", Metadata={"x": "1"})
     before = stat(served_gateway, repo, "a")
-    for key in ("main/b", "main/a"):
-        for directive in ("COPY", "REPLACE"):
-            call = {"Bucket": repo, "Key": key, "CopySource": f"{repo}/main/a"}
-            call |= {"MetadataDirective": directive, "StorageClass": storage_class}
-            assert refused(boto.copy_object, **call) == failure
+    for key, directive in (("main/b", "COPY"), ("main/b", "REPLACE"), ("main/a", "COPY")):
+        call = {"Bucket": repo, "Key": key, "CopySource": f"{repo}/main/a"}
+        call |= {"MetadataDirective": directive, "StorageClass": storage_class}
+        assert refused(boto.copy_object, **call) == failure
     assert stat(served_gateway, repo, "a") == before
     assert not is_there(served_gateway, repo, "b")
     boto.copy_object(**{**call, "Key": "main/b", "StorageClass": "STANDARD"})
     assert is_there(served_gateway, repo, "b")
+
+
+def test_a_new_description_may_name_the_storage_class(
+    served_gateway: Gateway, boto: Any, repo: str
+) -> None:
+    """rclone sets times so.  No bytes are written, so the object keeps its class."""
+    boto.put_object(Bucket=repo, Key="main/a", Body=b"one")
+    itself = {"Bucket": repo, "Key": "main/a", "CopySource": f"{repo}/main/a"}
+    more = {"MetadataDirective": "REPLACE", "StorageClass": "GLACIER", "Metadata": {"mtime": "1"}}
+    boto.copy_object(**itself, **more)
+    assert boto.head_object(Bucket=repo, Key="main/a")["Metadata"] == {"mtime": "1"}
 
 
 def test_a_directive_is_one_of_two(s3: S3Client, repo: str) -> None:
