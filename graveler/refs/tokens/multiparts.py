@@ -34,9 +34,12 @@ def fits(branch: BranchId, path: str, upload: str) -> bool:
 
 
 def put(kv: Store, repository: Repository, upload: MultipartUpload, stamp: bytes) -> None:
-    """Record a new upload.  One request."""
-    key = _key(upload.branch, upload.path, upload.id)
-    kv.set(space(repository), key, wire.encode_multipart_upload(upload), stamp)
+    """Record a new upload, unless its record is there.  One request.
+
+    An unconditional write whose answer was lost could land late, over the plan of a completion that
+    has joined the parts; then other parts could be planned for the object that they made."""
+    raw, key = wire.encode_multipart_upload(upload), _key(upload.branch, upload.path, upload.id)
+    kv.set_if(space(repository), key, raw, stamp, ABSENT)
 
 
 def find(

@@ -81,7 +81,7 @@ def test_an_upload_survives_restarts_and_costs_what_its_verbs_say(storage: Stora
     repo, kv, blocks = counted(storage.opened)
     about = Description("text/csv", {"colour": "blue"})
     upload = begun(repo, description=about, storage_class="STANDARD_IA")
-    assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1, "set": 1}, {"create_upload": 1})
+    assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1, "set_if": 1}, {"create_upload": 1})
     repo, kv, blocks = counted(restarted(storage))
     first = uploads.put_part(repo, upload, 1, iter([LONG[:100], LONG[100:]]))
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1}, {"put_part": 1})
