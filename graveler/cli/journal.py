@@ -104,8 +104,8 @@ def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> r
         is_deleted = True
         return refs.create_tag(session, name, tag.ref, after)
     except KeyboardInterrupt as interrupt:
-        _, *said = _put_back(invocation, tag, before)
-        raise KeyboardInterrupt(": ".join(said)) from interrupt
+        _, state, remedy = _put_back(invocation, tag, before)
+        raise KeyboardInterrupt(f"{state}: {remedy}") from interrupt
     except GravelerError as error:
         if is_deleted or isinstance(error, OutcomeUnknown):
             at, state, remedy = _put_back(invocation, tag, before)
