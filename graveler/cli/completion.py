@@ -59,24 +59,28 @@ def completion(invocation: Invocation, shell: str) -> int:
 def addresses(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
     """What an address could go on with.  `subject`: an earlier address of the command, whose
     repository a ref alone is in."""
-    key = f"{subject or current_repository(invocation)} {word}"
-    return _items(invocation, key, lambda session: _texts(invocation, session, word, subject))
+    return _items(
+        invocation, subject, word, lambda session: _texts(invocation, session, word, subject)
+    )
 
 
 def refs_of(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
     """What a ref without a repository could go on with.  `subject`: the address whose repository it
     is in; without one, the current repository."""
-    key = f"ref {subject or current_repository(invocation)} {word}"
     return _items(
-        invocation, key, lambda session: _refs(session, _repository(invocation, subject), word)
+        invocation,
+        *(f"ref {subject}", word),
+        lambda session: _refs(session, _repository(invocation, subject), word),
     )
 
 
 def _items(
-    invocation: Invocation, key: str, ask: Callable[[Session], Iterable[str]]
+    invocation: Invocation, kind: str, word: str, ask: Callable[[Session], Iterable[str]]
 ) -> list[CompletionItem]:
-    """What the cache has for a key, else what the server says in time."""
+    """What the cache has for a word of this kind in the current repository, else what the server
+    says in time."""
     try:
+        key = f"{current_repository(invocation)} {kind} {word}"
         profile = invocation.profile
         session = profiles.session(profile, Connections(seconds=_SECONDS))
         known = _Cache(profile.server, profile.access_key_id or profile.session_token)

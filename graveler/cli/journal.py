@@ -109,7 +109,7 @@ def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> r
     except GravelerError as error:
         if is_deleted or isinstance(error, OutcomeUnknown):
             at, state, remedy = _put_back(invocation, tag, before)
-            if at == after != before:
+            if at == after:
                 return {"id": tag.ref, "commit_id": after}
             reason = error.fields.get("reason", "") or str(error)
             error.fields = {**error.fields, "reason": f"{reason}; {state}", "remedy": remedy}

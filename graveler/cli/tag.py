@@ -88,9 +88,12 @@ def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> r
     session, name = invocation.session, tag.repository
     commit = commits.get(session, name, source)["id"]
     try:
-        before = refs.get_tag(session, name, tag.ref)["commit_id"]
+        known = refs.get_tag(session, name, tag.ref)
     except NotFound:
         return refs.create_tag(session, name, tag.ref, commit)
+    before = known["commit_id"]
+    if before == commit:
+        return known  # it is never absent, then
     invocation.confirm(f"Move the tag {tag} from {before[:12]} to {commit[:12]}?", yes=yes)
     created = journal.move_tag(invocation, tag, before, commit)
     journal.record(invocation, tag, "move", before, created["commit_id"], kind="tag")

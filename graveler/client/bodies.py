@@ -25,7 +25,7 @@ _OTHER_ETAGS: Final = (
 _EXPRESS: Final = "s3express"  # directory buckets of S3: their ETags are no MD5
 
 
-class Body:
+class UploadBody:
     """The pieces of an upload to `path`, to be sent in a `with` block.
 
     `length`: how many bytes they must have in all, or -1.  A wrong length raises `Invalid` before
@@ -39,7 +39,7 @@ class Body:
         self._is_fresh = True
         self.ended = False
 
-    def __enter__(self) -> "Body":
+    def __enter__(self) -> "UploadBody":
         return self
 
     def __exit__(self, *_: object) -> None:

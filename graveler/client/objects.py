@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
-from graveler.client.bodies import Body, md5_of
+from graveler.client.bodies import UploadBody, md5_of
 from graveler.client.connections import Request, Response
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
@@ -200,7 +200,7 @@ def upload(
     headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    with Body(path, pieces, length) as body:
+    with UploadBody(path, pieces, length) as body:
         with session.open("POST", where, body, headers, length=length) as answer:
             if answer.status != 201:
                 raise error_of(answer)
@@ -222,7 +222,7 @@ def upload_presigned(
     """Write an object to the object store of the server, then link it: three requests.  A call that
     ends early, or with fewer or more bytes than `length`, leaves nothing on the branch; nor does
     one whose bytes the store has changed, by its ETag: `Corrupt`."""
-    with Body(path, pieces, length) as body:
+    with UploadBody(path, pieces, length) as body:
         place = _store(session, repository, branch, path, body, how, length=length)
         content = Content(body.checksum(), length)
     return link(session, repository, branch, path, place, content, how)
@@ -242,7 +242,7 @@ def store_presigned(
     branch does not change.  The URL is asked for this length alone, which servers of lakeFS do not
     heed.  Two requests.  Raises `Unsupported` if the server signs no URLs, `Invalid` for fewer or
     more bytes than `length`, and `Corrupt` if the store has other bytes, by its ETag."""
-    with Body(path, pieces, length) as body:
+    with UploadBody(path, pieces, length) as body:
         return _store(session, repository, branch, path, body, how, length=length)
 
 
@@ -251,7 +251,7 @@ def _store(
     repository: str,
     branch: str,
     path: str,
-    body: Body,
+    body: UploadBody,
     how: Upload,
     *,
     length: int,

@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from graveler.api.actions import ActionRun
-from graveler.clock import SystemClock
-from graveler.fanout import Sequential
-from graveler.hooks.deployment import open_hooks
-from graveler.settings import hook_settings
 from tests.api.serving import Served, served
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.cli.hooked import hooks_to
 from tests.hooks.web import Web, answering
 from tests.hooks.web import served as web_served
 
@@ -35,10 +32,7 @@ def web() -> Iterator[Web]:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, web: Web) -> Iterator[Served]:
-    variables = {"GRAVELER_HOOKS_SECRET": "s" * 32}
-    settings = hook_settings(variables, (f"127.0.0.1:{web.port}",), loopback=True)
-    hooks = open_hooks(settings, SystemClock(), Sequential())
-    with served(tmp_path_factory.mktemp("hooked") / "store", hooks=hooks) as running:
+    with served(tmp_path_factory.mktemp("hooked") / "store", hooks=hooks_to(web)) as running:
         yield running
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.cli import profiles
 from tests.cli.commands import PROGRAM, Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -147,3 +148,10 @@ def test_an_answer_is_kept_for_ten_seconds(user: Client) -> None:
         assert offered(user, "graveler ls la") == ["lake/"] and len(server.asked) == 2
         file.write_text("[1")
         assert offered(user, "graveler ls la") == []  # it asks again, and nobody answers
+
+
+def test_profiles_that_cannot_be_read_complete_nothing(user: Client) -> None:
+    folder = profiles.folder(user.variables)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "credentials.toml").write_text("no table")
+    assert offered(user, "graveler ls la") == []

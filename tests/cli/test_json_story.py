@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from graveler.clock import SystemClock
-from graveler.fanout import Sequential
-from graveler.hooks.deployment import open_hooks
-from graveler.settings import hook_settings
 from scripts.cli_schemas import PRINTED, UNPRINTED
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli import json_check
 from tests.cli.commands import Client
+from tests.cli.hooked import STATEMENT, hooks_to
+from tests.cli.hooked import action as action_text
 from tests.hooks import web
 
 # The output of each line must be JSON, and that of commands in UNPRINTED empty but for `cat` and
@@ -170,13 +168,6 @@ ELSEWHERE = {
     "jobs cancel": "it prints nothing, and needs a job that runs",
     "refs restore": "test_refs.py: it needs a copy of the storage",
 }
-ACTION = """
-name: guard
-on: {pre-commit: {branches: [main]}}
-hooks:
-  - {id: first, type: webhook, properties: {url: "http://127.0.0.1:PORT/check"}}
-"""
-STATEMENT = '[{"effect": "allow", "action": ["fs:ReadObject"], "resource": "*"}]'
 
 
 @pytest.fixture
@@ -195,10 +186,8 @@ def hook() -> Iterator[web.Web]:
 
 @pytest.fixture
 def live(tmp_path: Path, imported: Path, hook: web.Web) -> Iterator[Served]:
-    allowed = (f"127.0.0.1:{hook.port}",)
-    settings = hook_settings({"GRAVELER_HOOKS_SECRET": "s" * 32}, allowed, loopback=True)
-    hooks = open_hooks(settings, SystemClock(), Sequential())
-    with served(tmp_path / "store", hooks=hooks, import_roots=[imported], public=True) as running:
+    store, hooks = tmp_path / "store", hooks_to(hook)
+    with served(store, hooks=hooks, import_roots=[imported], public=True) as running:
         yield running
 
 
@@ -242,7 +231,7 @@ def _files(tmp_path: Path, hook: web.Web, imported: Path) -> dict[str, str]:
     (folder / "a.csv").write_text("id\n1\n")
     (folder / "b.csv").write_text("id\n2\n")
     action, policy = tmp_path / "guard.yaml", tmp_path / "policy.json"
-    action.write_text(ACTION.replace("PORT", str(hook.port)))
+    action.write_text(action_text("main", hook))
     policy.write_text(STATEMENT)
     paths = {"folder": folder, "action": action, "policy": policy, "imported": imported}
     return {name: str(path) for name, path in paths.items()} | {"home": str(tmp_path / "home")}

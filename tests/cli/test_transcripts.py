@@ -12,13 +12,10 @@ from pathlib import Path
 import pytest
 
 from graveler.cli.main import root
-from graveler.clock import SystemClock
-from graveler.fanout import Sequential
-from graveler.hooks.deployment import open_hooks
-from graveler.settings import hook_settings
 from tests.api.serving import served
 from tests.cli.commands import Client, play
 from tests.cli.conftest import Lake
+from tests.cli.hooked import STATEMENT, action, hooks_to
 from tests.cli.service import KEY, SECRET, at_hand
 from tests.cli.test_root import ALL
 from tests.hooks import web
@@ -133,15 +130,6 @@ def test_administration_on_a_terminal(
         check("administer.txt", run)
 
 
-ACTION = """
-name: guard
-on: {pre-commit: {branches: [guarded]}}
-hooks:
-  - {id: first, type: webhook, properties: {url: "http://127.0.0.1:PORT/check"}}
-"""
-STATEMENT = '[{"effect": "allow", "action": ["fs:ReadObject"], "resource": "*"}]'
-
-
 def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pull requests, jobs, runs of hooks, policies and the audit trail.
 
@@ -150,12 +138,8 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "prices.csv").write_text("id\n1\n")
     (tmp_path / "readers.json").write_text(STATEMENT)
     with web.served(web.answering(403, b"no")) as hook:
-        (tmp_path / "guard.yaml").write_text(ACTION.replace("PORT", str(hook.port)))
-        settings = hook_settings(
-            {"GRAVELER_HOOKS_SECRET": "s" * 32}, (f"127.0.0.1:{hook.port}",), loopback=True
-        )
-        hooks = open_hooks(settings, SystemClock(), Sequential())
-        with served(tmp_path / "store", hooks=hooks) as live:
+        (tmp_path / "guard.yaml").write_text(action("guarded", hook))
+        with served(tmp_path / "store", hooks=hooks_to(hook)) as live:
             user.know(live.client.url)
             for line in (
                 "repo create lake local://lake",

@@ -77,6 +77,13 @@ def test_the_move_of_a_tag_is_undone(lake: Lake) -> None:
     assert f"try: graveler tag create {name}/v1 {first[:12]} --force\n" in result.err
 
 
+def test_a_tag_that_is_there_already_is_left_alone(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    assert user.run("tag", "create", f"{name}/v1", "main").code == 0
+    assert user.run("tag", "create", f"{name}/v1", "main", "--force").code == 0
+    assert json.loads(user.run("undo", "--list", "--json").out) == []
+
+
 def of_tag(status: int, commit: str = "") -> Said:
     return Said(status, json.dumps({"id": "v1", "commit_id": commit, "message": "full"}).encode())
 

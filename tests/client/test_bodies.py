@@ -5,7 +5,7 @@ from hashlib import md5
 
 import pytest
 
-from graveler.client.bodies import Body, md5_of
+from graveler.client.bodies import UploadBody, md5_of
 from graveler.errors import Corrupt, Invalid
 
 LARGE = [b"x" * (1 << 20)] * 5  # digested by a thread
@@ -22,7 +22,7 @@ def test_a_body_that_is_sent_again_is_digested_anew(
     pieces: list[bytes], is_length_known: bool
 ) -> None:
     length = sum(map(len, pieces)) if is_length_known else -1
-    with Body("a", pieces, length) as body:
+    with UploadBody("a", pieces, length) as body:
         first = iter(body)
         if any(pieces):
             next(first)
@@ -38,7 +38,7 @@ def test_a_body_that_is_sent_again_is_digested_anew(
 def test_the_last_piece_of_another_length_is_not_handed_out(pieces: list[bytes], more: int) -> None:
     length = sum(map(len, pieces)) + more
     out = b""
-    with Body("a/b", pieces, max(length, 0) or 1) as body:
+    with UploadBody("a/b", pieces, max(length, 0) or 1) as body:
         with pytest.raises(Invalid, match="changed"):
             for piece in body:
                 out += piece
@@ -51,13 +51,13 @@ def test_a_piece_is_handed_out_before_it_is_digested() -> None:
         yield b"abc"
         raise AssertionError("the end was awaited")
 
-    with Body("a", unready()) as body:
+    with UploadBody("a", unready()) as body:
         assert next(iter(body)) == b"abc"
         assert body.checksum() == digest([])
 
 
 def test_only_another_md5_is_wrong() -> None:
-    with Body("a", [b"abc"], 3) as body:
+    with UploadBody("a", [b"abc"], 3) as body:
         list(body)
         for stored in (MD5, MD5.upper(), "", f"{MD5}-1", "0x8DC", "c"):
             body.check(stored, "try again")
