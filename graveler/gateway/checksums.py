@@ -5,9 +5,11 @@
     x-amz-sdk-checksum-algorithm    the name of the algorithm once more
 
     Checksum<ALGORITHM>             an element of a part in the document of a completion; Base64
+    x-amz-checksum-type             of an upload in parts and its completion: COMPOSITE, FULL_OBJECT
 
 A request has at most one checksum beside Content-MD5.  Its answer repeats a checksum that was
-verified.  That of a part is kept until its upload is completed, and no other one.  For payload.py
+verified.  That of a part is kept until its upload is completed, and no other one.  A completion may
+state a composite checksum: that of the checksums of its parts, one after the other.  For payload.py
 and uploads.py.
 """
 
@@ -15,7 +17,7 @@ import hashlib
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 import google_crc32c
@@ -80,6 +82,9 @@ _ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
     "xxhash128": _Algorithm(16, xxhash.xxh3_128),
 }
 NAMES: Final = tuple(_ALGORITHMS)
+# S3 has it of whole objects only.
+_NEVER_COMPOSITE: Final = "crc64nvme"
+_COUNT_DIGITS_MAX: Final = len("10000")
 
 
 class StatedChecksums(NamedTuple):
@@ -116,34 +121,95 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
     if has_trailer:
         listed = headers.get(b"x-amz-trailer", b"").lower().split(b",")
         announced = [name.strip() for name in listed if name.strip()]
-    stated = [name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS]
+    stated = _stated(headers)
     if not all(name.startswith(_PREFIX) for name in announced):
         raise S3Error("InvalidRequest", "The value specified in x-amz-trailer is not supported.")
     names = stated + announced
-    if len(names) > 1:
-        raise S3Error(
-            "InvalidRequest",
-            "Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.",
-        )
     if not names:
         return StatedChecksums(md5)
+    _check_single(names)
     algorithm = _algorithm(names[0], headers.get(_NAMED, b""))
     if announced:
         return StatedChecksums(md5, algorithm)
     digest = _decoded(headers[names[0]], _ALGORITHMS[algorithm].length)
     if digest is ABSENT:
-        raise S3Error("InvalidRequest", f"Value for x-amz-checksum-{algorithm} header is invalid.")
+        raise _malformed(algorithm)
     return StatedChecksums(md5, algorithm, digest)
 
 
-def of_whole_object(headers: Mapping[bytes, bytes]) -> str:
-    """The name of a header of an upload in parts that states a checksum of the whole object, or
-    that one comes: any type but COMPOSITE, which means the parts.  Empty if there is none.  Pure.
-    """
+def _stated(headers: Mapping[bytes, bytes]) -> list[bytes]:
+    """The names of the headers that hold a checksum."""
+    return [name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS]
+
+
+def _check_single(names: Sequence[bytes]) -> None:
+    if len(names) > 1:
+        raise S3Error(
+            "InvalidRequest",
+            "Expecting a single x-amz-checksum- header. Multiple checksum types are not allowed.",
+        )
+
+
+def _malformed(algorithm: str) -> S3Error:
+    return S3Error("InvalidRequest", f"Value for x-amz-checksum-{algorithm} header is invalid.")
+
+
+def refuse_of_whole_object(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse a request that begins an upload in parts and states a checksum of the whole object, or
+    that one comes: any type but COMPOSITE.  None is computed, and what a client asks to be verified
+    is not passed over.  Raises `S3Error`.  Pure."""
     if headers.get(_TYPE, _COMPOSITE) != _COMPOSITE:
-        return _TYPE.decode()
-    names = (name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS)
-    return next(names, b"").decode("latin-1")
+        raise _of_whole_object(_TYPE)
+    for name in _stated(headers):
+        raise _of_whole_object(name)
+
+
+class CompositeChecksum(NamedTuple):
+    """The checksum of the checksums of all parts.  `part_count`: if it is stated."""
+
+    algorithm: str
+    digest: bytes
+    part_count: int | Literal[Absent.ABSENT]
+
+    @property
+    def element(self) -> str:
+        """The name of its element in the answer."""
+        return _ELEMENT + self.algorithm.upper()
+
+    def check(self, parts: Sequence[str]) -> str:
+        """Compare it with the checksums of the parts, which are in Base64.  The result is its text,
+        as S3 writes it.  Raises `S3Error` if it differs.  Pure."""
+        together = _ALGORITHMS[self.algorithm].begin()
+        together.update(b"".join(map(b64decode, parts)))
+        if self.digest != together.digest() or self.part_count not in (len(parts), ABSENT):
+            raise _differs(self.algorithm)
+        return f"{b64encode(self.digest).decode()}-{len(parts)}"
+
+
+def composite(headers: Mapping[bytes, bytes]) -> CompositeChecksum | Literal[Absent.ABSENT]:
+    """The checksum that a completion states in a header: `<Base64>-<number of parts>`, which some
+    clients write without the number.  Raises `S3Error` for one of the whole object, for one of an
+    algorithm that is not served, and for a text that is no checksum.  Pure."""
+    names = _stated(headers)
+    if headers.get(_TYPE, _COMPOSITE) != _COMPOSITE:
+        raise _of_whole_object(_TYPE)
+    if not names:
+        return ABSENT
+    _check_single(names)
+    algorithm = _algorithm(names[0], headers.get(_NAMED, b""))
+    if algorithm == _NEVER_COMPOSITE:
+        raise _of_whole_object(names[0])
+    text, dash, number = headers[names[0]].partition(b"-")
+    digest = _decoded(text, _ALGORITHMS[algorithm].length)
+    is_number = number.isdigit() and len(number) <= _COUNT_DIGITS_MAX
+    if digest is ABSENT or (dash and not is_number):
+        raise _malformed(algorithm)
+    return CompositeChecksum(algorithm, digest, int(number) if dash else ABSENT)
+
+
+def _of_whole_object(header: bytes) -> S3Error:
+    name = header.decode("latin-1")
+    return S3Error("NotImplemented", f"not implemented: {name} of a whole object in parts")
 
 
 def algorithm_of(header: bytes) -> str:
@@ -194,6 +260,13 @@ def _decoded(text: bytes, length: int) -> bytes | Literal[Absent.ABSENT]:
     return digest if len(digest) == length and b64encode(digest) == text else ABSENT
 
 
+def _differs(algorithm: str) -> S3Error:
+    return S3Error(
+        "BadDigest",
+        f"The {algorithm.upper()} you specified did not match the calculated checksum.",
+    )
+
+
 class Checks:
     """Computes what a request states, and compares it at the end."""
 
@@ -229,9 +302,5 @@ class Checks:
                     "InvalidRequest", f"Value for {name.decode()} trailing header is invalid."
                 )
         if self._digest.digest() != digest:
-            raise S3Error(
-                "BadDigest",
-                f"The {expected.algorithm.upper()} you specified did not match the calculated "
-                "checksum.",
-            )
+            raise _differs(expected.algorithm)
         return ((name, b64encode(digest)),)

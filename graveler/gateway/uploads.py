@@ -19,6 +19,7 @@ from graveler.errors import RangeUnsatisfiable
 from graveler.gateway import checksums
 from graveler.gateway.address import Level
 from graveler.gateway.bodies import document_of
+from graveler.gateway.checksums import CompositeChecksum
 from graveler.gateway.content import length_of, stored
 from graveler.gateway.errors import S3Error
 from graveler.gateway.long_answers import long_answer
@@ -38,7 +39,7 @@ from graveler.gateway.write_conditions import (
     source_of,
 )
 from graveler.gateway.writes import BODY_ERRORS, etag_header, storage_class_of
-from graveler.gateway.xml import NAMESPACE, Markup, Template, document
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.gateway.xml_bodies import Bounds, Node
 from graveler.records import ABSENT, Absent, Entry
 from graveler.refs.tokens.part_checksums import PartChecksum
@@ -53,8 +54,9 @@ _COPIED: Final = Template(
 )
 _COMPLETED: Final = Template(
     f'<CompleteMultipartUploadResult xmlns="{NAMESPACE}"><Location>{{}}</Location>'
-    "<Bucket>{}</Bucket><Key>{}</Key><ETag>&#34;{}&#34;</ETag></CompleteMultipartUploadResult>"
+    "<Bucket>{}</Bucket><Key>{}</Key><ETag>&#34;{}&#34;</ETag>{}</CompleteMultipartUploadResult>"
 )
+_CHECKSUM: Final = Template("<{}>{}</{}><ChecksumType>COMPOSITE</ChecksumType>")
 _BOUNDS: Final = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _SIZE: Final = b"x-amz-mp-object-size"
 _SIZE_DIGITS_MAX: Final = 18
@@ -83,7 +85,7 @@ def create_multipart_upload(call: S3Call) -> Answer:
     """Begin an upload in parts.  A client that will send a checksum of the whole object is refused
     here, before it sends the parts."""
     _check_path(call)
-    _refuse_checksums(call)
+    checksums.refuse_of_whole_object(call.headers)
     headers = description_of(call.headers)
     description = write.Description(headers.content_type, headers.metadata)
     storage_class = storage_class_of(call.headers)
@@ -158,6 +160,7 @@ async def upload_part_copy(call: S3Call) -> Answer:
     permissions=(WRITE_OBJECT,),
     errors=(
         *_UPLOAD_ERRORS,
+        "BadDigest",
         *("ConditionalRequestConflict", "EntityTooLarge", "EntityTooSmall", "InvalidPart"),
         *("InvalidPartOrder", "InvalidRequest", "MalformedXML", "MaxMessageLengthExceeded"),
         *("NotImplemented", "PreconditionFailed", "StorageFull"),
@@ -167,24 +170,31 @@ async def upload_part_copy(call: S3Call) -> Answer:
     writes=True,
 )
 async def complete_multipart_upload(call: S3Call) -> Answer:
-    """Make one object of the parts.  It becomes visible completely or not at all."""
+    """Make one object of the parts.  It becomes visible completely or not at all.
+
+    A composite checksum in a header is compared with the checksums that arrived with the parts."""
     upload, mode = upload_of(call), mode_of(call.headers)
-    size = _stated_size(call)
-    _refuse_checksums(call)
+    size, composite = _stated_size(call), checksums.composite(call.headers)
     order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
 
-    def check(entry: Entry) -> None:
-        if size not in (ABSENT, entry.size):
-            raise S3Error(
-                "InvalidRequest", "x-amz-mp-object-size is not the sum of the sizes of the parts."
-            )
-        part_checksums.check(call.repo, upload, _part_checksums(order))
-
     def work() -> Markup:
-        entry = uploads.complete(call.repo, upload, _parts(order), mode, check)
+        parts, verified = _parts(order), joined(())
+
+        def check(entry: Entry) -> None:
+            nonlocal verified
+            if size not in (ABSENT, entry.size):
+                raise S3Error(
+                    "InvalidRequest",
+                    "x-amz-mp-object-size is not the sum of the sizes of the parts.",
+                )
+            part_checksums.check(call.repo, upload, _part_checksums(order))
+            if composite is not ABSENT:
+                verified = _verified(call, upload, parts, composite)
+
+        entry = uploads.complete(call.repo, upload, parts, mode, check)
         address = call.address
         place = call.absolute(call.request.raw_path.decode("latin-1"))
-        return _COMPLETED(place, address.bucket, address.key, entry.checksum)
+        return _COMPLETED(place, address.bucket, address.key, entry.checksum, verified)
 
     return await long_answer(call, work)
 
@@ -236,12 +246,13 @@ def _stated_size(call: S3Call) -> int | Literal[Absent.ABSENT]:
     return int(text)
 
 
-def _refuse_checksums(call: S3Call) -> None:
-    """Raises `S3Error` for a checksum of the whole object: none is computed, and what a client asks
-    to be verified is not passed over."""
-    stated = checksums.of_whole_object(call.headers)
-    if stated:
-        raise S3Error("NotImplemented", f"not implemented: {stated} of a whole object in parts")
+def _verified(
+    call: S3Call, upload: UploadId, parts: Sequence[Part], composite: CompositeChecksum
+) -> Markup:
+    """The elements of the answer that repeat a composite checksum.  Raises `S3Error` if it is not
+    that of the parts."""
+    arrived = part_checksums.of_parts(call.repo, upload, parts, composite.algorithm)
+    return _CHECKSUM(composite.element, composite.check(arrived), composite.element)
 
 
 def _range(call: S3Call, size: int) -> tuple[int, int]:

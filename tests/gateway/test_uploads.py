@@ -3,7 +3,8 @@
 import hashlib
 import http.client
 import threading
-from base64 import b64encode
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import google_crc32c
 import pytest
 from boto3.exceptions import S3UploadFailedError
 
@@ -564,7 +566,11 @@ def test_a_completion_of_another_size_is_refused_and_the_upload_remains(
 
 @pytest.mark.parametrize(
     "more",
-    [{"ChecksumCRC32": "AAAAAA=="}, {"ChecksumType": "FULL_OBJECT"}, {"ChecksumSHA256": "x-2"}],
+    [
+        {"ChecksumType": "FULL_OBJECT"},
+        {"ChecksumCRC32": "AAAAAA==", "ChecksumType": "FULL_OBJECT"},
+        {"ChecksumCRC64NVME": "AAAAAAAAAAA="},
+    ],
 )
 def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
     served_gateway: Gateway, boto: Any, repo: str, more: dict[str, str]
@@ -574,6 +580,69 @@ def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
     assert refused(boto.complete_multipart_upload, **call, **more) == (501, "NotImplemented")
     assert not is_there(served_gateway, repo, "a")
     boto.complete_multipart_upload(**call)
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "SHA1", "SHA256"])
+def test_a_composite_checksum_of_a_completion_is_verified_and_repeated(
+    served_gateway: Gateway, boto: Any, repo: str, algorithm: str
+) -> None:
+    upload, name = begun(boto, repo), f"Checksum{algorithm}"
+    first, last = (
+        boto.upload_part(**upload, PartNumber=number, Body=body, **{name: of(algorithm, body)})
+        for number, body in ((1, LONG), (7, b"tail"))
+    )
+    digest = composite(algorithm, first[name], last[name])
+    swapped = composite(algorithm, last[name], first[name])
+    parts = [{"PartNumber": 1, "ETag": first["ETag"]}, {"PartNumber": 7, "ETag": last["ETag"]}]
+    call = {**upload, "MultipartUpload": {"Parts": parts}}
+    complete = boto.complete_multipart_upload
+
+    for text in (f"{swapped}-2", swapped, f"{digest}-3", f"{first[name]}-2"):
+        assert refused(complete, **call, **{name: text}) == (400, "BadDigest")
+    for text in ("x-2", f"{digest}-", f"{digest}-x", f"{digest}-2-2", f"{digest[1:]}-2"):
+        assert refused(complete, **call, **{name: text}) == (400, "InvalidRequest")
+    other = "SHA1" if algorithm != "SHA1" else "SHA256"
+    absent = {f"Checksum{other}": f"{composite(other)}-2"}
+    assert refused(complete, **call, **absent) == (400, "InvalidPart"), "none of it arrived"
+    assert not is_there(served_gateway, repo, "a")
+    for more in ({name: f"{digest}-2", "ChecksumType": "COMPOSITE"}, {name: digest}):
+        done = complete(**call, **more)  # the second time, it is a repetition
+        assert (done[name], done["ChecksumType"]) == (f"{digest}-2", "COMPOSITE")
+        assert done["ETag"] == joined_etag(LONG, b"tail")
+    assert content(served_gateway, repo, "a") == LONG + b"tail"
+    assert refused(complete, **call, **{name: swapped}) == (400, "BadDigest")
+
+
+def composite(algorithm: str, *parts: str) -> str:
+    """The checksum of the checksums of parts, by its definition in S3."""
+    return of(algorithm, b"".join(map(b64decode, parts)))
+
+
+def of(algorithm: str, raw: bytes) -> str:
+    """A checksum in Base64."""
+    digests = {
+        "CRC32": lambda: zlib.crc32(raw).to_bytes(4, "big"),
+        "CRC32C": lambda: google_crc32c.value(raw).to_bytes(4, "big"),
+        "SHA1": lambda: hashlib.sha1(raw).digest(),
+        "SHA256": lambda: hashlib.sha256(raw).digest(),
+    }
+    return b64encode(digests[algorithm]()).decode()
+
+
+def test_a_completion_has_one_composite_checksum(s3: S3Client, boto: Any, repo: str) -> None:
+    upload = begun(boto, repo)
+    tag = sent(boto, upload, b"one")["Parts"][0]["ETag"]
+    query, body = {"uploadId": upload["UploadId"]}, completion(tag)
+    crc = composite("CRC32", of("CRC32", b"one"))
+    good = {"x-amz-checksum-crc32": f"{crc}-1"}
+    for more in ({"x-amz-checksum-crc32c": f"{crc}-1"}, {"x-amz-sdk-checksum-algorithm": "SHA1"}):
+        reply = s3.send("POST", f"/{repo}/main/a", query, body=body, headers=good | more)
+        assert (reply.status, code_of(reply)) == (400, "InvalidRequest")
+    unknown = {"x-amz-checksum-new": f"{crc}-1"}
+    reply = s3.send("POST", f"/{repo}/main/a", query, body=body, headers=unknown)
+    assert (reply.status, code_of(reply)) == (501, "NotImplemented")
+    reply = s3.send("POST", f"/{repo}/main/a", query, body=body, headers=good)
+    assert reply.status == 200
 
 
 @pytest.mark.parametrize("stated", [{"ChecksumCRC32": "AAAAAA=="}, {"ChecksumType": "FULL_OBJECT"}])

@@ -47,6 +47,25 @@ def test_only_what_arrived_with_these_bytes_may_be_stated(storage: Storage) -> N
         part_checksums.check(repo, other, [right])
 
 
+def test_the_checksums_of_parts_are_in_the_order_of_a_completion(storage: Storage) -> None:
+    upload = begun(storage.opened)
+    parts = sent(storage.opened, upload, b"one", b"two")
+    repo, kv, _ = counted(storage.opened)
+    for part, text in zip(reversed(parts), ("2", "1"), strict=True):
+        part_checksums.keep(repo, upload, part, "crc32", text)
+    assert part_checksums.of_parts(repo, upload, parts, "crc32") == ["1", "2"]
+    assert part_checksums.of_parts(repo, upload, parts[1:], "crc32") == ["2"]
+    assert kv.snapshot() == {"set": 2, "scan": 2}
+    for lacking, algorithm in (
+        (parts, "crc32c"),
+        ([*parts, parts[0]._replace(number=3)], "crc32"),
+        ([parts[0]._replace(etag="other")], "crc32"),
+    ):
+        with pytest.raises(Invalid) as caught:
+            part_checksums.of_parts(repo, upload, lacking, algorithm)
+        assert caught.value.code is Code.PART_INVALID
+
+
 def test_checksums_of_more_than_a_page_of_parts(storage: Storage) -> None:
     repo, upload = storage.opened, begun(storage.opened)
     numbers = range(1, limits.scan_page_count_max + 200)
