@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import state
+from graveler.cli import past, state
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import address_argument
+from graveler.cli.arguments import address_argument, at
 from graveler.cli.command import client, group
 from graveler.cli.failures import DONE
 from graveler.cli.invocation import Invocation
@@ -147,18 +147,21 @@ def bisect() -> None:
     examples=(
         "graveler bisect start lake/main v1.2           # main is bad, v1.2 was good",
         "graveler bisect start lake/main~3 lake/main~40",
+        "graveler bisect start lake/main --at '2 weeks ago'  # main was good then",
     ),
 )
 @address_argument("bad")
-@address_argument("good", nargs=-1, required=True, metavar="GOOD...")
+@address_argument("good", nargs=-1, metavar="[GOOD...]")
+@at
 def start(invocation: Invocation, bad: str, good: tuple[str, ...]) -> int:
     """Begin a search between a commit that is BAD and commits that are GOOD.
 
+    BAD --at TIME takes what BAD was then as GOOD; with GOOD, all are as they were then.
     It replaces a search that runs.  All searches of a user share one file.
     """
-    session, first = invocation.session, invocation.ref(bad)
+    session = invocation.session
+    first, others = _ends(invocation, bad, good)
     name = first.repository
-    others = [invocation.ref(each) for each in good]
     if any(each.repository != name for each in others):
         raise UsageMistake("all commits must be in one repository")
     known = [commits.get(session, name, each.ref) for each in others]
@@ -172,6 +175,17 @@ def start(invocation: Invocation, bad: str, good: tuple[str, ...]) -> int:
         {"verdict": "good", "id": each["id"], "message": _subject(each)} for each in known
     ]
     return _next(invocation, search)
+
+
+def _ends(invocation: Invocation, bad: str, good: tuple[str, ...]) -> tuple[Address, list[Address]]:
+    """The bad commit and the good ones, at the time of `--at`."""
+    first = invocation.ref(bad)
+    if not good and not past.is_past(invocation):
+        raise UsageMistake("no GOOD commit: name one, or give --at TIME, when BAD was good")
+    then = past.then(invocation, first)
+    if not good:
+        return first, [then]
+    return then, [past.then(invocation, invocation.ref(each)) for each in good]
 
 
 def _candidates(
@@ -216,9 +230,11 @@ def _judge(invocation: Invocation, verdict: str, ref: str | None) -> int:
     search = _read()
     _check_server(invocation, search)
     id = proposal(search)
+    if ref is None and past.is_past(invocation):
+        raise UsageMistake("--at needs a REF")
     if ref is not None:
         invocation.subject = invocation.subject or Address(search.repository)
-        place = invocation.ref(ref)
+        place = past.then(invocation, invocation.ref(ref))
         id = commits.get(invocation.session, place.repository, place.ref)["id"]
     if not id:
         return _next(invocation, search)
@@ -235,6 +251,7 @@ def _check_server(invocation: Invocation, search: Search) -> None:
 
 @client("good", group=bisect, examples=("graveler bisect good", "graveler bisect good main~7"))
 @address_argument("ref", required=False)
+@at
 def good(invocation: Invocation, ref: str | None) -> int:
     """Say that the proposed commit, or REF, has no fault."""
     return _judge(invocation, "good", ref)
@@ -242,6 +259,7 @@ def good(invocation: Invocation, ref: str | None) -> int:
 
 @client("bad", group=bisect, examples=("graveler bisect bad", "graveler bisect bad main~7"))
 @address_argument("ref", required=False)
+@at
 def bad(invocation: Invocation, ref: str | None) -> int:
     """Say that the proposed commit, or REF, has the fault."""
     return _judge(invocation, "bad", ref)
@@ -249,6 +267,7 @@ def bad(invocation: Invocation, ref: str | None) -> int:
 
 @client("skip", group=bisect, examples=("graveler bisect skip", "graveler bisect skip main~7"))
 @address_argument("ref", required=False)
+@at
 def skip(invocation: Invocation, ref: str | None) -> int:
     """Say that the proposed commit, or REF, cannot be tested."""
     return _judge(invocation, "skip", ref)

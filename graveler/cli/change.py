@@ -263,6 +263,7 @@ def merge_base(invocation: Invocation, left: str, right: str) -> int:
         "graveler revert lake/main main~1",
         "graveler revert lake/main 1a2b3c4d --yes",
         "graveler revert lake/main main --parent 1      # of a merge: keep what parent 1 has",
+        "graveler revert lake/main main --at yesterday  # the commit that was the newest then",
     ),
 )
 @address_argument("branch")
@@ -276,6 +277,7 @@ def merge_base(invocation: Invocation, left: str, right: str) -> int:
     help="of a merge: the parent to return to",
 )
 @_ALLOW_EMPTY
+@at
 @yes
 def revert(
     invocation: Invocation,
@@ -287,6 +289,8 @@ def revert(
 ) -> int:
     """Undo what commits changed, each with a new commit on BRANCH.
 
+    With --at, each COMMIT is as it was then.
+
     A conflict undoes nothing of its commit: the command names the paths and ends with 5.  Commits
     that were undone before it stay undone, and are printed.
     """
@@ -294,7 +298,8 @@ def revert(
     invocation.target = into
     name = into.repository
     # Refs such as main~1 move with each new commit, so all are resolved first.
-    reverted = [commits.get(session, name, _both(invocation, branch, ref)[1].ref) for ref in refs]
+    places = [past.then(invocation, _both(invocation, branch, ref)[1]) for ref in refs]
+    reverted = [commits.get(session, name, place.ref) for place in places]
     for commit in reverted:
         if len(commit["parents"]) > 1 and parent is None:
             raise UsageMistake(

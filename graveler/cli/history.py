@@ -1,13 +1,14 @@
 """`graveler log` and `show`: the commits, and what each changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Final
 
 import click
 
 from graveler.cli import graph, moments, past
-from graveler.cli.address import UsageMistake
+from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, complete_ref, count, ignored
 from graveler.cli.command import ClientCommand, PathsCommand, client, paths_of
 from graveler.cli.differences import Counts, print_changes, print_stat, ref_or_default
@@ -43,6 +44,7 @@ _LOG_COLUMNS: Final = (
         "graveler log lake/main --since '2 days ago' --author ann",
         "graveler log lake/main -- sales/ prices.csv   # commits that changed these paths",
         "graveler log lake/main --stop-at v1.2         # what came after v1.2, and v1.2",
+        "graveler log lake/main --stop-at 'main@{2 days ago}'",
         "graveler log lake/main --dot >graph.dot",
     ),
 )
@@ -79,6 +81,7 @@ def log(
     With PATHS, only commits that changed one of them; a path that ends with a slash is a prefix.
     After `--` all words are paths: so REF may be left out in a linked folder.
     TIME is for example '2 days ago', 2026-11-23 or 2026-11-23T10:00:00Z.
+    With --at, REF and the one of --stop-at are as they were then.
     """
     paths += paths_of(click.get_current_context())
     now_ns = SystemClock().now_ns()
@@ -97,6 +100,9 @@ def log(
         listed = _log_of_all(invocation, ref, which, how["after"])
     else:
         address = ref_or_default(invocation, ref)
+        if which.stop_at:
+            end = past.then(invocation, Address(address.repository, which.stop_at))
+            which = replace(which, stop_at=end.ref)
         listed = commits.log(
             *(invocation.session, address.repository, address.ref, which), after=how["after"]
         )

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import click
 
+from graveler.cli import past
 from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import address_argument, complete_ref, yes
+from graveler.cli.arguments import address_argument, at, complete_ref, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import PartlyDone
 from graveler.cli.invocation import Invocation, metadata_pairs
@@ -20,6 +21,7 @@ from graveler.errors import Invalid, MergeConflict, NotFound
 from graveler.local import commit as commit_verb
 from graveler.local import git, state, sync
 from graveler.local.entries import Link, Prefix
+from graveler.local.work import Work, known_link
 
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STATUS: Final = (field("location"), field("type", title="CHANGE"), field("path"))
@@ -64,20 +66,25 @@ def _transfers(function: Callable[..., Any]) -> Callable[..., Any]:
     examples=(
         "graveler local clone lake/main/sales/          # to the folder sales",
         "graveler local clone lake/main/sales/ data",
+        "graveler local clone lake/main/sales/ old --at 2026-11-01",
     ),
 )
 @address_argument("address", metavar="BRANCH[/PREFIX]")
 @click.argument("directory", metavar="[DIR]", type=FOLDER, required=False)
 @click.option("--gitignore/--no-gitignore", default=True, help="have Git ignore the folder")
+@at
 @_transfers
 def clone(
     invocation: Invocation, address: str, directory: Path | None, gitignore: bool, **how: Any
 ) -> int:
     """Download a prefix to an empty folder, and link the folder with it.
 
+    With --at, the folder is linked with the commit that the branch was on then, which is no branch:
+    `graveler local checkout --ref BRANCH` goes back to the branch.
     The same command continues a clone that was interrupted; `graveler local checkout` undoes it.
     """
-    source = _prefix(invocation.path(address, optional=True))
+    place = invocation.path(address, optional=True)
+    source = _prefix(past.then(invocation, place))
     name = source.path.rstrip("/").rpartition("/")[2] or source.repository
     root = new_root(directory or Path(name))
     with opened(invocation, root, source, **how) as work:
@@ -270,6 +277,7 @@ def commit(
     examples=(
         "graveler local checkout                       # discard local changes",
         "graveler local checkout --ref v1.2",
+        "graveler local checkout --at '2 days ago'     # the branch of the folder as it was then",
         "graveler local checkout --all --yes",
     ),
 )
@@ -283,12 +291,16 @@ def commit(
     help="make the folder equal to this ref",
 )
 @click.option("--all", "is_all", is_flag=True, help="all linked folders below DIR")
+@at
 @yes
 @_transfers
 def checkout(
     invocation: Invocation, directory: Path, ref: str, is_all: bool, yes: bool, **how: Any
 ) -> int:
     """Discard the changes of the folder, or make it equal to another ref.
+
+    With --at, the ref is as it was then, without --ref that of the folder.  The folder is linked
+    with a commit afterwards: --ref BRANCH goes back to the branch.
 
     If a command was interrupted in the folder, undo that instead.  With --all, a folder whose state
     file or patterns cannot be read is named at the end, and the command ends with 8.
@@ -300,7 +312,8 @@ def checkout(
     for root in roots:
         try:
             with opened(invocation, root, **how) as work:
-                outcome = sync.checkout(work, ref, _confirm(invocation, root, yes=yes))
+                goal = _then(invocation, work, ref)
+                outcome = sync.checkout(work, goal, _confirm(invocation, root, yes=yes))
                 link = work.folder.link()
         except Invalid as error:
             if not is_all or isinstance(error, UsageMistake):
@@ -320,6 +333,15 @@ def checkout(
 
 
 # ---- what they share -----------------------------------------------------------------------------
+
+
+def _then(invocation: Invocation, work: Work, ref: str) -> str:
+    """The ref of `--ref` at its time; with `--at` alone, that of the folder."""
+    link = known_link(work.folder, work.records)
+    if link is None or not (ref or past.is_past(invocation)):
+        return ref
+    source = link.source
+    return past.then(invocation, Address(source.repository, ref or source.ref)).ref
 
 
 def _prefix(address: Address) -> Prefix:

@@ -5,8 +5,9 @@ from urllib.parse import quote, urlencode
 
 import click
 
-from graveler.cli.address import Address
-from graveler.cli.arguments import address_argument
+from graveler.cli import past
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.arguments import address_argument, at
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 
@@ -19,10 +20,12 @@ _API: Final = "/api/v1"
         "graveler open lake",
         "graveler open lake/main/sales/",
         "graveler open lake/main --print",
+        "graveler open lake/main/sales/ --at '2 days ago'",
     ),
 )
 @address_argument("address", metavar="[REPOSITORY[/REF[/PATH]]]", required=False)
 @click.option("--print", "only_print", is_flag=True, help="print the URL, and open nothing")
+@at
 def open_command(invocation: Invocation, address: str | None, only_print: bool) -> int:
     """Open the page of a repository, a ref or an object in the browser, and print its URL.
 
@@ -30,6 +33,10 @@ def open_command(invocation: Invocation, address: str | None, only_print: bool) 
     so.  Nothing is opened where no terminal is.
     """
     place = invocation.address(address) if address else None
+    if place is not None and place.ref:
+        place = past.then(invocation, place)
+    elif past.is_past(invocation):
+        raise UsageMistake("--at needs a REF")
     url = page(invocation.session.url.removesuffix(_API), place)
     invocation.output.record({"graveler": {"url": url}}, [url])
     if not only_print and invocation.may_ask():

@@ -15,6 +15,7 @@ from graveler.cli.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.cli.test_past import commit
 from tests.cli.test_transfers import content, tree
 
 ROOT = Path(__file__).parents[2]
@@ -296,6 +297,25 @@ def test_a_bad_state_file_does_not_end_the_list(lake: Lake, folder: Path, tmp_pa
     assert message.startswith("2 state files cannot be read:\n")
     assert f"{tmp_path}/c/bad/.lakefs_ref.yaml: at_head must be" in message
     assert f"{tmp_path}/c/link/.lakefs_ref.yaml: " in message
+
+
+def test_a_folder_becomes_what_it_was_at_a_time(lake: Lake, tmp_path: Path) -> None:
+    first = commit(lake, 2, "data/a")
+    second = commit(lake, 4, "data/b")
+    name, old = lake.name, tmp_path / "old"
+    at = ("--at", "2026-01-03T00:00:00Z")
+    record = local(lake, "clone", f"{name}/main/data/", str(old), *at)
+    assert (record["at_head"], sorted(files(old))) == (first, ["a"])
+    assert record["src"] == f"lakefs://{name}/{first}/data/"
+    assert local(lake, "checkout", str(old), "--ref", "main")["at_head"] == second
+    assert local(lake, "checkout", str(old), *at)["at_head"] == first
+    lake.user.run("branch", "create", f"{name}/dev")
+    commit(lake, 6, "data/c", "dev")
+    words = ("checkout", "--all", str(tmp_path), "--ref", "dev", "--at", "2026-01-05")
+    result = lake.user.run("local", *words)
+    assert (result.code, sorted(files(old))) == (0, ["a", "b"])
+    local(lake, "checkout", str(old), "--ref", "dev@{2026-01-07}")
+    assert sorted(files(old)) == ["a", "b", "c"]
 
 
 def test_a_bad_state_file_does_not_end_the_checkout_of_all(

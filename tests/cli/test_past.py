@@ -3,8 +3,13 @@
 import json
 from typing import Any
 
+import click
+
+from graveler.cli.arguments import AddressArgument
+from graveler.cli.main import root
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.cli.test_root import ALL
 from tests.client.scripted import Said, scripted
 
 DAY = 86_400
@@ -115,6 +120,96 @@ def test_a_time_before_the_first_commit(lake: Lake) -> None:
     assert (result.code, result.out) == (3, "")
     assert f"no commit of {lake.name}/main is that old: the first one, " in result.err
     assert result.err.endswith(f"try: graveler log {lake.name}/main --first-parent\n")
+
+
+def test_a_revert_undoes_the_commit_of_a_time(lake: Lake) -> None:
+    name = lake.name
+    ids = [commit(lake, day, path) for day, path in ((2, "a"), (4, "b"), (6, "c"))]
+    words = ("revert", f"{name}/main", "main", "--yes", "--at", "2026-01-05T00:00:00Z")
+    result = lake.user.run(*words)
+    assert (result.code, result.out.partition("] ")[2]) == (0, 'Revert "add b"\n')
+    assert result.err.startswith(f"{name}/main at 2026-01-05T00:00:00Z: {ids[1][:12]} ")
+    result = lake.user.run("branch", *words[:2], "main@{2026-01-03}", "--yes")
+    assert result.out.endswith('Revert "add a"\n')
+
+
+def test_a_log_ends_with_the_commit_of_a_time(lake: Lake) -> None:
+    name = lake.name
+    for day, path in ((2, "a"), (4, "b"), (6, "c")):
+        commit(lake, day, path)
+    lake.user.run("branch", "create", f"{name}/dev")
+    commit(lake, 7, "d", "dev")
+    stop = ("--stop-at", "main@{2026-01-05}")
+    assert messages(lake, f"{name}/main", *stop) == ["add c", "add b"]
+    at = ("--at", "2026-01-06T12:00:00Z")
+    assert messages(lake, f"{name}/dev", "--stop-at", "main~1", *at) == ["add c", "add b"]
+    assert messages(lake, f"{name}/main", "--stop-at", "dev", *at) == ["add c"]
+
+
+def test_a_search_takes_commits_of_a_time(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    ids = [commit(lake, day, path) for day, path in ((2, "a"), (4, "b"), (6, "c"), (8, "d"))]
+
+    def candidates(*words: str) -> list[str]:
+        assert user.run("bisect", *words).code == 0
+        return [row["id"] for row in json.loads(user.run("bisect", "view", "--json").out)]
+
+    at = ("--at", "2026-01-03T00:00:00Z")
+    assert candidates("start", f"{name}/main", *at) == ids[:0:-1]
+    assert candidates("start", f"{name}/main", ids[0], "--at", "2026-01-07") == ids[2:0:-1]
+    candidates("start", f"{name}/main", f"{name}/main@{{2026-01-03}}")
+    assert candidates("good", "main", "--at", "2026-01-05") == ids[:1:-1]
+    assert candidates("bad", "main@{2026-01-07}") == ids[2:3]
+    assert user.run("bisect", "start", f"{name}/main").code == 2
+    assert user.run("bisect", "skip", *at).code == 2
+
+
+def test_a_page_of_a_ref_as_it_was(lake: Lake) -> None:
+    first = commit(lake, 2, "a")
+    commit(lake, 4, "b")
+    words = ("open", "--print", "--at", "2026-01-03")
+    assert f"objects?ref={first}\n" in lake.user.run(*words, f"{lake.name}/main").out
+    assert lake.user.run(*words, lake.name).code == 2
+
+
+# Commands that take a ref and no time, with the reason.
+OF_NOW = {
+    "branch show": "`show --at` shows the commit of a time",
+    "branch delete": "it deletes the branch of now",
+    "tag show": "a tag is not moved by commits",
+    "tag delete": "it deletes the tag of now",
+    "status": "what is uncommitted is of now",
+    "watch": "it shows what comes",
+    "commit": "it changes a branch",
+    "upload": "it changes a branch",
+    "import": "it changes a branch",
+    "rm": "it changes a branch",
+    "undo": "it names what moved",
+    "pr create": "it names branches",
+    "local init": "files are compared with what they will be committed to",
+    "actions list": "it filters by names",
+    "actions runs list": "it filters by names",
+}
+
+
+def test_every_command_that_reads_a_ref_takes_a_time_or_has_a_reason() -> None:
+    group, missing, needless = root(), [], dict(OF_NOW)
+    for words, command in ALL.items():
+        reads = any(_takes_a_ref(param) for param in command.params)
+        if not group.table[words[0]].section or command.hidden or not reads:
+            continue
+        name = " ".join(words)
+        takes = any("--at" in param.opts for param in command.params)
+        if takes == (needless.pop(name, None) is not None):
+            missing.append(name)
+    assert (missing, needless) == ([], {})
+
+
+def _takes_a_ref(param: click.Parameter) -> bool:
+    """Whether an argument is an address with a ref, or an option is a ref."""
+    if isinstance(param, AddressArgument):
+        return param.metavar != "REPOSITORY" and param.name != "repository"
+    return isinstance(param, click.Option) and param.metavar == "REF"
 
 
 def test_the_search_for_an_old_commit_is_bounded(user: Client) -> None:
