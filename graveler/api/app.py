@@ -1,10 +1,7 @@
-"""The FastAPI application: the operations, the pages beside it, start and stop.
+"""The application that `graveler serve` hosts: the one of start.py, with its start and its stop.
 
     service = open_service(ports, grants, secret, settings)
     application = create_app(service)
-
-FastAPI runs the start and the stop.  HTTP requests go directly to the two plain routes: one for the
-API and one for all other paths.
 
 The application belongs to a store that one process at a time can open.  At start it resumes the
 jobs of dead processes.  At stop it stops the jobs of this process; the next start resumes them.
@@ -12,19 +9,16 @@ Used by the commands.
 """
 
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal
 
-from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from graveler import __version__
+from graveler.api.dispatch import Scope
+from graveler.api.lifespan import with_lifespan
 from graveler.api.local_jobs import open_service
 from graveler.api.metrics import add_requests
-from graveler.api.openapi import document
 from graveler.api.service import Service
-from graveler.api.start import Route, bare_app, over_tls
+from graveler.api.start import Application, Route, bare_app, over_tls
 from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError
@@ -35,12 +29,12 @@ from graveler.records import ABSENT, Absent
 __all__ = ["create_app", "open_service"]
 
 
-def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> FastAPI:
+def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> Application:
     """The application.  It owns the threads of the service from its start to its stop.  `further`:
     a route that answers the requests it wants, whatever their path."""
 
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    @contextmanager
+    def life() -> Iterator[None]:
         for repo in repository.every(service.ports):
             revive_all(Desk(repo, service.queue))
         try:
@@ -54,15 +48,7 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
             service.pools.close()
 
     takes = _nothing if further is ABSENT else further.wants
-    return _Application(
-        over_tls(service, bare_app(service, further), takes),
-        title="Graveler",
-        version=__version__,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=lifespan,
-    )
+    return with_lifespan(over_tls(service, bare_app(service, further), takes), life)
 
 
 def _nothing(_scope: Scope) -> bool:
@@ -81,25 +67,3 @@ def _never_waiting(*stores: object) -> Iterator[None]:
     finally:
         for store in prompt:
             store.allow_waiting(thread)
-
-
-class _Application(FastAPI):
-    """FastAPI without its middleware, its routing and its generated OpenAPI document.
-
-    The routes answer errors themselves, so no middleware is needed.  Its middleware, telemetry and
-    routing would take a large share of the time of a short request.  The OpenAPI document is built
-    from the operations.
-    """
-
-    def __init__(self, http: ASGIApp, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._http = http
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        application = self._http if scope["type"] == "http" else super().__call__
-        await application(scope, receive, send)
-
-    def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
-            self.openapi_schema = document()
-        return self.openapi_schema

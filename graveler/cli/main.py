@@ -25,7 +25,7 @@ from graveler.variables import environment
 # The extras of the package that bring what some commands import.
 _EXTRAS: Final = {
     **dict.fromkeys(("boto3", "botocore", "pynamodb"), "aws"),
-    **dict.fromkeys(("cryptography", "fastapi", "jwt", "msgspec", "uvicorn", "yaml"), "server"),
+    **dict.fromkeys(("cryptography", "jwt", "msgspec", "uvicorn", "yaml"), "server"),
     **dict.fromkeys(("airportsdata", "lakefs"), "demo"),
 }
 

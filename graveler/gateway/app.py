@@ -8,12 +8,13 @@ The application belongs to a store that many processes serve at once: it resumes
 none.  At its end it waits for the work that has begun.  Used by the commands.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Receive
+from graveler.api.lifespan import with_lifespan
 from graveler.api.metrics import add_requests
 from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH
 from graveler.api.pages import Pages
@@ -48,23 +49,11 @@ def gateway_app(service: Service, route: S3Route, namespace: str) -> Application
         handle = route.handle if takes(scope) else pages.handle
         await handle(scope, receive, send)
 
-    requests = over_tls(service, answering, takes)
+    @contextmanager
+    def life() -> Iterator[None]:
+        yield
+        with suppress(GravelerError):
+            add_requests(service.ports, service.metrics)
+        service.pools.close()
 
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _live(service, receive, send)
-        else:
-            await requests(scope, receive, send)
-
-    return application
-
-
-async def _live(service: Service, receive: Receive, send: Send) -> None:
-    """Start with nothing, and stop after the work that has begun."""
-    await receive()
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
-    with suppress(GravelerError):
-        add_requests(service.ports, service.metrics)
-    service.pools.close()
-    await send({"type": "lifespan.shutdown.complete"})
+    return with_lifespan(over_tls(service, answering, takes), life)

@@ -64,7 +64,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
     "cryptography": ("graveler/auth",),
-    "fastapi": ("graveler/api",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/wire.py",),
     "google_crc32c": (
@@ -86,7 +85,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "rich": ("graveler/cli/progress.py",),
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "snapshot_restore_py": ("functions",),
-    "starlette": ("graveler/api",),
     "urllib3": ("graveler/block/ranged_get.py",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
