@@ -45,6 +45,12 @@ def main() -> None:
     assert listed(f"{prefix}names/") == []
     print("odd names: put, get, head, list, delete")
 
+    # Of a name that needs no percent-encoding: the CRT encodes the path of the source nowhere.
+    put(f"{prefix}plain", b"copied")
+    client.copy_object(bucket, f"{prefix}plain", bucket, f"{prefix}copy of plain")
+    assert got(f"{prefix}copy of plain") == b"copied"
+    print("copy of a plain name")
+
     for size in SIZES:
         body = (b"graveler" * (size // 8 + 1))[:size]
         put(f"{prefix}sizes/{size}", body)
