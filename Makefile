@@ -41,41 +41,24 @@ unexport PYTHONDONTWRITEBYTECODE
 # The layer's wheels for both architectures, fetched once, so that no later step uses the network.
 LAYERS := build/layers/.ready
 
-# Three environments are made at a time, after the first, whose Python the layers need too: each
-# waits for the network half of its time.
-ifneq ($(filter setup test,$(MAKECMDGOALS)),)
+# Three environments are made at a time, because each waits for the network half of its time: first
+# those that the first tests need.
+ifneq ($(filter setup first rest,$(MAKECMDGOALS)),)
 MAKEFLAGS += -j3
-$(TOOLED) $(PAGED) $(CLIENTED): | $(READY)
+$(PAGED) $(CLIENTED): | $(READY)
 .venv-spark3/.ready: | .venv-spark4/.ready
 endif
 
 # An environment contains absolute paths, so a copied or moved checkout needs a new one.
-ifneq ($(shell cat $(PIP) 2>/dev/null),$(CURDIR))
-$(PIP): FORCE
+define made_here
+ifneq ($$(shell cat $(1) 2>/dev/null),$$(CURDIR))
+$(1): FORCE
 endif
-
-ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
-$(READY): FORCE
-endif
-
-ifneq ($(shell cat $(TOOLED) 2>/dev/null),$(CURDIR))
-$(TOOLED): FORCE
-endif
-
-ifneq ($(shell cat $(CLIENTED) 2>/dev/null),$(CURDIR))
-$(CLIENTED): FORCE
-endif
-
-ifneq ($(shell cat $(PAGED) 2>/dev/null),$(CURDIR))
-$(PAGED): FORCE
-endif
-
-ifneq ($(shell cat $(SPARKS) 2>/dev/null | sort -u),$(CURDIR))
-$(SPARKS): FORCE
-endif
+endef
+$(foreach stamp,$(PIP) $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS),$(eval $(call made_here,$(stamp))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check static test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom gateway-image more-clients lock clean FORCE
+.PHONY: help setup run check first static rest test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom gateway-image more-clients lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,12 +104,18 @@ run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint quick
 
-test: static $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS) ## runs ruff, mypy, the build of the site, then all tests
-	@sh scripts/checks.sh $(BIN) $(JOBS) all
+test: ## runs ruff, mypy, the build of the site, and all tests
+	@MAKE='$(MAKE_COMMAND)' sh scripts/checks.sh $(BIN) $(JOBS) all
 
-# What needs the first environment alone is checked while `make test` makes the others.
+# The steps of `make test`, which the script calls.  The tests on PySpark 4 begin after `first`, so
+# that they use the cores that `rest` leaves idle.
+first: $(READY) $(TOOLED) .venv-spark4/.ready
+
+# What needs the first environment alone is checked while the others are made.
 static: $(READY)
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint static
+
+rest: static $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS)
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark

@@ -82,24 +82,33 @@ site() {
         docs "${SITE:-build/site}"
 }
 
-# Starts the tests on both versions of PySpark; their output goes into files.  Their low priority
-# makes them take what the tests beside them leave, which often wait for engines and processes: so
+# Each starts the tests on one version of PySpark; their output goes into a file.  Their low priority
+# makes them take what the checks beside them leave, which often wait for engines and processes: so
 # no core is idle before all have ended.  The older version runs fewer, so it gets less.
 # The newer one is to end before the tests beside it: alone it is one process, and a core is idle.
-start_spark() {
+start_spark3() {
     nice -n 13 .venv-spark3/bin/python -m pytest -q tests/spark >"$output/3" 2>&1 &
     spark3=$!
+}
+
+start_spark4() {
     nice -n 8 .venv-spark4/bin/python -m pytest -q tests/spark >"$output/4" 2>&1 &
     spark4=$!
 }
 
-# Stops both if another check has failed, and prints how far they came; removes what is left.
+# Stops the tests on PySpark $1, whose process is $2, and prints how far they came.
+stop_spark() {
+    [ -n "$2" ] || return 0
+    kill "$2" 2>/dev/null
+    wait "$2" 2>/dev/null
+    printf '== tests on PySpark %s, stopped\n' "$1"
+    tail -n 3 "$output/$1"
+}
+
+# Stops what still runs if a check has failed, and removes what is left.
 tidy() {
-    if [ -n "$spark3" ]; then
-        kill "$spark3" "$spark4" 2>/dev/null
-        wait "$spark3" "$spark4" 2>/dev/null
-        tail -n 3 "$output/3" "$output/4"
-    fi
+    stop_spark 4 "$spark4"
+    stop_spark 3 "$spark3"
     [ -z "$typed" ] || kill "$typed" 2>/dev/null
     rm -rf "$output" ${memory:+"$memory"}
 }
@@ -108,6 +117,7 @@ tidy() {
 finish_spark() {
     remedy="run one alone with: .venv-spark4/bin/python -m pytest tests/spark -k NAME"
     check "tests on PySpark 4" "$remedy" wait_for "$spark4" "$output/4"
+    spark4=
     check "tests on PySpark 3" "$(echo "$remedy" | sed s/spark4/spark3/)" wait_for "$spark3" "$output/3"
     spark3=
 }
@@ -141,7 +151,13 @@ use_memory() {
     export TMPDIR="$memory"
 }
 
+# Makes what the target $1 of the Makefile needs.
+made() {
+    "${MAKE:-make}" --no-print-directory "$1" || exit
+}
+
 spark3=
+spark4=
 typed=
 memory=
 output=$(mktemp -d)
@@ -173,11 +189,15 @@ for group in "$@"; do
         tests
         ;;
     spark)
-        start_spark
+        start_spark4
+        start_spark3
         finish_spark
         ;;
-    all) # the tests on Spark run beside the site, which uses one core, and the other tests
-        start_spark
+    all) # the tests on Spark run beside all else
+        made first
+        start_spark4
+        made rest
+        start_spark3
         site
         tests
         finish_spark
