@@ -88,6 +88,7 @@ def _raised() -> dict[Code, list[set[str]]]:
     return found
 
 
+@pytest.mark.xdist_group("syntax trees")
 def test_every_error_has_the_fields_that_its_texts_take_in() -> None:
     raised = _raised()
     for (_, code), text in TEXTS.items():
@@ -95,6 +96,7 @@ def test_every_error_has_the_fields_that_its_texts_take_in() -> None:
         assert raised[code] and all(fields <= given for given in raised[code]), code
 
 
+@pytest.mark.xdist_group("syntax trees")
 def test_every_code_is_the_default_of_a_kind_or_is_raised() -> None:
     assert set(DEFAULTS.values()) | set(_raised()) == set(Code)
     assert len(set(DEFAULTS.values())) == len(DEFAULTS)

@@ -2,8 +2,13 @@
 
 from functools import cache
 
+import pytest
+
 from tests.architecture.callers import Definition, dead
 from tests.architecture.source import Module, modules, parse
+
+# One process parses the tree for all tests of the group.
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 CALLERS = ("graveler", "functions", "infra", "layers")
 TESTING = "graveler/testing/"

@@ -8,6 +8,9 @@ import pytest
 from tests.architecture.error_texts import findings
 from tests.architecture.source import modules
 
+# One process parses the tree for all tests of the group.
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 # RocksDB reports a full disk and damaged files by text alone; msgspec, what is wrong with a body.
 FOREIGN = {
     "graveler/api/violations.py",

@@ -7,7 +7,10 @@ from functools import cache
 
 import pytest
 
-from tests.architecture.source import ROOT, Module, is_module, modules, parse
+from tests.architecture.source import GENERATED, ROOT, Module, is_module, modules, parse
+
+# One process parses the tree for all tests of the group.
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 FOLDERS = ("tests", "simulator", "benchmarks", "graveler", "scripts")
 
@@ -27,12 +30,11 @@ def absent(module: Module) -> Iterator[str]:
 def bound(target: str) -> frozenset[str]:
     """The names that the statements of a module bind, at any depth outside functions and classes;
     none if there is no such module."""
-    path = ROOT.joinpath(*target.split("."))
-    files = [each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()]
-    if not files:
+    module = _by_name().get(target)
+    if module is None:
         return frozenset()
     found: set[str] = set()
-    waiting: list[ast.AST] = [parse(target, files[0].read_text(encoding="utf-8")).tree]
+    waiting: list[ast.AST] = [module.tree]
     while waiting:
         for node in ast.iter_child_nodes(waiting.pop()):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -44,6 +46,19 @@ def bound(target: str) -> frozenset[str]:
                 found.add((node.asname or node.name).split(".")[0])
             waiting.append(node)
     return frozenset(found)
+
+
+@cache
+def _by_name() -> dict[str, Module]:
+    """The modules of the project, whose trees other tests have parsed already, and generated
+    ones."""
+    generated = [
+        parse(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
+        for folder in FOLDERS
+        for ending in GENERATED
+        for file in (ROOT / folder).rglob(f"*{ending}")
+    ]
+    return {".".join(module.dotted): module for module in (*modules(*FOLDERS), *generated)}
 
 
 def test_each_imported_name_exists() -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from tests.architecture.source import Module, imports, modules, parse
 
+# One process parses the tree for all tests of the group.
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 CONSTANT = re.compile(r"_[A-Z][A-Z0-9_]*")
 LIMITS = "graveler.limits"
 ASSIGNS = re.compile(r"\.\w+\s*=[^=]")

@@ -12,6 +12,9 @@ from tests.architecture.canaries import CANARIES, CLEAN, RULES
 from tests.architecture.imports import OWNERS
 from tests.architecture.source import ROOT, Rule, Violation, modules, parse
 
+# One process parses the tree for all tests of the group.
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 PRODUCT_FOLDERS = ("graveler", "functions")
 OTHER_FOLDERS = ("tests", "benchmarks", "simulator")
 OTHER_RULES = (budgets.conftest_lines, budgets.module_docstring)
