@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 import google_crc32c
 import xxhash
 
-from graveler.gateway import crc64
+from graveler.gateway.crc64 import Crc64
 from graveler.gateway.errors import S3Error
 from graveler.records import ABSENT, Absent
 
@@ -72,7 +72,7 @@ class _Algorithm(NamedTuple):
 _ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
     "crc32": _Algorithm(4, lambda: _Crc(lambda crc, piece: zlib.crc32(piece, crc), 4)),
     "crc32c": _Algorithm(4, lambda: _Crc(google_crc32c.extend, 4)),
-    "crc64nvme": _Algorithm(8, lambda: _Crc(crc64.extend, 8)),
+    "crc64nvme": _Algorithm(8, Crc64),
     "sha1": _Algorithm(20, lambda: hashlib.sha1(usedforsecurity=False)),
     "sha256": _Algorithm(32, hashlib.sha256),
     "sha512": _Algorithm(64, hashlib.sha512),

@@ -4,10 +4,12 @@
 
 Bytes are one integer: bit i is the coefficient of degree N - 1 - i of a polynomial of N bits.  The
 loop over bytes is slow in Python, so a piece is made short first.  For a degree n, x^n is congruent
-modulo P to a polynomial of degree below 64.  So all terms of degree n and more are replaced by
-terms of lower degree, with one shift and one exclusive or for each bit of that polynomial.  The
-degrees below halve the piece each time, and were chosen because x^n has few bits there.  A piece of
-256 KiB is reduced to about 100 bytes, and a table does the rest.
+modulo P to polynomials of lower degree.  So all terms of degree n and more are replaced by terms of
+lower degree, with one shift and one exclusive or for each term of such a polynomial.  The long ones
+below have few terms, which a search has found; a remainder, of degree below 64, has more.  The
+degrees are such that each makes the piece shorter by a third or more.  A piece of 256 KiB is
+reduced to about 100 bytes, and a table does the rest.  A longer piece takes less time for a byte,
+so small pieces are collected.
 
 Pure.  For checksums.py.
 """
@@ -22,9 +24,7 @@ _PIECE_LENGTH_MAX: Final = 256 * 1024
 _TABLE_BITS: Final = 1_024  # a shorter piece is left to the table
 
 # Degrees n, and x^n modulo P.
-_POWERS: Final = (
-    (1_054_538, 0x20988020D0001205),
-    (453_145, 0x41014340830344D),
+_REMAINDERS: Final = (
     (282_936, 0x4631065112031),
     (127_554, 0xA544028018087641),
     (63_550, 0x848C584182640801),
@@ -36,6 +36,45 @@ _POWERS: Final = (
     (1_046, 0x9D11C08004D0C0AF),
     (510, 0x2D10539A81221223),
 )
+
+
+def _degrees(polynomial: int) -> tuple[int, ...]:
+    """The degrees of its terms, the highest first."""
+    return tuple(n for n in reversed(range(_WORD)) if polynomial >> n & 1)
+
+
+# Degrees n, and the degrees of the terms of a polynomial that x^n is congruent to modulo P.
+_CONGRUENCES: Final = (
+    (1_315_786, (368_897, 226_873, 20_099, 0)),
+    (871_968, (269_549, 124_955, 107_064, 0)),
+    (597_203, (153_516, 97_343, 66_087, 0)),
+    *((degree, _degrees(remainder)) for degree, remainder in _REMAINDERS),
+)
+
+
+class Crc64:
+    """The CRC of bytes that come in pieces, as `hashlib` has digests."""
+
+    def __init__(self) -> None:
+        self._crc = 0
+        self._held: list[bytes] = []
+        self._held_length = 0
+
+    def update(self, piece: bytes, /) -> None:
+        """Add the next bytes."""
+        self._held.append(piece)
+        self._held_length += len(piece)
+        if self._held_length >= _PIECE_LENGTH_MAX:
+            self._take()
+
+    def digest(self) -> bytes:
+        """The CRC of the bytes so far, in 8 bytes."""
+        self._take()
+        return self._crc.to_bytes(_WORD // 8, "big")
+
+    def _take(self) -> None:
+        self._crc = extend(self._crc, b"".join(self._held))
+        self._held, self._held_length = [], 0
 
 
 def extend(crc: int, raw: bytes) -> int:
@@ -61,25 +100,16 @@ def _extended(state: int, piece: bytes) -> int:
 
 def _reduced(number: int, bits: int) -> tuple[int, int]:
     """A congruent polynomial of fewer bits, and how many: a multiple of 8, as before."""
-    for degree, shifts in _shifts():
+    for degree, (highest, *others) in _CONGRUENCES:
         # Terms of degree `degree` and more are the first bits; their replacements lie behind them.
-        while (count := min(bits - degree, degree - _WORD) & ~7) >= _WORD:
+        while (count := min(bits - degree, degree - highest) & ~7) >= _WORD:
             first = number & ((1 << count) - 1)
-            product = 0
-            for shift in shifts:
-                product ^= first << shift
-            number = (number >> count) ^ (product << (degree - _WORD + 1 - count))
+            product = first
+            for other in others:
+                product ^= first << (highest - other)
+            number = (number >> count) ^ (product << (degree - highest - count))
             bits -= count
     return number, bits
-
-
-@cache
-def _shifts() -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Degrees, and the reversed positions of the bits of x^n."""
-    return tuple(
-        (degree, tuple(_WORD - 1 - bit for bit in range(_WORD) if power >> bit & 1))
-        for degree, power in _POWERS
-    )
 
 
 @cache
