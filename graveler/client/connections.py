@@ -14,12 +14,14 @@ modules of this package, and for commands that transfer objects.
 """
 
 import os
+import re
 import select
 import socket
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -30,7 +32,9 @@ from http.client import (
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from graveler.client import request_lines
 from graveler.client.answer_heads import PlainResponse
+from graveler.client.request_lines import Body
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.variables import environment
@@ -44,6 +48,9 @@ _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
 _PIECE_BYTES: Final = 1 << 18
+_ORIGINS_KEPT: Final = 64
+# Scheme and host, then path and query; a fragment is not sent.
+_URL: Final = re.compile("([^:/?#]+://[^/?#]*)([^#]*)", re.DOTALL)
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -59,8 +66,6 @@ _CERTIFICATE_REMEDIES: Final[Mapping[int, str]] = {
     62: _HOSTS,
     64: _HOSTS,
 }
-
-Body = bytes | Iterable[bytes]
 
 
 class Origin(NamedTuple):
@@ -196,46 +201,11 @@ class _Headers(Mapping[str, str]):
         return len(self._values)
 
 
-class Joining(HTTPConnection):
-    """Sends the head of a request together with the first piece of its body: one call of the
-    system, and one arrival at the server, for a small body."""
-
-    response_class = PlainResponse
-    _holds = False
-    _head = b""
-
-    def request_joined(
-        self, method: str, target: str, body: Body | None, headers: dict[str, str]
-    ) -> None:
-        """As `request`."""
-        self._holds, self._head = True, b""
-        try:
-            self.request(method, target, body, headers)
-            self._flush(b"")
-        finally:
-            self._holds, self._head = False, b""
-
-    def send(self, data: Any) -> None:
-        if not self._holds or not isinstance(data, bytes):
-            super().send(data)
-        elif self._head or len(data) >= _PIECE_BYTES:
-            self._flush(data)
-            self._holds = False  # what follows goes as it comes
-        else:
-            self._head = data
-
-    def _flush(self, data: bytes) -> None:
-        head, self._head = self._head, b""
-        if head or data:
-            super().send(head + data)
-
-
-class JoiningTLS(Joining, HTTPSConnection):
-    """The same, encrypted."""
+Connection = HTTPConnection | HTTPSConnection  # it connects; request_lines.py writes
 
 
 class _Idle(NamedTuple):
-    connection: Joining
+    connection: Connection
     since: float
 
 
@@ -273,19 +243,19 @@ class Connections:
         not sent, or a read has no answer; its code is CERTIFICATE_REFUSED if the certificate of the
         server is not trusted.  `OutcomeUnknown` if a write has no answer.
         """
-        origin = _origin(request.url)
+        origin, target = _parsed(request.url)
         if origin.scheme not in ("http", "https") or not origin.host:
             raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
         idle = self._take(origin)
         if idle is not None:
             try:
-                return self._exchange(idle, origin, request)
+                return self._exchange(idle, origin, target, request)
             except Unavailable as error:
                 whole = isinstance(request.body, bytes)
                 stale = isinstance(error.__cause__, ConnectionError)
                 if not (stale and whole and request.method in REPEATABLE):
                     raise
-        return self._exchange(self._connect(origin), origin, request)
+        return self._exchange(self._connect(origin), origin, target, request)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -300,15 +270,23 @@ class Connections:
             self._proxies[origin] = _proxy(origin)
         return self._proxies[origin]
 
-    def _exchange(self, connection: Joining, origin: Origin, request: Request) -> Response:
+    def _exchange(
+        self, connection: Connection, origin: Origin, target: str, request: Request
+    ) -> Response:
         start = self._clock.steady_seconds()
         lost = _Lost(request.method, origin)
         headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
         if not isinstance(request.body, bytes) and request.length >= 0:
             headers["Content-Length"] = str(request.length)
         try:
-            _write(connection, origin, request, headers, self._proxy(origin))
-            answer = connection.getresponse()
+            proxy = self._proxy(origin)
+            if proxy is not None and origin.scheme == "http":
+                target = str(origin) + target
+                headers |= _proxy_headers(proxy)
+            # "Host" names the origin, also if the connection leads to a proxy.
+            headers.setdefault("Host", str(origin).partition("://")[2])
+            _write(connection.sock, target, request, headers)
+            answer = _answer(connection.sock, request.method)
         except GravelerError:
             connection.close()
             raise
@@ -334,7 +312,7 @@ class Connections:
             self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
         return Response(answer, release, lost)
 
-    def _connect(self, origin: Origin) -> Joining:
+    def _connect(self, origin: Origin) -> Connection:
         try:
             connection = self._new(origin)
         except InvalidURL as error:
@@ -360,12 +338,12 @@ class Connections:
             raise
         return connection
 
-    def _new(self, origin: Origin) -> Joining:
+    def _new(self, origin: Origin) -> Connection:
         proxy = self._proxy(origin)
         at = origin if proxy is None else _origin(proxy)
         if origin.scheme == "http":
-            return Joining(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
-        connection = JoiningTLS(
+            return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
+        connection = HTTPSConnection(
             *(at.host, at.port),
             timeout=self._seconds,
             blocksize=_PIECE_BYTES,
@@ -383,7 +361,7 @@ class Connections:
                 self._context = ssl.create_default_context()
             return self._context
 
-    def _take(self, origin: Origin) -> Joining | None:
+    def _take(self, origin: Origin) -> Connection | None:
         dropped: list[_Idle] = []
         try:
             with self._lock:
@@ -401,7 +379,7 @@ class Connections:
             for idle in dropped:
                 idle.connection.close()
 
-    def _give_back(self, origin: Origin, connection: Joining, reusable: bool) -> None:
+    def _give_back(self, origin: Origin, connection: Connection, reusable: bool) -> None:
         if reusable:
             with self._lock:
                 several = self._idle.setdefault(origin, [])
@@ -420,27 +398,12 @@ def _refused(fault: str, verify_code: int, origin: Origin) -> Unavailable:
     )
 
 
-def _write(
-    connection: Joining,
-    origin: Origin,
-    request: Request,
-    headers: dict[str, str],
-    proxy: str | None,
-) -> None:
+def _write(sock: socket.socket, target: str, request: Request, headers: dict[str, str]) -> None:
     """Send the request.  A server may answer before it has read a body; then its answer counts, so
     a broken pipe is no failure here."""
-    parts = urlsplit(request.url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if proxy is not None and origin.scheme == "http":
-        target = str(origin) + target
-        headers |= _proxy_headers(proxy)
-    # "Host" names the origin, also if the connection leads to a proxy.
-    headers.setdefault("Host", str(origin).partition("://")[2])
-    body: Body | None = request.body
-    if not body and request.method in READ:
-        body = None
+    body = request.body
     try:
-        connection.request_joined(request.method, target, body, headers)
+        request_lines.write(sock, request.method, target, headers, body)
     except BrokenPipeError:
         if not body:
             raise
@@ -449,6 +412,27 @@ def _write(
             raise
 
 
+def _answer(sock: socket.socket, method: str) -> HTTPResponse:
+    """The answer of which the head has arrived."""
+    answer = PlainResponse(sock, method=method)
+    try:
+        answer.begin()
+    except BaseException:
+        answer.close()
+        raise
+    return answer
+
+
+def _parsed(url: str) -> tuple[Origin, str]:
+    """Where a URL leads, and the target of its request there.  Raises `Invalid`."""
+    match = _URL.match(url)
+    if match is None:
+        return Origin("", "", 0), ""
+    target = match[2]
+    return _origin(match[1]), target if target[:1] == "/" else f"/{target}"
+
+
+@lru_cache(_ORIGINS_KEPT)  # nearly all requests go to one
 def _origin(url: str) -> Origin:
     try:
         parts = urlsplit(url)
@@ -458,7 +442,7 @@ def _origin(url: str) -> Origin:
     return Origin(parts.scheme, parts.hostname or "", port)
 
 
-def _is_quiet(connection: Joining) -> bool:
+def _is_quiet(connection: Connection) -> bool:
     """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
     nobody asked for, is of no use."""
     sock: socket.socket | None = connection.sock

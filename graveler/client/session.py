@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from graveler import errors
-from graveler.client.connections import READ, REPEATABLE, Body, Connections, Request, Response
+from graveler.client.connections import READ, REPEATABLE, Connections, Request, Response
+from graveler.client.request_lines import Body
 from graveler.clock import Clock, SystemClock
 from graveler.errors import (
     OUTCOME_UNKNOWN,

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from graveler.client.connections import Connections, Exchange, Joining, Request
+from graveler.client.connections import Connections, Exchange, Request
 from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
@@ -286,39 +286,6 @@ def test_a_header_that_cannot_be_sent_is_invalid(
 def test_a_path_that_cannot_be_sent_is_invalid(pool: Connections) -> None:
     with peer([OK]) as server, pytest.raises(Invalid, match="URL invalid"):
         pool.send(Request("GET", server.url + "/a b"))
-
-
-class Sent:
-    """A socket that keeps what is sent, one entry a call."""
-
-    def __init__(self) -> None:
-        self.calls: list[bytes] = []
-
-    def sendall(self, data: bytes) -> None:
-        self.calls.append(bytes(data))
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-@pytest.mark.parametrize(
-    ("body", "count"),
-    [
-        (None, 1),
-        (b"x" * 10, 1),
-        (iter([b"a" * 10]), 1),
-        (iter([b"a" * 10, b"b" * 10]), 2),
-        (b"x" * (1 << 20), 1),
-    ],
-    ids=["none", "bytes", "a piece", "two pieces", "large"],
-)
-def test_the_head_goes_with_the_first_piece(body: Any, count: int) -> None:
-    """One call of the system, and one arrival at the server, for a small object."""
-    joining, sent = Joining("host"), Sent()
-    joining.sock = sent  # type: ignore[assignment]
-    joining.request_joined("PUT", "/p", body, {"Content-Length": "20"})
-    assert len(sent.calls) == count and sent.calls[0].startswith(b"PUT /p HTTP/1.1\r\n")
-    assert b"".join(sent.calls).count(b"\r\n\r\n") == 1
 
 
 # ---- heads of answers ----------------------------------------------------------------------------
