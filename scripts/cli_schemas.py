@@ -82,6 +82,20 @@ class MovedHead(TypedDict):
     after: str
 
 
+class MergedPull(TypedDict):
+    """A pull request that stays merged.  `remedy`: the command that asks for the merge again."""
+
+    id: str
+    status: Literal["merged"]
+    remedy: str
+
+
+class HeadBack(MovedHead):
+    """A head that was moved back.  `pull_request`: only if it was moved by the merge of one."""
+
+    pull_request: NotRequired[MergedPull]
+
+
 class FolderCounts(TypedDict):
     """How many paths below a folder differ."""
 
@@ -415,7 +429,7 @@ PRINTED: Final[Mapping[str, Types]] = {
     "revert": (list[Commit],),
     "cherry-pick": _COMMIT,
     "restore": _COMMIT,
-    "undo": (with_more(Ref, MovedHead, "RefMovedBack"), list[MovedHead]),
+    "undo": (with_more(Ref, HeadBack, "RefMovedBack"), list[MovedHead]),
     "annotate": (list[LastCommit],),
     "bisect start": _BISECT,
     "bisect good": _BISECT,

@@ -37,6 +37,7 @@ _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20
 _ID_LENGTH: Final = 12  # in texts
 _MOVES_KEPT: Final = 1_000  # when the file is shortened
+_NEW: Final = ("pull_request", "source")  # fields that the first version had not
 _COLUMNS: Final = (
     field("time", "time", "TIME"),
     field("action"),
@@ -58,6 +59,8 @@ class Move:
     before: str
     after: str
     time_ns: int
+    pull_request: str = ""  # whose merge it was
+    source: str = ""  # the branch that it merged
 
     @property
     def ref(self) -> Address:
@@ -65,15 +68,27 @@ class Move:
 
 
 def record(
-    invocation: Invocation, ref: Address, action: str, before: str, after: str, *, kind: str
+    invocation: Invocation,
+    ref: Address,
+    action: str,
+    before: str,
+    after: str,
+    *,
+    kind: str,
+    pull: tuple[str, str] | None = None,
 ) -> None:
-    """Remember a move.  A journal that cannot be written fails no command."""
+    """Remember a move.  A journal that cannot be written fails no command.  `pull`: the id and the
+    source of the pull request whose merge it was."""
     now_ns = SystemClock().now_ns()
     server = invocation.session.url
-    move = Move(server, ref.repository, kind, ref.ref, action, before, after, now_ns)
+    move = Move(
+        *(server, ref.repository, kind, ref.ref, action, before, after, now_ns), *(pull or ())
+    )
+    # Without empty fields, so that an earlier version can read the lines that it knows.
+    fields = {name: value for name, value in asdict(move).items() if name not in _NEW or value}
     try:
         file = _file()
-        state.append(file, json.dumps(asdict(move)))
+        state.append(file, json.dumps(fields))
         if file.stat().st_size > _BYTES_MAX:
             lines = state.read(file).splitlines()[-_MOVES_KEPT:]
             state.write(file, "".join(f"{line}\n" for line in lines))
@@ -81,7 +96,13 @@ def record(
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
 
 
-def record_commit(invocation: Invocation, branch: Address, action: str, id: str) -> None:
+def record_commit(
+    invocation: Invocation,
+    branch: Address,
+    action: str,
+    id: str,
+    pull: tuple[str, str] | None = None,
+) -> None:
     """Remember a commit that became the head of a branch: its first parent was the head before.
     Cost: one request."""
     try:
@@ -89,7 +110,7 @@ def record_commit(invocation: Invocation, branch: Address, action: str, id: str)
     except GravelerError as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
-    record(invocation, branch, action, parents[0], id, kind="branch")
+    record(invocation, branch, action, parents[0], id, kind="branch", pull=pull)
 
 
 def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> refs.Ref:
@@ -176,7 +197,8 @@ def undo(
     It undoes the last `reset --hard`, `merge`, `pr merge`, `restore`, `tag create --force`, or
     deletion of a branch or tag on this server; one after the other if it is repeated.  Uncommitted
     changes are not brought back.  A branch that has moved since is left alone: the command ends
-    with 5, and names one that keeps the later commits.
+    with 5, and names one that keeps the later commits.  A pull request stays merged, because the
+    API cannot open it again: the command says how to ask for the same merge anew.
     """
     moves = _of(invocation, address)
     if is_list:
@@ -191,7 +213,10 @@ def undo(
         if not yes:
             _check_head(invocation, move)  # before the question; it may move until the answer
         way = f"from {move.after[:_ID_LENGTH]} to {move.before[:_ID_LENGTH]}"
-        invocation.confirm(f"Undo the {move.action} of {move.ref}: move it {way}?", yes=yes)
+        question = f"Undo the {move.action} of {move.ref}: move it {way}?"
+        if move.pull_request:
+            question += f"  The pull request {move.pull_request} stays merged."
+        invocation.confirm(question, yes=yes)
         _move_back(invocation, move)
     else:
         question = (
@@ -201,10 +226,27 @@ def undo(
         make = refs.create_branch if move.kind == "branch" else refs.create_tag
         make(invocation.session, move.repository, move.name, move.before)
     state.append(_file(), json.dumps({"undone": move.time_ns}))
-    result = {"id": move.name, "commit_id": move.before, "graveler": _row(move)}
+    result = {"id": move.name, "commit_id": move.before, "graveler": {**_row(move), **_pull(move)}}
     lines = [f"{move.ref} is at {invocation.output.id(move.before)} again"]
     invocation.output.record(result, lines)
+    if move.pull_request:
+        invocation.output.note(
+            f"the pull request {move.pull_request} stays merged on the server; "
+            f"to ask for the merge again: {_new_pull(move)}"
+        )
     return 0
+
+
+def _pull(move: Move) -> dict[str, Any]:
+    """For JSON: the pull request that stays merged, if it was one."""
+    if not move.pull_request:
+        return {}
+    pull = {"id": move.pull_request, "status": "merged", "remedy": _new_pull(move)}
+    return {"pull_request": pull}
+
+
+def _new_pull(move: Move) -> str:
+    return f"graveler pr create {move.repository}/{move.source} {move.name}"
 
 
 def _of(invocation: Invocation, address: str | None) -> list[Move]:

@@ -144,11 +144,12 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
 def _remember(invocation: Invocation, name: str, id: str, reference: str) -> None:
     """Let `graveler undo` know of a merge.  Two requests."""
     try:
-        into = pulls.get(invocation.session, name, id)["destination_branch"]
+        pull = pulls.get(invocation.session, name, id)
     except GravelerError as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
-    journal.record_commit(invocation, Address(name, into), "merge", reference)
+    into = Address(name, pull["destination_branch"])
+    journal.record_commit(invocation, into, "merge", reference, (id, pull["source_branch"]))
 
 
 @client("close", group=pr, examples=("graveler pr close lake 6e59ksrq6760kmam49kt",))

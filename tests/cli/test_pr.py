@@ -1,5 +1,7 @@
 """`graveler pr`: from a request to a merge, and what a conflict leaves."""
 
+import json
+
 from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, PullRequestShape
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
@@ -28,6 +30,22 @@ def test_a_request_is_merged_once(lake: Lake) -> None:
     assert user.run("pr", "list", name, "--status", "all").out.startswith(f"{id}\tmerged\t")
     again = user.run("pr", "merge", name, id)
     assert again.code != 0 and again.out == ""
+
+
+def test_a_request_whose_merge_is_undone_stays_merged(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    id = opened(lake)
+    assert user.run("pr", "merge", name, id).code == 0
+    stays = f"the pull request {id} stays merged on the server; to ask for the merge again: "
+    again = f"graveler pr create {name}/dev main"
+    result = user.run("undo", "--yes")
+    assert (result.code, result.err) == (0, f"{stays}{again}\n")
+    assert user.read(PullRequestShape, "pr", "show", name, id).status == "merged"
+    second = str(user.read(PullRequestCreationResponse, *again.split()[1:]).id)
+    assert user.run("pr", "merge", name, second).code == 0
+    undone = json.loads(user.run("undo", "--yes", "--json").out)["graveler"]
+    remedy = {"id": second, "status": "merged", "remedy": again}
+    assert (undone["action"], undone["pull_request"]) == ("merge", remedy)
 
 
 def test_requests_are_listed_by_the_beginning_of_their_ids(lake: Lake) -> None:
