@@ -1,6 +1,7 @@
 """`graveler credentials`: new credentials for the administrator of a store or a stack, and new keys
 for its sessions and secrets."""
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -34,11 +35,14 @@ class Rotated(TypedDict):
     waiting: int
 
 
-def reset(output: Output, options: CredentialsOptions) -> int:
-    """Make new credentials and print them once.  A file with the old ones is replaced."""
+def reset(output: Output, options: CredentialsOptions, confirm: Callable[[], None]) -> int:
+    """Make new credentials and print them once.  A file with the old ones is replaced.  `confirm`:
+    raises if the old ones are to stay."""
     remedy = "graveler user key create USER, or stop the service first"
     with opened(options.store, remedy=remedy) as store:
         saved = administrator.read(options.store)
+        if administrator.account(store) is not ABSENT:
+            confirm()
         credential = administrator.renew(store)
         path: Path | None = None
         try:
@@ -50,7 +54,7 @@ def reset(output: Output, options: CredentialsOptions) -> int:
     return 0
 
 
-def reset_stack(output: Output, name: str) -> int:
+def reset_stack(output: Output, name: str, confirm: Callable[[], None]) -> int:
     """`reset` for a deployment on AWS, whose table and secret have the name of the stack.
 
     The functions accept the new credentials immediately, and the old ones for up to 5 seconds.
@@ -65,6 +69,8 @@ def reset_stack(output: Output, name: str) -> int:
     try:
         key = read_secret(session, name).key
         keeper = accounts.keeper(store, SystemClock(), ids, key, opens_keys=False)
+        if accounts.find(store) is not ABSENT:
+            confirm()
         credential = credentials.fresh(ids)
         accounts.reset(keeper, credential)
     finally:

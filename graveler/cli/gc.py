@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 import click
 
+from graveler.cli.arguments import yes
 from graveler.cli.command import TendingCommand, client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import plain_lines
@@ -79,6 +80,7 @@ class Collected(_Collected, total=False):
         "graveler gc --repository lake                   # on the server of the profile",
         "graveler gc --repository lake --delete",
         "graveler gc --store DIR --delete                # all repositories of a folder",
+        "graveler gc --repository lake --delete --yes    # for scripts",
         "graveler gc --store DIR --undo 01K8ZQ3V",
     ),
 )
@@ -86,8 +88,9 @@ class Collected(_Collected, total=False):
 @click.option("--repository", default="", metavar="NAME", help="only this repository")
 @click.option("--delete", is_flag=True, help="condemn and delete (default: only list the files)")
 @click.option("--undo", default="", metavar="RUN", help="release the files that a run condemned")
+@yes
 def gc_command(
-    invocation: Invocation, store: Path | None, repository: str, delete: bool, undo: str
+    invocation: Invocation, store: Path | None, repository: str, delete: bool, undo: str, yes: bool
 ) -> int:
     """List unused files, of a server or of a store that no service has open.
 
@@ -104,6 +107,13 @@ def gc_command(
         raise click.UsageError(
             "gc on a server needs --repository NAME", click.get_current_context()
         )
+    if delete:
+        of = repository or "all repositories"
+        place = folder if folder is not None else invocation.profile.server
+        question = (
+            f"Condemn the unused files of {of} in {place}, and delete those condemned before?"
+        )
+        invocation.confirm(f"{question}  Deleted files cannot be brought back.", yes=yes)
     if folder is not None:
         again = shlex.join(["graveler", "gc", "--store", str(folder)])
         _show(invocation, _in_store(folder, GcOptions(repository, delete, undo)), again)

@@ -219,7 +219,8 @@ def pull(
     """Take what the branch changed.
 
     A path that both sides changed is a conflict: the command lists them, changes nothing, and ends
-    with 5.  The same command continues a pull that was interrupted.
+    with 5.  --theirs and --force ask before they discard changes of the folder.  The same command
+    continues a pull that was interrupted.
     """
     if for_ours + for_theirs + force > 1:
         raise UsageMistake("give one of --ours, --theirs and --force")

@@ -3,13 +3,14 @@
 `--help` imports this module, so slow modules are imported where they are used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from graveler.cli.address import UsageMistake
+from graveler.cli.arguments import yes
 from graveler.cli.command import TendingCommand, client
 from graveler.cli.invocation import Invocation
 from graveler.cli.subject import store_of, store_option
@@ -48,17 +49,29 @@ _DAYS: Final = click.IntRange(min=0)
     metavar="N",
     help="for commits that no branch or tag reaches; only with --store",
 )
+@yes
 def retention_command(
-    invocation: Invocation, store: Path | None, repository: str, **changes: Any
+    invocation: Invocation, store: Path | None, repository: str, yes: bool, **changes: Any
 ) -> int:
     """Show the retention rule of `graveler gc`; options change it.
 
+    A rule that keeps something for less time than the present one asks.
     0 days means forever.  Heads of branches and tags are always kept.  On a server, of two who
     change the rule at the same moment the last one wins.
     """
     folder = store_of(invocation, store)
+
+    def confirm(shorter: list[str]) -> None:
+        if shorter:
+            what = ", ".join(shorter)
+            invocation.confirm(
+                f"Keep {repository} for less time than now?  {what}\n"
+                "`graveler gc --delete` deletes the content of older commits for good.",
+                yes=yes,
+            )
+
     if folder is not None:
-        rules, unreachable = _of_store(folder, repository, **changes)
+        rules, unreachable = _of_store(folder, repository, confirm, **changes)
         record = {**rules, "graveler": {"unreachable_days": unreachable}}
         unreached = f"commits that no branch or tag reaches: kept for {_count(unreachable)}"
         invocation.output.record(record, [*lines(rules), unreached])
@@ -66,14 +79,18 @@ def retention_command(
     if changes["unreachable_days"] is not None:
         raise UsageMistake("the API has no days of unreachable commits: use --store DIR")
     name = invocation.repository(repository).repository
-    rules = _of_server(invocation, name, changes["days"], changes["branches"])
+    rules = _of_server(invocation, name, changes["days"], changes["branches"], confirm)
     invocation.output.record(rules, lines(rules))
     return 0
+
+
+_Confirm = Callable[[list[str]], None]  # given what is kept for less time
 
 
 def _of_store(
     folder: Path,
     name: str,
+    confirm: _Confirm,
     *,
     days: int | None,
     branches: Sequence[str],
@@ -96,19 +113,29 @@ def _of_store(
             {parse_branch_id(branch): days for branch, days in of_branches.items()},
         )
         if new != rule:
+            shorter = _shorter((rule.default_days, rule.branches), (new.default_days, new.branches))
+            if _is_shorter(rule.unreachable_days, new.unreachable_days):
+                shorter.append(f"unreachable commits: {_count(new.unreachable_days)}")
+            confirm(shorter)
             retention.set_rule(repo, new)
     return _rules(of_branches, new.default_days), new.unreachable_days
 
 
 def _of_server(
-    invocation: Invocation, name: str, days: int | None, branches: Sequence[str]
+    invocation: Invocation,
+    name: str,
+    days: int | None,
+    branches: Sequence[str],
+    confirm: _Confirm,
 ) -> "Rules":
     from graveler.client import retention
 
     known = retention.get(invocation.session, name)
     of_branches = {rule["branch_id"]: rule["retention_days"] for rule in known["branches"]}
     default = known["default_retention_days"] if days is None else days
-    new = _rules(_changed(of_branches, branches), default)
+    changed = _changed(of_branches, branches)
+    new = _rules(changed, default)
+    confirm(_shorter((known["default_retention_days"], of_branches), (default, changed)))
     if days is not None or branches:
         retention.replace(invocation.session, name, new)
     return new
@@ -135,6 +162,25 @@ def _changed(branches: Mapping[Any, int], pairs: Sequence[str]) -> dict[str, int
         if days:
             changed[branch] = int(days)
     return changed
+
+
+_Days = tuple[int, Mapping[Any, int]]  # by default, and of branches
+
+
+def _shorter(old: _Days, new: _Days) -> list[str]:
+    """What the new rule keeps for less time, in words."""
+    names = sorted({str(name) for _, branches in (old, new) for name in branches})
+    default, of_branches = new
+    shorter = [f"default: {_count(default)}"] if _is_shorter(old[0], default) else []
+    for name in names:
+        days = of_branches.get(name, default)
+        if _is_shorter(old[1].get(name, old[0]), days):
+            shorter.append(f"branch {name}: {_count(days)}")
+    return shorter
+
+
+def _is_shorter(old: int, new: int) -> bool:
+    return new != _FOREVER and (old == _FOREVER or new < old)
 
 
 def lines(rules: "Rules") -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from graveler.cli.arguments import yes
 from graveler.cli.command import TendingCommand, client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER, CredentialsOptions, VerifyOptions
@@ -78,6 +79,7 @@ def _check_one(store: Path | None, stack: str) -> None:
     examples=(
         "graveler credentials reset --store DIR --save",
         "graveler credentials reset --stack graveler",
+        "graveler credentials reset --store DIR --yes     # for scripts",
     ),
 )
 @_stack
@@ -86,7 +88,8 @@ def _check_one(store: Path | None, stack: str) -> None:
     is_flag=True,
     help="also write them to the file `credentials` in the store (mode 0600)",
 )
-def reset(invocation: Invocation, store: Path | None, stack: str, save: bool) -> int:
+@yes
+def reset(invocation: Invocation, store: Path | None, stack: str, save: bool, yes: bool) -> int:
     """Create new credentials; the old ones and all sessions end.
 
     For the administrator of a store that is not being served, or of a stack on AWS.  They are
@@ -96,13 +99,18 @@ def reset(invocation: Invocation, store: Path | None, stack: str, save: bool) ->
     _check_one(store, stack)
     from graveler.cli import credentials as accounts
 
+    def confirm() -> None:
+        of = f"the stack {stack}" if stack else str(folder)
+        ends = "Its present keys and all its sessions end now"
+        invocation.confirm(f"Make new credentials for the administrator of {of}?  {ends}.", yes=yes)
+
     if not stack:
         remedy = "graveler user key create USER, then graveler user key delete USER OLD_KEY"
         folder = needed_store(invocation, store, _NO_RESET, remedy)
-        return accounts.reset(invocation.output, CredentialsOptions(folder, save))
+        return accounts.reset(invocation.output, CredentialsOptions(folder, save), confirm)
     if save:
         raise Invalid("--save needs the folder of a store, and a stack has none: leave --save out")
-    return accounts.reset_stack(invocation.output, stack)
+    return accounts.reset_stack(invocation.output, stack, confirm)
 
 
 @client(
@@ -129,6 +137,7 @@ def reset(invocation: Invocation, store: Path | None, stack: str, save: bool) ->
 @click.option(
     "--end-sessions", is_flag=True, help="end all sessions: their old keys verify no more"
 )
+@yes
 def rotate(
     invocation: Invocation,
     store: Path | None,
@@ -136,11 +145,12 @@ def rotate(
     kms_key: str,
     store_key: bool,
     end_sessions: bool,
+    yes: bool,
 ) -> int:
     """Replace the keys that sign sessions and encrypt secrets.
 
-    Encrypts all secrets anew.  Sessions and access keys go on.  For a store that is not being
-    served, or a stack on AWS.
+    Encrypts all secrets anew.  Access keys go on, and sessions too; --end-sessions asks.  For a
+    store that is not being served, or a stack on AWS.
     """
     _check_one(store, stack)
     from graveler.cli import credentials as accounts
@@ -148,11 +158,18 @@ def rotate(
     if stack and store_key:
         raise Invalid("--store-key needs --store: the secret of a stack is in Secrets Manager")
     if stack:
+        _confirm_end(invocation, f"the stack {stack}", end_sessions=end_sessions, yes=yes)
         return accounts.rotate_stack(invocation.output, stack, kms_key, ends_sessions=end_sessions)
     if kms_key:
         raise Invalid("--kms-key needs a stack: leave it out")
     remedy = "stop the service, then on its machine: graveler credentials rotate --store DIR"
     folder = needed_store(invocation, store, _NO_ROTATION, remedy)
+    _confirm_end(invocation, str(folder), end_sessions=end_sessions, yes=yes)
     return accounts.rotate(
         invocation.output, folder, ends_sessions=end_sessions, store_key=store_key
     )
+
+
+def _confirm_end(invocation: Invocation, of: str, *, end_sessions: bool, yes: bool) -> None:
+    if end_sessions:
+        invocation.confirm(f"End the sessions of all users of {of}?", yes=yes)

@@ -95,7 +95,7 @@ def pull(
     work: Work, choice: Choice = "", *, force: bool = False, confirm: Confirm = lambda count: None
 ) -> Outcome:
     """Take what the branch changed.  `choice` decides conflicts.  `force`: discard the changes of
-    the folder, after `confirm` with their number.
+    the folder.  `confirm` is called with the number of local changes that are lost.
 
     Requests: one, those of `remote_changes`, one for each object.  Raises `MergeConflict` if both
     sides changed a path; nothing was changed."""
@@ -117,6 +117,8 @@ def pull(
         split = three_way(local, remote, work.checksum, work.settings)
         if split.conflicts and not choice:
             raise conflict(split.conflicts)
+        if split.conflicts and choice == "theirs":
+            confirm(len(split.conflicts))
         taken = [*split.remote, *(split.conflicts if choice == "theirs" else ())]
         wanted_paths = {path: whole.get(path) for path in taken}
     new = Link(link.source, head)

@@ -214,10 +214,12 @@ def _merge(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]
 def _collected(folder: Path) -> str:
     """Collect garbage with clocks some days later; return the error, "" if there is none."""
     store = str(folder / "store")
-    rule = ("retention", "--store", store, "--repository", "steady", "--days", "1")
+    rule = ("retention", "--store", store, "--repository", "steady", "--days", "1", "--yes")
     said = command(*rule, "--unreachable-days", "1")
     for days in (10, 12, 14):
-        said = said or command("gc", "--store", store, "--delete", prelude=_DAYS_LATER % days)
+        said = said or command(
+            "gc", "--store", store, "--delete", "--yes", prelude=_DAYS_LATER % days
+        )
     return f"collection failed: {said}" if said else ""
 
 

@@ -96,15 +96,17 @@ def printed(text: str) -> NewCredential:
 def test_the_credentials_of_a_stack_are_reset(
     made: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(("credentials", "reset", "--stack", made.name)) == 3  # nobody was there yet
+    assert (
+        main(("credentials", "reset", "--yes", "--stack", made.name)) == 3
+    )  # nobody was there yet
     assert "set the service up first" in capsys.readouterr().err
     first = made.first()
     assert accepts(made.authenticator(), first)
-    assert main(("credentials", "reset", "--stack", made.name)) == 0
+    assert main(("credentials", "reset", "--yes", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
-    assert main(("credentials", "reset", "--stack", "no-such-stack")) == 6
-    assert main(("credentials", "reset", "--stack", made.name, "--save")) == 1
+    assert main(("credentials", "reset", "--yes", "--stack", "no-such-stack")) == 6
+    assert main(("credentials", "reset", "--yes", "--stack", made.name, "--save")) == 1
 
 
 def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +124,7 @@ def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[s
             assert process.identify(b"Bearer " + each.encode(), "").user
     after = open_aws(made.deployment).ports
     assert addresses.checked(open_repository(after, repo), "main", "path", address)
-    assert main(("credentials", "reset", "--stack", made.name)) == 0
+    assert main(("credentials", "reset", "--yes", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     made.rotate(ids.unique(120))
     assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
@@ -136,7 +138,7 @@ def test_a_rotation_without_a_reset_is_mended_by_one(
     for _ in range(2):
         made.rotate(ids.unique(120))
     assert not accepts(made.authenticator(), first)
-    assert main(("credentials", "reset", "--stack", made.name)) == 0
+    assert main(("credentials", "reset", "--yes", "--stack", made.name)) == 0
     assert accepts(made.authenticator(), printed(capsys.readouterr().out))
 
 

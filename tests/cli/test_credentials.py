@@ -21,6 +21,7 @@ from tests.auth.test_accounts import basic
 from tests.cli.service import WAIT_SECONDS, environment
 
 OLD = NewCredential("OLDKEY", "old-secret-of-at-least-32-characters")
+RESET = ("credentials", "reset", "--yes")
 URL = "http://127.0.0.1:8000"
 
 
@@ -48,7 +49,7 @@ def test_the_new_ones_are_printed_and_the_old_ones_end(
 ) -> None:
     _with_administrator(tmp_path)
     assert _accepted(tmp_path, OLD)
-    assert main(("credentials", "reset", "--store", str(tmp_path))) == 0
+    assert main((*RESET, "--store", str(tmp_path))) == 0
     assert _accepted(tmp_path, _printed(capsys.readouterr().out))
     assert not _accepted(tmp_path, OLD)
     assert administrator.read(tmp_path) is ABSENT
@@ -60,14 +61,14 @@ def test_a_file_that_keeps_the_old_ones_is_written_anew(
     _with_administrator(tmp_path)
     path = administrator.write(tmp_path, SavedCredential(URL, OLD))
     assert administrator.read(tmp_path) == SavedCredential(URL, OLD)
-    assert main(("credentials", "reset", "--store", str(tmp_path))) == 0
+    assert main((*RESET, "--store", str(tmp_path))) == 0
     assert administrator.read(tmp_path) == SavedCredential(URL, _printed(capsys.readouterr().out))
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_save_makes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _with_administrator(tmp_path)
-    assert main(("credentials", "reset", "--store", str(tmp_path), "--save")) == 0
+    assert main((*RESET, "--store", str(tmp_path), "--save")) == 0
     assert administrator.read(tmp_path) == SavedCredential("", _printed(capsys.readouterr().out))
 
 
@@ -75,7 +76,7 @@ def test_before_the_set_up_there_is_nothing_to_reset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_embedded(tmp_path).close()
-    assert main(("credentials", "reset", "--store", str(tmp_path))) == 3
+    assert main((*RESET, "--store", str(tmp_path))) == 3
     assert "set the service up first" in capsys.readouterr().err
 
 
@@ -109,7 +110,7 @@ def test_a_file_of_something_else_is_refused(
     (tmp_path / administrator.FILE).write_bytes(content)
     with pytest.raises(Invalid, match="delete it"):
         administrator.read(tmp_path)
-    assert main(("credentials", "reset", "--store", str(tmp_path))) == 1
+    assert main((*RESET, "--store", str(tmp_path))) == 1
     assert "delete it and reset them" in capsys.readouterr().err
     assert _accepted(tmp_path, OLD)
 
@@ -123,7 +124,7 @@ def test_new_keys_end_no_credentials(tmp_path: Path, capsys: pytest.CaptureFixtu
     store = open_embedded(tmp_path)
     first = administrator.keeper(store).sessions.current()
     store.close()
-    assert main(("credentials", "rotate", "--store", str(tmp_path), "--end-sessions")) == 0
+    assert main(("credentials", "rotate", "--store", str(tmp_path), "--end-sessions", "--yes")) == 0
     store = open_embedded(tmp_path)
     assert administrator.keeper(store).sessions.find(first.id) is ABSENT
     store.close()
@@ -200,7 +201,7 @@ def test_the_key_of_a_stack_is_not_in_a_file(capsys: pytest.CaptureFixture[str])
     ("package", "extra", "command"),
     [
         ("cryptography", "server", ["credentials", "rotate", "--stack", "lake"]),
-        ("botocore", "aws", ["credentials", "reset", "--stack", "lake"]),
+        ("botocore", "aws", ["credentials", "reset", "--stack", "lake", "--yes"]),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(

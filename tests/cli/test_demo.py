@@ -109,7 +109,7 @@ def test_lost_credentials_are_told_with_the_remedy(told: tuple[Path, str], tmp_p
     found = run("demo", "--store", str(store), *ONCE)
     assert found.returncode == 1
     assert f"graveler credentials reset --store {store} --save" in found.stderr
-    assert run("credentials", "reset", "--store", str(store), "--save").returncode == 0
+    assert run("credentials", "reset", "--store", str(store), "--save", "--yes").returncode == 0
     assert run("demo", "--store", str(store), *ONCE).returncode == 0
 
 

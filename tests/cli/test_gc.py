@@ -96,8 +96,8 @@ def test_disk_is_reclaimed_and_nothing_is_damaged(
 ) -> None:
     folder, source = lake
     gc = ("gc", "--store", str(folder))
-    rule = ("retention", "--store", str(folder), "--repository", "lake", "--days", "1")
-    assert main((*rule, "--unreachable-days", "1", "--branch", "other=30")) == 0
+    rule = ("retention", "--store", str(folder), "--repository", "lake", "--days", "1", "--yes")
+    assert main((*rule, "--yes", "--unreachable-days", "1", "--branch", "other=30")) == 0
     assert "default: kept for 1 day after the next commit" in capsys.readouterr().out
     days.pass_by(3)
     before = _stored(folder)
@@ -105,10 +105,10 @@ def test_disk_is_reclaimed_and_nothing_is_damaged(
     said, note = capsys.readouterr()
     assert "would condemn: repository=lake data/" in said and "expired" in said
     assert note == "nothing was changed; use --delete to condemn and delete\n"
-    assert main((*gc, "--delete")) == 0
+    assert main((*gc, "--delete", "--yes")) == 0
     assert "deleted: 0 files" in capsys.readouterr().out
     days.pass_by(1.1)
-    assert main((*gc, "--delete", "--repository", "lake")) == 0
+    assert main((*gc, "--delete", "--yes", "--repository", "lake")) == 0
     assert "deleted: 0 files" not in capsys.readouterr().out
     # Three of four rounds of two.  What the side branch has goes once its days are over.
     assert _stored(folder) < before - 5 * len(BIG)
@@ -129,17 +129,17 @@ def test_a_run_can_be_taken_back(
 ) -> None:
     folder = str(lake[0])
     gc = ("gc", "--store", folder)
-    main(("retention", "--store", folder, "--repository", "lake", "--days", "1"))
+    main(("retention", "--store", folder, "--repository", "lake", "--days", "1", "--yes"))
     days.pass_by(9)
     capsys.readouterr()
-    assert main((*gc, "--delete")) == 0
+    assert main((*gc, "--delete", "--yes")) == 0
     run = capsys.readouterr().out.split()[-1]
     assert main((*gc, "--undo", run)) == 0
     assert "undone" in capsys.readouterr().out
     days.pass_by(2)
     before = _stored(lake[0])
     main(("retention", "--store", folder, "--repository", "lake", "--days", "0"))
-    assert main((*gc, "--delete")) == 0
+    assert main((*gc, "--delete", "--yes")) == 0
     assert _stored(lake[0]) >= before
     assert main((*gc, "--undo", run)) == 0  # it is undone
     capsys.readouterr()
@@ -185,7 +185,7 @@ def test_a_run_of_a_server_can_be_taken_back(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    main(("retention", "--store", str(lake[0]), "--repository", "lake", "--days", "1"))
+    main(("retention", "--store", str(lake[0]), "--repository", "lake", "--days", "1", "--yes"))
     days.pass_by(9)
     with served(lake[0]) as live:
         client = live.client
@@ -195,7 +195,7 @@ def test_a_run_of_a_server_can_be_taken_back(
         monkeypatch.setenv(SECRET_VARIABLE, secret)
         capsys.readouterr()
         gc = ("gc", "--server", "--repository", "lake")
-        assert main((*gc, "--delete")) == 0
+        assert main((*gc, "--delete", "--yes")) == 0
         counts, lists, said = capsys.readouterr().out.splitlines()
         assert "; condemned: 0 files" not in counts and "/_graveler/gc/01" in lists
         run = said.split()[-1]
@@ -210,10 +210,10 @@ def test_a_run_of_a_server_can_be_taken_back(
         dry = client.send("POST", where).json["id"]
         ended(client, f"{where}/{dry}")
         assert client.send("DELETE", f"{where}/{dry}").status == 409
-        assert main((*gc, "--delete")) == 0
+        assert main((*gc, "--delete", "--yes")) == 0
         days.pass_by(2)
         assert _stored(lake[0]) >= before
-        assert main((*gc, "--delete")) == 0
+        assert main((*gc, "--delete", "--yes")) == 0
         assert _stored(lake[0]) < before
         assert client.send("DELETE", f"{where}/{said.split()[-1]}").status == 204  # undone still
 
@@ -234,9 +234,9 @@ def test_nothing_is_deleted_while_a_cluster_collects(
     store = open_embedded(folder)
     cluster_turns.begin(open_repository(store.ports, repository.get(store.ports, "lake")), "T")
     store.close()
-    assert main((*gc, "--delete", "--repository", "lake")) == 5
+    assert main((*gc, "--delete", "--yes", "--repository", "lake")) == 5
     assert "a cluster collects this repository" in capsys.readouterr().err
-    assert main((*gc, "--delete")) == 0
+    assert main((*gc, "--delete", "--yes")) == 0
     assert "repository=lake: a cluster collects" in capsys.readouterr().out
     assert main(gc) == 0 and _stored(folder) >= before
     assert "kept; would be deleted" in capsys.readouterr().out
@@ -257,7 +257,7 @@ def test_the_command_that_undoes_a_run_leads_to_the_same_server(user: Client) ->
     lost, ended = Said(502), Said(200, json.dumps(COLLECTED).encode())
     with scripted([ORDERED, lost, ended, ORDERED, ended]) as server:
         user.know(server.url)
-        gc = ("gc", "--repository", "lake", "--delete")
+        gc = ("gc", "--repository", "lake", "--delete", "--yes")
         named = user.run(*gc, "--server", server.url, "--profile", "test")
         assert named.code == 0, named
         assert named.out.splitlines()[-1].endswith(
@@ -274,7 +274,7 @@ def test_an_interrupted_collection_is_named(user: Client, monkeypatch: pytest.Mo
     monkeypatch.setattr(collections, "get", interrupt)
     with scripted([ORDERED]) as server:
         user.know(server.url)
-        ended = user.run("gc", "--repository", "lake", "--delete")
+        ended = user.run("gc", "--repository", "lake", "--delete", "--yes")
     assert ended.code == 130
     words = "graveler: interrupted: the server goes on: graveler jobs show lake 7f3c9a\n"
     assert ended.err == words

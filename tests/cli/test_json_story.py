@@ -242,5 +242,6 @@ def test_a_store_that_nobody_serves(user: Client, tmp_path: Path, command: str) 
     store = tmp_path / "store"
     with served(store):
         pass
-    result = user.run("--json", *command.split(), "--store", str(store))
+    answer = ("--yes",) if command == "credentials reset" else ()
+    result = user.run("--json", *command.split(), "--store", str(store), *answer)
     assert result.code == 0 and json.loads(result.out), result

@@ -145,7 +145,8 @@ def test_conflicts_are_listed_and_decided(lake: Lake, folder: Path) -> None:
     assert status(lake) == [("local", "changed", "a.csv")]
     lake.put("data/a.csv", b"theirs again")
     lake.commit()
-    local(lake, "pull", "--theirs")
+    assert local(lake, "pull", "--theirs", code=2)["message"].endswith("give --yes")
+    local(lake, "pull", "--theirs", "--yes")
     assert status(lake) == [] and (folder / "a.csv").read_bytes() == b"theirs again"
     assert local(lake, "pull", "--ours", "--theirs", code=2)
 

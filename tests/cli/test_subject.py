@@ -35,7 +35,7 @@ def test_a_server_collects(lake: Lake) -> None:
     assert "1 of 1 commits kept; would be deleted: 0 files, 0 bytes" in counts
     assert "/_graveler/gc/dry-" in lists
     assert err == "nothing was changed; use --delete to condemn and delete\n"
-    done = lake.user.run(*gc, "--delete")
+    done = lake.user.run(*gc, "--delete", "--yes")
     assert done.out.endswith("kept; deleted: 0 files, 0 bytes; condemned: 0 files, 0 bytes\n")
     (collected,) = json.loads(lake.user.run(*gc, "--json").out)
     assert (collected["repository"], collected["commits"]) == (lake.name, 1)
@@ -56,7 +56,7 @@ def test_a_collection_that_fails_on_a_server_says_why(lake: Lake) -> None:
 def test_the_rule_of_a_server(lake: Lake) -> None:
     rule = ("retention", "--repository", lake.name)
     assert lake.user.run(*rule).out == "default: kept forever\n"
-    changed = lake.user.run(*rule, "--days", "30", "--branch", "main=90", "--branch", "dev=1")
+    changed = lake.user.run(*rule, "--days", "30", "--branch", "main=90", "--branch", "dev=1", "-y")
     assert changed.out.splitlines() == [
         "default: kept for 30 days after the next commit",
         "branch dev: kept for 1 day after the next commit",
@@ -122,7 +122,7 @@ def test_a_store_that_is_served_is_refused_with_the_remedy(user: Client, store: 
         ("gc", *kept): "graveler gc --server URL --repository kept",
         ("retention", *kept): "graveler retention --server URL --repository kept",
         ("verify",): "stop the service first",
-        ("credentials", "reset"): "graveler user key create USER",
+        ("credentials", "reset", "--yes"): "graveler user key create USER",
         ("credentials", "rotate"): "stop that process first",
     }
     with serving(store):
