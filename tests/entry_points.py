@@ -7,14 +7,25 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 _FOLDERS = ("benchmarks", "graveler", "infra", "layers", "scripts", "simulator", "functions")
 _PARTS_OF_OTHERS = ("graveler/testing/",)
+_OF_TESTS = (
+    *("tests/docs/test_permissions.py", "tests/docs/test_s3.py"),  # they write generated tables
+    *("tests/gateway/by_hand/run.py", "tests/units.py"),
+)
+_SHELL = (".ci/run",)
 
 
 def programs() -> list[str]:
     """The files that do something when Python or a shell runs them."""
     files = [file for name in _FOLDERS for file in sorted((ROOT / name).rglob("*.py"))]
     started = [file for file in files if '__name__ == "__main__"' in file.read_text("utf-8")]
-    names = [str(file.relative_to(ROOT)) for file in (*started, *sorted(ROOT.glob("scripts/*.sh")))]
+    files = [*started, *sorted(ROOT.glob("scripts/*.sh"))]
+    names = [*(str(file.relative_to(ROOT)) for file in files), *_OF_TESTS, *_SHELL]
     return [name for name in names if not name.startswith(_PARTS_OF_OTHERS)]
+
+
+def is_shell(name: str) -> bool:
+    """Whether a shell runs it."""
+    return name.endswith(".sh") or name in _SHELL
 
 
 def needs_spark(name: str) -> bool:
@@ -30,8 +41,8 @@ def needs_spark(name: str) -> bool:
 def help_of(name: str, folder: Path) -> str:
     """What a program answers to `--help`.  It is started in `folder`, and must write nothing there,
     nor change a file of the project that is younger than the folder."""
-    if name.endswith(".sh"):
-        command = ["sh", str(ROOT / name)]
+    if is_shell(name):
+        command = ["bash" if name in _SHELL else "sh", str(ROOT / name)]
     elif name.split("/")[0] in ("infra", "layers"):
         command = [sys.executable, str(ROOT / name)]
     else:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.entry_points import help_of, needs_spark, programs
+from tests.entry_points import help_of, is_shell, needs_spark, programs
 
 
 def test_all_are_known() -> None:
@@ -16,7 +16,7 @@ def test_all_are_known() -> None:
 @pytest.mark.parametrize("name", [name for name in programs() if not needs_spark(name)])
 def test_a_program_answers_help(name: str, tmp_path: Path) -> None:
     text = help_of(name, tmp_path)
-    if name.endswith(".sh"):
+    if is_shell(name):
         assert text.strip() and "sed -n" not in text
     else:
         assert text.lower().startswith("usage: ")

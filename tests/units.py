@@ -4,6 +4,8 @@ They are the tests of the state and of the verbs: what sees no driver, and runs 
 drivers.  Which components these are, the table of layers says.
 """
 
+import argparse
+
 from tests.architecture.imports import LAYER_STATE, LAYER_VERBS, LAYERS
 
 
@@ -14,4 +16,5 @@ def folders() -> list[str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(*folders())

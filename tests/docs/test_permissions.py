@@ -1,5 +1,6 @@
 """The table of permissions in docs/reference/access-control.md is that of the declarations."""
 
+import argparse
 from collections.abc import Iterator
 from itertools import takewhile
 
@@ -55,5 +56,7 @@ def test_the_page_has_what_every_operation_needs() -> None:
 
 
 if __name__ == "__main__":
+    about = "Writes the table of docs/reference/access-control.md."
+    argparse.ArgumentParser(description=about).parse_args()
     before, _, after = page_of(PAGE.read_text(encoding="utf-8").splitlines())
     PAGE.write_text("\n".join([*before, *rows(), *after, ""]), encoding="utf-8")

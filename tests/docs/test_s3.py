@@ -1,5 +1,6 @@
 """The tables in docs/reference/s3.md are those of the declarations."""
 
+import argparse
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
@@ -70,5 +71,6 @@ def test_the_page_has_every_operation_and_every_code() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Writes the tables of docs/reference/s3.md.").parse_args()
     text = PAGE.read_text(encoding="utf-8").splitlines()
     PAGE.write_text("\n".join([*written(text), ""]), encoding="utf-8")

@@ -7,6 +7,7 @@ It installs the packages below `build/`, and fails if a client does.  The CRT, w
 s3torchconnector is built on, trusts only the certificates of the system, so it gets no https here.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -57,9 +58,13 @@ def variables(there: Lake, url: str, prefix: str) -> dict[str, str]:
 
 
 def main() -> None:
-    is_torch = sys.argv[1:] == ["torch"]
-    if sys.argv[1:] and not is_torch:
-        sys.exit(__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.gateway.by_hand.run",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("client", nargs="?", choices=["torch"], help="s3torchconnector alone")
+    is_torch = parser.parse_args().client == "torch"
     command = torch() if is_torch else javascript()
     with tempfile.TemporaryDirectory() as folder, lake(Path(folder)) as there:
         urls = {"http": there.url} if is_torch else {"http": there.url, "https": there.tls.url}
