@@ -58,7 +58,11 @@ def import_command(
     """Commit the objects of a storage to a branch, without copying them.
 
     FROM is a URL of the storage of the server, for example s3://bucket/prefix/.  The objects
-    replace all that is below PATH on the branch.  Ctrl-C cancels the import.
+    replace all that is below PATH on the branch.
+
+    Ctrl-C asks whether to cancel the import, or to let the server go on; where nobody can be asked
+    it cancels.  `graveler jobs show` shows an import that goes on, also one of --no-wait, and
+    `graveler jobs cancel` cancels it.
     """
     source, address = source or lakectl_from, address or lakectl_to
     if source is None or address is None:
@@ -77,12 +81,15 @@ def import_command(
             )
         if no_wait:
             invocation.output.record({"id": id}, [id])
+            invocation.output.note(_goes_on(place, id))
             return 0
         done = _wait(invocation, place, id, progress_of(invocation, **how))
     except KeyboardInterrupt as interrupt:
         if not id:
             raise
-        raise KeyboardInterrupt(_cancelled(invocation, place, id)) from interrupt
+        goes_on = invocation.may_ask() and not _wants_to_cancel()
+        end = _goes_on(place, id) if goes_on else _cancelled(invocation, place, id)
+        raise KeyboardInterrupt(end) from interrupt
     line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
     invocation.output.record(done.answer, [line])
     return 0
@@ -122,6 +129,20 @@ def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -
             return status
         session.clock.sleep(pause)
         pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+
+def _wants_to_cancel() -> bool:
+    """Ask what becomes of an import whose wait was interrupted.  A further Ctrl-C leaves it."""
+    click.echo(err=True)
+    try:
+        return click.confirm("The server goes on with the import.  Cancel it?", err=True)
+    except click.Abort:
+        return False
+
+
+def _goes_on(place: Address, id: str) -> str:
+    command = "graveler jobs {} " + f"{place.repository} {id}"
+    return f"the import goes on: {command.format('show')}\nto cancel it: {command.format('cancel')}"
 
 
 def _cancelled(invocation: Invocation, place: Address, id: str) -> str:

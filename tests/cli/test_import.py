@@ -72,9 +72,15 @@ def test_a_source_that_may_not_be_read(lake: Lake) -> None:
 def test_nobody_waits(lake: Lake, source: Path) -> None:
     words = ("import", f"local://{source}/", f"{lake.name}/main/later/", "--no-wait")
     assert set(json.loads(lake.user.run(*words, "--json").out)) == {"id"}
+    begun = lake.user.run(*words, "--yes")
+    show, cancel = begun.err.splitlines()
+    assert show == f"the import goes on: graveler jobs show {lake.name} {begun.out.strip()}"
+    assert cancel == f"to cancel it: graveler jobs cancel {lake.name} {begun.out.strip()}"
+    assert lake.user.line(show.partition(": graveler ")[2]).code == 0
 
 
-def test_an_interrupt_cancels(user: Client) -> None:
+@pytest.mark.parametrize("answer", ["y\n", "n\n", "\x03"])
+def test_an_interrupt_asks_whether_to_cancel(user: Client, answer: str) -> None:
     """The import of this server never completes."""
     empty = {"has_more": False, "next_offset": "", "results": 0, "max_per_page": 1000}
     listing = Said(200, json.dumps({"pagination": empty, "results": []}).encode())
@@ -84,10 +90,16 @@ def test_an_interrupt_cancels(user: Client) -> None:
         user.know(server.url)
         shown = terminal(user, "import", "s3://b/p/", "lake/main/p/")
         shown.until("7 objects")
-        assert shown.interrupt() == 130
+        shown.type("\x03")
+        shown.until("The server goes on with the import.  Cancel it? [y/N]: ")
+        if answer != "\x03":
+            shown.type(answer)
+        assert (shown.interrupt() if answer == "\x03" else shown.end()) == 130
         last = server.asked[-1]
-        assert (last.method, last.path.partition("?")[2]) == ("DELETE", "id=i1")
-    assert "the import is cancelled" in shown.text
+        cancelled = (last.method, last.path.partition("?")[2]) == ("DELETE", "id=i1")
+    assert cancelled == (answer == "y\n")
+    goes_on = "the import goes on: graveler jobs show lake i1\nto cancel it: graveler jobs"
+    assert ("the import is cancelled" if cancelled else goes_on) in shown.text
 
 
 def test_an_interrupt_while_it_is_begun_cancels_it(user: Client) -> None:
