@@ -93,6 +93,7 @@ class Display:
             progress.TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
+            get_time=self._clock.steady_seconds,
         )
         with bar:
             task = bar.add_task("", total=None, rate=per_second(None))

@@ -94,7 +94,7 @@ class Client:
     def on_terminal(self, text: str) -> tuple[int, str]:
         """Run a line in this process, on a terminal with 100 columns: its exit code, and what it
         shows.  It is typed nothing."""
-        ours, theirs = _opened_terminal()
+        ours, theirs = opened_terminal()
         shown = Terminal(None, ours)
         reading = threading.Thread(target=shown.read_all)
         reading.start()
@@ -140,6 +140,10 @@ class Terminal:
         """Read until these words have been shown."""
         while words not in self.text:
             assert self._more(), f"the command ended without {words!r}: {self.text!r}"
+
+    def reads(self) -> bool:
+        """Read what is shown next; whether anything was."""
+        return self._is_shown(QUIET_SECONDS) and self._more()
 
     def type(self, text: str) -> None:
         """What a person types."""
@@ -199,7 +203,7 @@ class Terminal:
         return bool(piece)
 
 
-def _opened_terminal() -> tuple[int, int]:
+def opened_terminal() -> tuple[int, int]:
     """Both sides of a terminal with 100 columns."""
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
@@ -214,7 +218,7 @@ def terminal(
     **variables: str,
 ) -> Terminal:
     """Start a command on a terminal with 100 columns."""
-    ours, theirs = _opened_terminal()
+    ours, theirs = opened_terminal()
 
     def lead() -> None:
         os.setsid()
