@@ -63,9 +63,9 @@ def retention_command(
 
     def confirm(shorter: list[str]) -> None:
         if shorter:
-            what = ", ".join(shorter)
+            days = ", ".join(shorter)
             invocation.confirm(
-                f"Keep {repository} for less time than now?  {what}\n"
+                f"Keep {repository} for less time than now?  {days}\n"
                 "`graveler gc --delete` deletes the content of older commits for good.",
                 yes=yes,
             )
