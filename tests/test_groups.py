@@ -1,4 +1,4 @@
-"""Tests of one group run in one process."""
+"""Tests of one group run in one process, and slow tests begin first."""
 
 import subprocess
 import sys
@@ -19,10 +19,28 @@ def test_where(number):
 """
 
 
-def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
-    for group in GROUPS:
-        (tmp_path / f"test_{group}.py").write_text(CODE.format(group=group))
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup"]
+ORDER = """
+import pytest
+
+def noted(name):
+    with open("where", "a") as file:
+        file.write(name + "\\n")
+
+def test_first():
+    noted("first")
+
+def test_second():
+    noted("second")
+
+@pytest.mark.slow
+def test_slow():
+    noted("slow")
+"""
+
+
+def run_in(tmp_path: Path, processes: int) -> list[str]:
+    """Run the tests in the folder in parallel; the lines that they have written."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(processes), "--dist", "loadgroup"]
     root = Path(__file__).parents[1]
     ran = subprocess.run(
         [*command, "-p", "tests.groups", "-p", "no:cacheprovider", str(tmp_path)],
@@ -33,6 +51,17 @@ def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    lines = (tmp_path / "where").read_text().splitlines()
+    return (tmp_path / "where").read_text().splitlines()
+
+
+def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
+    for group in GROUPS:
+        (tmp_path / f"test_{group}.py").write_text(CODE.format(group=group))
+    lines = run_in(tmp_path, 2)
     assert len(lines) == 16
     assert {line.split()[0] for line in set(lines)} == set(GROUPS) and len(set(lines)) == 2, lines
+
+
+def test_slow_tests_begin_first(tmp_path: Path) -> None:
+    (tmp_path / "test_order.py").write_text(ORDER)
+    assert run_in(tmp_path, 1) == ["slow", "first", "second"]
