@@ -17,12 +17,17 @@ PROGRAMS = {
     SPARK3: "echo 3 passed",
     SPARK4: "echo 4 passed",
 }
-# A program that runs until another one has begun; it fails after a minute without it.
-AWAIT_SPARK4 = (
-    "tries=0; until [ -e spark4-began ]; do"
-    " [ $tries -lt 600 ] || exit 7; tries=$((tries + 1)); sleep 0.1; done"
-)
-BEGIN_AND_STAY = "touch spark4-began; exec sleep 600"
+STAY_SPARK3 = "touch spark3-began; exec sleep 600"
+STAY_SPARK4 = "touch spark4-began; exec sleep 600"
+
+
+def awaiting(*names: str) -> str:
+    """A script that runs until programs have begun, and fails after a minute without them."""
+    began = " ".join(f"-e {name}-began -a" for name in names)
+    return (
+        f"tries=0; until [ {began} -e . ]; do"
+        " [ $tries -lt 600 ] || exit 7; tries=$((tries + 1)); sleep 0.1; done"
+    )
 
 
 def whole_run(folder: Path, programs: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -56,13 +61,13 @@ def test_it_ends_with_what_was_checked(tmp_path: Path) -> None:
 
 
 def test_the_tests_on_spark_run_beside_the_static_checks(tmp_path: Path) -> None:
-    done = whole_run(tmp_path, {SPARK4: "touch spark4-began", MYPY: AWAIT_SPARK4})
+    done = whole_run(tmp_path, {SPARK4: "touch spark4-began", MYPY: awaiting("spark4")})
     assert done.returncode == 0, done.stderr
 
 
 def test_a_failure_of_the_static_checks_stops_the_tests_on_spark(tmp_path: Path) -> None:
-    failing = f"{AWAIT_SPARK4}; echo one mistake; exit 1"
-    done = whole_run(tmp_path, {SPARK4: BEGIN_AND_STAY, MYPY: failing})
+    failing = f"{awaiting('spark4')}; echo one mistake; exit 1"
+    done = whole_run(tmp_path, {SPARK4: STAY_SPARK4, MYPY: failing})
     assert done.returncode != 0
     assert "one mistake" in done.stdout
     assert done.stdout.endswith("== tests on PySpark 4, stopped\n")
@@ -70,8 +75,9 @@ def test_a_failure_of_the_static_checks_stops_the_tests_on_spark(tmp_path: Path)
 
 
 def test_a_failure_of_the_tests_stops_both_tests_on_spark(tmp_path: Path) -> None:
-    failing = f"case $* in *collect-only*) exit 0 ;; esac; {AWAIT_SPARK4}; exit 1"
-    staying = {SPARK4: BEGIN_AND_STAY, SPARK3: "exec sleep 600"}
+    """The shell may lose a signal to a program that it is about to begin, so both have begun."""
+    failing = f"case $* in *collect-only*) ;; *) {awaiting('spark3', 'spark4')}; exit 1 ;; esac"
+    staying = {SPARK4: STAY_SPARK4, SPARK3: STAY_SPARK3}
     done = whole_run(tmp_path, {**staying, TESTS: failing})
     assert done.returncode != 0
     assert done.stdout.endswith("== tests on PySpark 4, stopped\n== tests on PySpark 3, stopped\n")
