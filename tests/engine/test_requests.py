@@ -233,7 +233,7 @@ def test_hard_reset(counted: Counted) -> None:
     target = lake.head()
     lake.commit_of(c="3")
     spent = counted.of(lambda: reset.hard_reset(lake.opened, "main", target))
-    assert spent == {"get": 1, "scan": 1, "set_if": 1}
+    assert spent == {"get": 1, "scan": 1, "delete": 1, "set_if": 1}
 
 
 def test_reset(counted: Counted) -> None:
@@ -248,7 +248,8 @@ def test_branch_create_and_delete(counted: Counted) -> None:
     source = lake.head()
     assert counted.of(lambda: lake.branch("dev", source)) == {"get_many": 1, "set_if": 1}
     spent = counted.of(lambda: branches.delete_branch(lake.opened, "dev"))
-    assert spent == {"get": 1, "set_many": 1, "set_if": 1, "scan": 1}  # the pull requests
+    own = {"get": 1, "set_many": 1, "delete": 1, "set_if": 1}
+    assert spent == {**own, "scan": 1}  # the pull requests
 
 
 def test_branch_get(counted: Counted) -> None:
@@ -262,6 +263,13 @@ def test_tag_create_and_get(counted: Counted) -> None:
     spent = counted.of(lambda: tags.create_tag(lake.opened, "v1", source))
     assert sum(spent.values()) == 2
     assert sum(counted.of(lambda: tags.get_tag(lake.opened, "v1")).values()) == 1
+
+
+def test_tag_delete(counted: Counted) -> None:
+    lake = counted.lake
+    tags.create_tag(lake.opened, "v1", lake.head())
+    spent = counted.of(lambda: tags.delete_tag(lake.opened, "v1"))
+    assert spent == {"get": 1, "delete": 1, "set_if": 1}
 
 
 def test_put_if_absent(counted: Counted) -> None:

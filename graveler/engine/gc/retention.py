@@ -4,7 +4,8 @@
              old   └ 30 days ┘           than the rule's days: every state of those days is readable
 
 The commits of branch heads and tags are always kept.  A commit that no ref reaches is kept for some
-days, counted from the moment at which a run of garbage collection first found it unreachable.
+days, counted from the moment at which a run of garbage collection first found it unreachable.  Its
+ancestors are kept with it, so a deleted branch can be made again as a whole.
 
 The *record* of a commit is never deleted, and every commit that a ref reaches keeps its metarange
 and ranges.  So history, differences and merge bases stay, and only objects are deleted.
@@ -123,7 +124,7 @@ def kept(
     `unreached`: the time since which a commit is known to be unreachable; a commit that is missing
     there counts as unreachable since now.
 
-    Pure; visits each commit once for each distinct number of days, and once more.
+    Pure; visits each commit once for each distinct number of days, and twice more.
     """
     starts: dict[int, set[CommitId]] = {rule.default_days: set(heads.tags)}
     for branch, commit in heads.branches:
@@ -134,7 +135,8 @@ def kept(
     led_to = with_ancestors(history, heads.commits)
     horizon_ns = now_ns - rule.unreachable_days * _DAY_NS
     lost = history.keys() - led_to
-    alive.update(id for id in lost if unreached.get(id, now_ns) > horizon_ns)
+    lately = [id for id in lost if unreached.get(id, now_ns) > horizon_ns]
+    alive |= with_ancestors({id: history[id] for id in lost}, lately)
     return KeptCommits(alive, led_to)
 
 

@@ -35,6 +35,7 @@ from graveler.engine.pulls.requests import close_all
 from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import NO_COMMIT, BranchId, CommitId, StagingToken, parse_branch_id
 from graveler.records import ABSENT, Branch, BranchState
+from graveler.refs.gc import unreachable
 from graveler.refs.names import branches
 from graveler.refs.names.branches import NamedBranch as BranchView
 from graveler.refs.names.expression import parse
@@ -153,7 +154,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
     Then its open pull requests are closed; after a crash in between, the same call, a creation of
     the name or the janitor closes them.
     Errors: `NotFound`, `Refused` (the default branch, a protected one, a read-only repository),
-    `HookFailed`, `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests, those of
+    `HookFailed`, `Contended`, `OutcomeUnknown`.  Cost: 4 KV requests, those of
     `pulls.requests.close_all`, and one for the rules if no record of the repository is cached.
     """
     branch = parse_branch_id(name)
@@ -186,6 +187,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             repo.kv.set_many(
                 cleanups.cleanup_writes(repo.record, branch, dropped, now_ns + grace_ns, repo.ids)
             )
+            unreachable.forget(repo.kv, repo.record, [record.commit])
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
             _check_unprotected(repo, branch, is_pending=is_pending)
             tried, last = True, seen.version

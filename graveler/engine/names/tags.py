@@ -16,6 +16,7 @@ from graveler.engine.names.branches import PageQuery
 from graveler.engine.ports import OpenRepository, check_writable, operation_deadline
 from graveler.errors import AlreadyExists, Code
 from graveler.ids import NO_COMMIT, CommitId, TagId, parse_tag_id
+from graveler.refs.gc import unreachable
 from graveler.refs.names import tags
 from graveler.refs.names.resolve import holders
 
@@ -59,7 +60,7 @@ def get_tag(repo: OpenRepository, name: str) -> CommitId:
 def delete_tag(repo: OpenRepository, name: str, *, force: bool = False) -> None:
     """Delete the tag; the commit stays.  Atomic.
 
-    Errors: `NotFound`, `HookFailed`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
+    Errors: `NotFound`, `HookFailed`, `Refused`, `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     tag = parse_tag_id(name)
     check_writable(repo.record, force)
@@ -70,6 +71,7 @@ def delete_tag(repo: OpenRepository, name: str, *, force: bool = False) -> None:
         if commit != gated:
             pending = _gated(repo, DELETE_TAG, tag, commit)
             gated = commit
+        unreachable.forget(repo.kv, repo.record, [commit])
 
     tags.delete(repo.kv, repo.record, tag, repo.ids, repo.clock.now_ns(), gate)
     repo.hooks.landed(repo, pending)

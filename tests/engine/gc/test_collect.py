@@ -1,6 +1,7 @@
 """Garbage collection: what goes, what stays, what can be taken back, and what is refused."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -87,17 +88,54 @@ def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Stora
     branches.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="tagged")
     tags.create_tag(storage.opened, "v1", "side")
-    lost = storage.commit("side", b="lost")
+    storage.commit("side", b="lost")
     branches.delete_branch(storage.opened, "side")
     storage.wait(400 * DAY)  # however old it is: what no run has seen can be saved
     assert storage.collected() == 0
     storage.wait(4 * DAY)
     assert storage.collected() == 0
-    branches.create_branch(storage.opened, "again", lost)
-    branches.delete_branch(storage.opened, "again")
     storage.wait(DAY)
     assert storage.collected() == 3
     assert storage.restarted().read("v1", "b") == b"tagged"
+
+
+def _with_branch(storage: Storage, commit: str) -> None:
+    branches.create_branch(storage.opened, "again", commit)
+    branches.delete_branch(storage.opened, "again")
+
+
+def _with_tag(storage: Storage, commit: str) -> None:
+    tags.create_tag(storage.opened, "again", commit)
+    tags.delete_tag(storage.opened, "again")
+
+
+def _with_reset(storage: Storage, commit: str) -> None:
+    before = branches.get_branch(storage.opened, "main").branch.commit
+    reset.hard_reset(storage.opened, "main", commit)
+    reset.hard_reset(storage.opened, "main", before)
+
+
+@pytest.mark.parametrize("with_ref", [_with_branch, _with_tag, _with_reset])
+def test_a_ref_that_no_run_saw_gives_all_its_days_to_what_it_led_to(
+    storage: Storage, with_ref: Callable[[Storage, str], None]
+) -> None:
+    """The commit's parent too, though a run found both lost long before."""
+    storage.commit(a="main")
+    branches.create_branch(storage.opened, "side", "main")
+    parent = storage.commit("side", b="parent")
+    lost = storage.commit("side", b="lost")
+    branches.delete_branch(storage.opened, "side")
+    assert storage.collected() == 0
+    storage.wait(5 * DAY)
+    with_ref(storage, lost)
+    storage.wait(DAY)
+    assert storage.collected() == 0
+    storage.wait(5 * DAY)
+    assert storage.collected() == 0
+    fresh = storage.restarted()
+    assert (fresh.read(lost, "b"), fresh.read(parent, "b")) == (b"lost", b"parent")
+    storage.wait(DAY)
+    assert storage.collected() == 6
 
 
 def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage) -> None:

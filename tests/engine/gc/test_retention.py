@@ -66,6 +66,12 @@ def test_what_is_found_unreachable_just_now_has_all_its_days() -> None:
     assert found.commits >= {"lost", "dead"}
 
 
+def test_the_ancestors_of_a_lost_commit_are_kept_as_long_as_it_is() -> None:
+    longer = {CommitId("lost"): NOW_NS - 9 * DAY_NS, CommitId("dead"): NOW_NS - 3 * DAY_NS}
+    found = retention.kept(Retention(1, unreachable_days=5), HISTORY, HEADS, longer, NOW_NS)
+    assert found.commits == {"m3", "s2", "lost", "dead"}
+
+
 def test_a_tag_is_kept_and_what_it_leads_to_follows_the_default() -> None:
     heads = Heads((), (CommitId("s2"),))
     longer, shorter = (
