@@ -29,7 +29,7 @@ from graveler.api.queries import Delimiter, Paging, PathQuery, Presign
 from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats, ObjectStatsList
 from graveler.auth.permissions import Permission
-from graveler.block.adapter import Body, PresignedUrl
+from graveler.block.adapter import Body, ObjectHead, PresignedUrl
 from graveler.engine.objects import metadata_files, reachable, read, write
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository
@@ -185,10 +185,21 @@ def _elsewhere(call: Call, view: _ObjectView) -> Answer:
 
 async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     body, content = await body_of(call, view.entry, window.start, window.end)
+    headers = (*view.headers, *encryption_of(view.entry, body.head))
     if not window.partial:
-        return Answer(200, view.headers, content)
+        return Answer(200, headers, content)
     covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
-    return Answer(206, (*view.headers, text_header(b"content-range", covered)), content)
+    return Answer(206, (*headers, text_header(b"content-range", covered)), content)
+
+
+def encryption_of(entry: Entry, head: ObjectHead) -> HeaderPairs:
+    """The header that tells clients that the ETag of the answer is no MD5, as S3 says it.
+
+    Imports record the etag of an object as its checksum.  That of an object that is encrypted by a
+    key of KMS looks like an MD5.
+    """
+    is_told = bool(head.encryption) and head.etag == entry.checksum
+    return (text_header(b"x-amz-server-side-encryption", head.encryption),) if is_told else ()
 
 
 async def body_of(

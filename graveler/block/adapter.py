@@ -70,7 +70,8 @@ class ObjectHead(NamedTuple):
     """Attributes of an object, without its bytes.
 
     `version` identifies exactly these bytes for `delete`.  `storage_class` is empty for the default
-    class, and in lists.
+    class, and in lists.  `encryption`: the name of the encryption because of which the etag is no
+    MD5, though it may look like one; empty: of none, and in lists.
     """
 
     size: int
@@ -78,6 +79,7 @@ class ObjectHead(NamedTuple):
     modified_ns: int
     version: str = ""
     storage_class: str = ""
+    encryption: str = ""
 
 
 class Socket(Protocol):

@@ -22,6 +22,7 @@ from graveler.errors import NotFound, RangeUnsatisfiable, Unavailable
 
 _ERROR_LENGTH_MAX = 4_096
 _REGION_SECONDS = 3.0
+_WITH_MD5 = "AES256"  # with keys of S3 itself: the etag is that of the plain bytes
 _CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")
 _REGISTERED = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
 
@@ -50,6 +51,7 @@ class Answer:
             modified_ns=parsed_date(response.headers.get("last-modified", "")),
             version=response.headers.get("x-amz-version-id", UNVERSIONED),
             storage_class=response.headers.get("x-amz-storage-class", ""),
+            encryption=_encryption(response),
         )
 
     def chunks(self) -> Iterator[bytes]:
@@ -125,6 +127,12 @@ class RangedGets:
         if response.status in (400, 401, 403):
             self._urls.forget(address)
         return Unavailable(f"read an object: {address=} status={response.status} code={code}")
+
+
+def _encryption(response: BaseHTTPResponse) -> str:
+    """The name of the encryption because of which the etag is no MD5; empty: of none."""
+    name = response.headers.get("x-amz-server-side-encryption", "")
+    return "" if name == _WITH_MD5 else name
 
 
 def parsed_date(text: str) -> int:

@@ -1,10 +1,10 @@
 """Local files of a transfer: which ones, their contents, and how a download becomes visible.
 
 A download is written to `.NAME.CHECKSUM.part` beside its target and renamed when its size and its
-MD5 are right, so the target is always absent, old or whole.  A part that an interrupted download
-left is continued, if the object is still the same, and if its checksum allows to verify what was
-kept.  One process at a time has a part.  Names from
-the server never lead out of the target folder.  For this folder.
+MD5, if one is known, are right.  So the target is always absent, old or whole.  A part that an
+interrupted download left is continued, if the object is still the same, and if its checksum allows
+to verify what was kept.  One process at a time has a part.  Names from the server never lead out of
+the target folder.  For this folder.
 """
 
 import fcntl
@@ -21,6 +21,7 @@ from typing import BinaryIO, Final, NamedTuple
 from graveler.cli.filters import EVERYTHING, Filter
 from graveler.cli.tally import Tally
 from graveler.client import objects
+from graveler.client.bodies import expected_md5
 from graveler.client.digest import Digest
 from graveler.client.objects import Stats
 from graveler.client.session import Session
@@ -189,15 +190,16 @@ def download(order: Download, tally: Tally) -> None:
     part = _part(file, stats["checksum"])
     with _held(part) as handle:
         try:
-            start, received = _fill_verified(order, part, handle, length, tally)
+            received, is_right = _fill_verified(order, part, handle, length, tally)
         except BaseException:
             if not os.fstat(handle.fileno()).st_size:  # nothing to continue
                 part.unlink(missing_ok=True)
             raise
-        right = len(stats["checksum"]) != _CHECKSUM_LENGTH or received == stats["checksum"]
-        if start != length or os.fstat(handle.fileno()).st_size != length or not right:
+        if not is_right:
             part.unlink(missing_ok=True)
-            raise Corrupt(f"wrong content: {start:,} of {length:,} bytes, or another checksum")
+            raise Corrupt(
+                f"wrong content: {received.length:,} of {length:,} bytes, or another checksum"
+            )
         os.utime(part, (stats["mtime"], stats["mtime"]))
         _reveal(part, file, create_only=order.create_only)
 
@@ -242,34 +244,52 @@ def _held(part: Path) -> Iterator[FileIO]:
         yield handle
 
 
+class _Received(NamedTuple):
+    """The number and the MD5 of a part's bytes, and the MD5 that they must have; empty if none is
+    known."""
+
+    length: int
+    md5: str
+    expected: str
+
+
 def _fill_verified(
     order: Download, part: Path, handle: FileIO, length: int, tally: Tally
-) -> tuple[int, str]:
-    """Receive what the part lacks; return the number and the MD5 of its bytes.
+) -> tuple[_Received, bool]:
+    """Receive what the part lacks; return what it has now, and whether that is right.
 
-    If the checksum is not an MD5, what an earlier call left is kept only if the usual lengths of
-    parts allow to verify the whole; if that fails, all is received anew, once."""
-    known = order.stats["checksum"]
-    start = os.fstat(handle.fileno()).st_size
-    if len(known) == _CHECKSUM_LENGTH or not start:
-        return _fill(order, handle, length, tally)
-    if _part_lengths(known, length) and start <= length:
-        result = _fill(order, handle, length, tally)
-        if result[0] != length or is_same(part, length, order.stats):
-            return result
-        tally.moved(-length)
+    What an earlier call left is kept only if the whole can be verified: by an MD5, or by the usual
+    lengths of parts.  If it is not right, all is received anew, once."""
+
+    def is_right(received: _Received, *, was_kept: bool) -> bool:
+        if not received.length == os.fstat(handle.fileno()).st_size == length:
+            return False
+        if received.expected:
+            return received.md5 == received.expected
+        return not was_kept or is_same(part, length, order.stats)
+
+    checksum = order.stats["checksum"]
+    if not (expected_md5(checksum) or _part_lengths(checksum, length)):
+        handle.truncate(0)
+    is_kept = os.fstat(handle.fileno()).st_size > 0
+    received = _fill(order, handle, length, tally)
+    if not is_kept or is_right(received, was_kept=True):
+        return received, is_right(received, was_kept=is_kept)
+    tally.moved(-received.length)
     handle.truncate(0)
-    return _fill(order, handle, length, tally)
+    received = _fill(order, handle, length, tally)
+    return received, is_right(received, was_kept=False)
 
 
-def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> tuple[int, str]:
-    """Receive what the part lacks; return the number and the MD5 of its bytes."""
+def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> _Received:
+    """Receive what the part lacks, unless that cannot be verified."""
     with Digest(length) as digest:
         start = _kept(handle, digest, length)
         tally.moved(start)
+        expected = expected_md5(order.stats["checksum"])
         if start < length or not length:
-            start = _receive(order, handle, digest, start, tally)
-        return start, digest.hexdigest()
+            start, expected = _receive(order, handle, digest, start, tally)
+        return _Received(start, digest.hexdigest(), expected)
 
 
 def _kept(handle: FileIO, digest: Digest, length: int) -> int:
@@ -283,9 +303,13 @@ def _kept(handle: FileIO, digest: Digest, length: int) -> int:
     return count
 
 
-def _receive(order: Download, handle: FileIO, digest: Digest, start: int, tally: Tally) -> int:
-    """Append the rest of the object to the part; return its length."""
+def _receive(
+    order: Download, handle: FileIO, digest: Digest, start: int, tally: Tally
+) -> tuple[int, str]:
+    """Append the rest of the object to the part, unless the whole could not be verified then.
+    Return the part's length, and the MD5 that the object must have."""
     stats = order.stats
+    length, checksum = stats.get("size_bytes", 0), stats["checksum"]
     with objects.open_object(
         *(order.session, order.repository, order.ref, stats["path"]),
         start=start,
@@ -293,10 +317,13 @@ def _receive(order: Download, handle: FileIO, digest: Digest, start: int, tally:
     ) as answer:
         if start and answer.status != 206:
             raise Corrupt("the server does not continue a download: delete the part and try again")
+        expected = expected_md5(checksum, answer.headers)
+        if start and not expected and not _part_lengths(checksum, length):
+            return start, expected
         while piece := digest.take(answer.read_into):
             handle.write(piece)
             start += len(piece)
             tally.moved(len(piece))
-            if start > stats.get("size_bytes", 0):
+            if start > length:
                 break
-    return start
+    return start, expected

@@ -22,6 +22,7 @@ _OTHER_ETAGS: Final = (
     "x-goog-encryption-algorithm",
     "x-goog-encryption-kms-key-name",
 )
+NO_HEADERS: Final[Mapping[str, str]] = {}
 _EXPRESS: Final = "s3express"  # directory buckets of S3: their ETags are no MD5
 
 
@@ -99,12 +100,28 @@ def md5_of(url: str, headers: Mapping[str, str]) -> str:
 
     ETags of objects in parts, or encrypted by a key of KMS or of the customer, are no MD5, though
     those of encrypted objects may look like one."""
-    is_other = (
-        headers.get(_ENCRYPTION, "AES256") != "AES256"
-        or any(name in headers for name in _OTHER_ETAGS)
-        or _EXPRESS in urlsplit(url).netloc
+    is_other = _is_encrypted(headers) or _EXPRESS in urlsplit(url).netloc
+    return "" if is_other else _md5(_etag(headers))
+
+
+def expected_md5(checksum: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
+    """The MD5 that the bytes of an object must have, or nothing if none is known.
+
+    `checksum`: of the object, as the server describes it.  `headers`: of the answer with the bytes.
+    The checksum may be the ETag that an import found; if that of an encrypted object, it is no MD5.
+    """
+    return "" if _is_encrypted(headers) and _etag(headers) == checksum else _md5(checksum)
+
+
+def _is_encrypted(headers: Mapping[str, str]) -> bool:
+    """Whether an object is encrypted so that its ETag is no MD5."""
+    return headers.get(_ENCRYPTION, "AES256") != "AES256" or any(
+        name in headers for name in _OTHER_ETAGS
     )
-    return "" if is_other else _md5(headers.get("ETag", "").strip('"'))
+
+
+def _etag(headers: Mapping[str, str]) -> str:
+    return headers.get("ETag", "").strip('"')
 
 
 def _md5(checksum: str) -> str:

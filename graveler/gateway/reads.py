@@ -7,7 +7,7 @@ from graveler import limits
 from graveler.api import conditions
 from graveler.api.answers import Answer, Headers, text_header
 from graveler.api.conditions import Window
-from graveler.api.object_reads import body_of
+from graveler.api.object_reads import body_of, encryption_of
 from graveler.api.operation import Runs
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
@@ -132,8 +132,9 @@ async def get_object(call: S3Call) -> Answer:
     if view.decision is Decision.NOT_MODIFIED:
         return Answer(304, view.validators)
     start, end, is_partial = view.window
-    _, content = await body_of(call, view.entry, start, end)
-    return Answer(206 if is_partial else 200, view.headers(call.parameters), content)
+    body, content = await body_of(call, view.entry, start, end)
+    headers = (*view.headers(call.parameters), *encryption_of(view.entry, body.head))
+    return Answer(206 if is_partial else 200, headers, content)
 
 
 @operation(

@@ -15,7 +15,7 @@ symbolic links on the way each time.  For this folder.
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import md5, sha256
 from pathlib import Path
@@ -33,10 +33,10 @@ from graveler.local.entries import (
     Link,
     Posix,
     Settings,
-    is_md5,
 )
 from graveler.local.ignore import BYTES_MAX, FILE, Ignore
 from graveler.local.names import is_inside
+from graveler.local.ports import Content
 
 _PIECE_BYTES: Final = 1 << 18
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
@@ -167,7 +167,7 @@ class DiskShelf:
         self._root, self._settings = root, settings
         self._place = shelf_place(root)
 
-    def receive(self, slot: int, entry: Entry, pieces: Iterable[bytes]) -> None:
+    def receive(self, slot: int, entry: Entry, content: Content) -> None:
         self._prepare()
         new = self._new(slot)
         part = new.with_name(f"{slot}.part")
@@ -179,7 +179,7 @@ class DiskShelf:
         elif entry.posix is not None and stat.S_ISDIR(entry.posix.mode):
             part.mkdir()
         else:
-            _write(part, entry, pieces)
+            _write(part, entry.size, content)
         self._describe(part, entry)
         os.replace(part, new)
 
@@ -324,19 +324,19 @@ def checked(root: Path, path: str) -> Path:
     return root.joinpath(*parts)
 
 
-def _write(part: Path, entry: Entry, pieces: Iterable[bytes]) -> None:
+def _write(part: Path, size: int, content: Content) -> None:
     digest, length = md5(usedforsecurity=False), 0
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(part, flags, 0o666), "wb", buffering=0) as file:
-        for piece in pieces:
+        for piece in content.pieces:
             length += len(piece)
-            if length > entry.size:
+            if length > size:
                 break
             digest.update(piece)
             file.write(piece)
-    right = not is_md5(entry.checksum) or digest.hexdigest() == entry.checksum
-    if length != entry.size or not right:
-        raise Corrupt(f"wrong content: {length:,} of {entry.size:,} bytes, or another checksum")
+    is_right = content.md5 in ("", digest.hexdigest())
+    if length != size or not is_right:
+        raise Corrupt(f"wrong content: {length:,} of {size:,} bytes, or another checksum")
 
 
 def _move_folder(source: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ and displaced files are kept until the operation has ended.  For this folder, an
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from graveler.local.entries import Entry, File, Kind, Link
@@ -60,12 +61,19 @@ class Folder(Protocol):
         ...
 
 
+class Content(NamedTuple):
+    """The bytes of an object, and the MD5 that they must have; empty if none is known."""
+
+    pieces: Iterable[bytes] = ()
+    md5: str = ""
+
+
 class Shelf(Protocol):
     """Files in motion, each in a slot.  Every move is a rename, so it happens or does not."""
 
-    def receive(self, slot: int, entry: Entry, pieces: Iterable[bytes]) -> None:
+    def receive(self, slot: int, entry: Entry, content: Content) -> None:
         """Store new content in a slot, with the time and mode of the entry.  Raises `Corrupt`
-        unless the bytes are those that the entry describes."""
+        unless the bytes have the size of the entry and the MD5 of the content."""
         ...
 
     def slots(self) -> tuple[set[int], set[int]]:
@@ -116,8 +124,8 @@ class Source(Protocol):
         """One entry.  One request."""
         ...
 
-    def read(self, ref: str, path: str) -> Iterator[bytes]:
-        """The content of an object."""
+    def read(self, ref: str, path: str, checksum: str) -> AbstractContextManager[Content]:
+        """The content of an object that has this checksum; read it in the `with` block."""
         ...
 
 

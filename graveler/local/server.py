@@ -10,15 +10,18 @@ lakectl writes and reads the same.  For this folder, and for the command.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
 from graveler.client import commits, objects
+from graveler.client.bodies import expected_md5
 from graveler.client.commits import Message
 from graveler.client.objects import Stats, Upload
 from graveler.client.session import Session, below
 from graveler.errors import Invalid, NotFound
 from graveler.local.entries import Entry, Kind, Posix, Prefix, Settings, is_own
+from graveler.local.ports import Content
 
 _MTIME: Final = "::lakefs::client-mtime"
 _LINK: Final = "::lakefs::symlink-target"
@@ -64,12 +67,12 @@ class PrefixServer:
             return None
         return self._entry(stats)
 
-    def read(self, ref: str, path: str) -> Iterator[bytes]:
+    @contextmanager
+    def read(self, ref: str, path: str, checksum: str) -> Iterator[Content]:
         with objects.open_object(
             *(self._session, self._repository, ref, self._prefix + path), presign=self._presigns
         ) as answer:
-            while piece := answer.read():
-                yield piece
+            yield Content(iter(answer.read, b""), expected_md5(checksum, answer.headers))
 
     # ---- ports.Target ----------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from graveler.errors import Conflict, Invalid, MergeConflict
 from graveler.local import names, unstage
 from graveler.local.compare import Digest, three_way
 from graveler.local.entries import Action, Change, Entry, File, Link, Prefix, is_md5
-from graveler.local.ports import Job, Move
+from graveler.local.ports import Content, Job, Move
 from graveler.local.records import Operation
 from graveler.local.work import (
     Work,
@@ -365,9 +365,12 @@ def _receiver(work: Work, head: str, action: Action) -> Callable[[Move], None]:
     assert entry is not None
 
     def receive(move: Move) -> None:
-        is_empty = bool(entry.link) or path.endswith("/")
-        pieces = () if is_empty else counted(work.server.read(head, path), move)
-        work.shelf.receive(slot, entry, pieces)
+        if entry.link or path.endswith("/"):
+            work.shelf.receive(slot, entry, Content())
+            return
+        with work.server.read(head, path, entry.checksum) as content:
+            taken = counted(content.pieces, move)
+            work.shelf.receive(slot, entry, Content(taken, content.md5))
 
     return receive
 

@@ -30,11 +30,12 @@ from graveler.cli import gateway as gateway_command
 from graveler.cli.gateway import GatewayOptions, options_of
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
-from graveler.engine.objects import read
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Invalid
+from graveler.records import AddressType
 from graveler.settings import Deployment
 from tests.aws.engines import ROOT
 from tests.aws.lake import make_lake
@@ -208,6 +209,27 @@ def test_the_bucket_keeps_the_storage_class_of_an_object(s3: Any, stack: Stack) 
     parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
     s3.complete_multipart_upload(**where, UploadId=id, MultipartUpload=parts)
     assert storage_class() == "STANDARD_IA"
+
+
+def test_the_etag_of_an_encrypted_object_is_said_to_be_no_md5(
+    s3: Any, stack: Stack, session: AwsSession
+) -> None:
+    """Only where the bucket gave the etag that is shown."""
+    repo = open_repository(stack.aws.ports, repository.get(stack.aws.ports, "lake"))
+    bucket = session.client("s3")
+    by_kms = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "alias/lake"}
+    shown = {}
+    for path, how in (("kms", by_kms), ("own", {"ServerSideEncryption": "AES256"})):
+        place = {"Bucket": stack.name, "Key": f"outside/{path}"}
+        etag = bucket.put_object(**place, Body=b"x", **how)["ETag"].strip('"')
+        for checksum in (etag, "0" * 32):
+            link = addresses.Link(f"s3://{stack.name}/outside/{path}", checksum, 1)
+            entry = addresses.described(repo, link, link.address)
+            write.stage(repo, "main", path, entry._replace(address_type=AddressType.FULL))
+            answer = s3.get_object(Bucket="lake", Key=f"main/{path}")
+            shown[path, checksum == etag] = answer.get("ServerSideEncryption")
+    assert shown.pop(("kms", True)) == "aws:kms"
+    assert set(shown.values()) == {None}
 
 
 def test_an_upload_in_parts_is_one_of_the_bucket(s3: Any) -> None:

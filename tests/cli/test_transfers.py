@@ -323,13 +323,36 @@ def test_wrong_bytes_never_become_visible(tmp_path: Path, wrong: bytes) -> None:
     assert file.read_bytes() == b"old" and not part(file).exists()
 
 
-def test_a_part_with_wrong_bytes_begins_anew_the_next_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [1_000, len(BODY), len(BODY) + 1])
+def test_a_part_with_wrong_bytes_begins_anew(tmp_path: Path, length: int) -> None:
     file = tmp_path / "a"
-    part(file).write_bytes(b"\xff" * 1000)
-    with scripted([Said(206, BODY[1000:]), Said(200, BODY)]) as server:
-        with pytest.raises(Corrupt):
-            files.download(order(server.url, file), Tally())
-        files.download(order(server.url, file), Tally())
+    part(file).write_bytes(b"\xff" * length)
+    rest = [Said(206, BODY[length:])] if length < len(BODY) else []
+    with scripted([*rest, Said(200, BODY)]) as server:
+        files.download(order(server.url, file), tally := Tally())
+    assert file.read_bytes() == BODY and tally.bytes_moved == len(BODY)
+
+
+OTHER = "0" * 32  # no MD5 of the body
+BY_KMS = (("ETag", f'"{OTHER}"'), ("x-amz-server-side-encryption", "aws:kms"))
+
+
+def test_an_etag_of_an_encrypted_object_is_not_compared(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    with scripted([Said(200, BODY, BY_KMS)]) as server:
+        files.download(order(server.url, file, OTHER), Tally())
+    assert file.read_bytes() == BODY
+    with scripted([Said(200, BODY[1:], BY_KMS)]) as server, pytest.raises(Corrupt):
+        files.download(order(server.url, file, OTHER), Tally())
+
+
+@pytest.mark.parametrize("length", [1_000, len(BODY)])
+def test_what_cannot_be_verified_is_not_continued(tmp_path: Path, length: int) -> None:
+    file = tmp_path / "a"
+    part(file, OTHER).write_bytes(b"\xff" * length)
+    rest = [Said(206, BODY[length:], BY_KMS)] if length < len(BODY) else []
+    with scripted([*rest, Said(200, BODY, BY_KMS)]) as server:
+        files.download(order(server.url, file, OTHER), Tally())
     assert file.read_bytes() == BODY
 
 

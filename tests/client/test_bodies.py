@@ -5,7 +5,7 @@ from hashlib import md5
 
 import pytest
 
-from graveler.client.bodies import UploadBody, md5_of
+from graveler.client.bodies import UploadBody, expected_md5, md5_of
 from graveler.errors import Corrupt, Invalid
 
 LARGE = [b"x" * (1 << 20)] * 5  # digested by a thread
@@ -88,3 +88,20 @@ def test_the_etag_of_plain_content_is_its_md5() -> None:
     for more in ({}, {"x-amz-server-side-encryption": "AES256"}):
         assert md5_of("https://b.s3.eu-west-1.amazonaws.com/x", plain | more) == MD5
     assert md5_of("https://b--x-s3.s3express-az1.eu-west-1.amazonaws.com/x", plain) == ""
+
+
+@pytest.mark.parametrize(
+    ("checksum", "headers", "expected"),
+    [
+        (MD5, {}, MD5),
+        (MD5.upper(), {}, MD5),
+        ("several-2", {}, ""),
+        (MD5, {"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "AES256"}, MD5),
+        (MD5, {"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "aws:kms"}, ""),
+        (MD5, {"ETag": '"another"', "x-amz-server-side-encryption": "aws:kms"}, MD5),
+    ],
+)
+def test_the_etag_of_an_encrypted_object_is_no_md5_of_what_is_read(
+    checksum: str, headers: dict[str, str], expected: str
+) -> None:
+    assert expected_md5(checksum, headers) == expected
