@@ -106,7 +106,7 @@ def _page_ms(repo: OpenRepository, rounds: int = _PAGES) -> float:
 
 def folders(count: int, folder: Path) -> Iterator[Line]:
     """An import of `count` empty files, and a listing of it by pages, each in time per file."""
-    shown = {1_000: "folders of 1,000", count: "one folder"}
+    shown = {_A_FOLDER: "folders of 1,000", count: "one folder"}
     for in_a_folder, where in shown.items():
         root = folder / f"files-{in_a_folder}"
         root.mkdir()
@@ -162,6 +162,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="100,000 names or 1,000,000 files by default")
     given = parser.parse_args()
     measure, count = (names, 100_000) if given.what == "names" else (folders, 1_000_000)
+    if given.what == "folders" and given.count is not None and given.count <= _A_FOLDER:
+        parser.error(f"more than {_A_FOLDER:,} files do not fit into one folder of the others")
     with tempfile.TemporaryDirectory() as folder:
         for line in measure(given.count or count, Path(folder)):
             print(json.dumps(line), flush=True)

@@ -196,7 +196,8 @@ def encryption_of(entry: Entry, head: ObjectHead) -> HeaderPairs:
     """The header that tells clients that the ETag of the answer is no MD5, as S3 says it.
 
     Imports record the etag of an object as its checksum.  That of an object that is encrypted by a
-    key of KMS looks like an MD5.
+    key of KMS looks like an MD5.  Only answers with bytes that the store describes have the header:
+    a HEAD does not read the store, nor does it pay to ask it for each small object.
     """
     is_told = bool(head.encryption) and head.etag == entry.checksum
     return (text_header(b"x-amz-server-side-encryption", head.encryption),) if is_told else ()
@@ -233,8 +234,8 @@ def _whole(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Bo
 def head_object(call: Call, query: PathQuery, headers: RangeHeaders) -> Answer:
     """The headers of an object.
 
-    They are those of `get_object` for the object and a range, without its browser restrictions.
-    The object's bytes are not read.  Conditions of the request are ignored.
+    They are those of `get_object` for the object and a range, without its browser restrictions and
+    its encryption.  The object's bytes are not read.  Conditions of the request are ignored.
     """
     view = _view(call, query.path, headers.window)
     if isinstance(view.window, Unsatisfiable):

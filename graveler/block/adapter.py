@@ -70,8 +70,8 @@ class ObjectHead(NamedTuple):
     """Attributes of an object, without its bytes.
 
     `version` identifies exactly these bytes for `delete`.  `storage_class` is empty for the default
-    class, and in lists.  `encryption`: the name of the encryption because of which the etag is no
-    MD5, though it may look like one; empty: of none, and in lists.
+    class, and in lists.  `encryption`: in the head of a read, the name of the encryption because of
+    which the etag is no MD5, though it may look like one; else empty.
     """
 
     size: int

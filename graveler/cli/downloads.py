@@ -107,7 +107,9 @@ def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
 def _is_here(order: files.Download) -> bool:
     """Whether the file is the object already."""
     length = order.stats.get("size_bytes", 0)
-    return order.file.is_file() and files.is_same(order.file, length, order.stats)
+    return order.file.is_file() and (
+        files.is_same(order.file, length, order.stats) or files.is_same_by_time(order)
+    )
 
 
 def _download_row(order: files.Download) -> dict[str, Any]:

@@ -346,6 +346,20 @@ def test_an_etag_of_an_encrypted_object_is_not_compared(tmp_path: Path) -> None:
         files.download(order(server.url, file, OTHER), Tally())
 
 
+@pytest.mark.parametrize(
+    ("said", "time", "expected"), [(BY_KMS, 1, True), (BY_KMS, 2, False), ((), 1, False)]
+)
+def test_size_and_time_decide_if_no_md5_is_known(
+    tmp_path: Path, said: tuple[tuple[str, str], ...], time: int, expected: bool
+) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(BODY)
+    os.utime(file, (time, time))
+    with scripted([Said(206, BODY[:1], said)]) as server:
+        assert files.is_same_by_time(order(server.url, file, OTHER)) is expected
+        assert len(server.asked) == (time == 1)
+
+
 @pytest.mark.parametrize("length", [1_000, len(BODY)])
 def test_what_cannot_be_verified_is_not_continued(tmp_path: Path, length: int) -> None:
     file = tmp_path / "a"

@@ -1,6 +1,7 @@
 """A branch in memory, and ports that are killed at a chosen step, for the tests of `local`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import md5
 from pathlib import Path
@@ -10,7 +11,7 @@ from graveler.clock import SystemClock
 from graveler.errors import Invalid, NotFound
 from graveler.local.disk import DiskFolder, DiskShelf
 from graveler.local.entries import Entry, Kind, Link, Prefix, Settings
-from graveler.local.ports import Job
+from graveler.local.ports import Content, Job
 from graveler.local.records import Records
 from graveler.local.work import Work
 
@@ -106,8 +107,9 @@ class Branches:
         known = self.view(ref).get(path)
         return known[0] if known is not None else None
 
-    def read(self, ref: str, path: str) -> Iterator[bytes]:
-        yield self.view(ref)[path][1]
+    @contextmanager
+    def read(self, ref: str, path: str, checksum: str) -> Iterator[Content]:
+        yield Content([self.view(ref)[path][1]], checksum)
 
     def uncommitted(self) -> Iterator[str]:
         yield from sorted(self.staged)

@@ -20,6 +20,7 @@ from graveler.engine.gc.content import Content
 from graveler.engine.gc.listing import Listing
 from graveler.engine.gc.retention import Heads, KeptCommits, Refs
 from graveler.engine.jobs.checkpoints import Steps
+from graveler.engine.names import branches
 from graveler.engine.ports import OpenRepository
 from graveler.errors import AlreadyExists, GravelerError
 from graveler.ids import CommitId
@@ -192,6 +193,23 @@ def _by_its_date(
 ) -> KeptCommits:
     dates = {id: commit.created_ns for id, commit in history.items()}
     return retention.kept(rule, history, refs, dates, now_ns)
+
+
+class _NothingForgotten:
+    """Stands for the records of unreachable commits, and removes none."""
+
+    @staticmethod
+    def forget(*_: object) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("seed", [1025690432591, 1025690432658])
+def test_a_deletion_that_leaves_the_old_moment_is_caught(
+    stage: CollectStage, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(branches, "unreachable", _NothingForgotten)
+    wrong = check(stage, "clean", seed).wrong
+    assert wrong and all(each.startswith("deleted too early") for each in wrong), wrong
 
 
 BROKEN = (

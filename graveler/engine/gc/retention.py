@@ -4,8 +4,8 @@
              old   └ 30 days ┘           than the rule's days: every state of those days is readable
 
 The commits of branch heads and tags are always kept.  A commit that no ref reaches is kept for some
-days, counted from the moment at which a run of garbage collection first found it unreachable.  Its
-ancestors are kept with it, so a deleted branch can be made again as a whole.
+days, counted from the moment at which a run of garbage collection first found it unreachable.
+During these days the default rule keeps its ancestors, as if a branch were at the commit.
 
 The *record* of a commit is never deleted, and every commit that a ref reaches keeps its metarange
 and ranges.  So history, differences and merge bases stay, and only objects are deleted.
@@ -124,19 +124,17 @@ def kept(
     `unreached`: the time since which a commit is known to be unreachable; a commit that is missing
     there counts as unreachable since now.
 
-    Pure; visits each commit once for each distinct number of days, and twice more.
+    Pure; visits each commit once for each distinct number of days, and once more.
     """
-    starts: dict[int, set[CommitId]] = {rule.default_days: set(heads.tags)}
+    led_to = with_ancestors(history, heads.commits)
+    left_ns = now_ns - rule.unreachable_days * _DAY_NS
+    lately = {id for id in history.keys() - led_to if unreached.get(id, now_ns) > left_ns}
+    starts: dict[int, set[CommitId]] = {rule.default_days: lately.union(heads.tags)}
     for branch, commit in heads.branches:
         starts.setdefault(rule.days(branch), set()).add(commit)
     alive: set[CommitId] = set()
     for days, commits in starts.items():
         alive |= _walk(history, commits, 0 if days == FOREVER else now_ns - days * _DAY_NS)
-    led_to = with_ancestors(history, heads.commits)
-    horizon_ns = now_ns - rule.unreachable_days * _DAY_NS
-    lost = history.keys() - led_to
-    lately = [id for id in lost if unreached.get(id, now_ns) > horizon_ns]
-    alive |= with_ancestors({id: history[id] for id in lost}, lately)
     return KeptCommits(alive, led_to)
 
 

@@ -147,16 +147,20 @@ def to_be_copied(
 def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
     """Copy the bytes of an entry to a fresh address of `repo`; return the entry to stage.
 
+    The checksum of an object outside is the etag that a storage gave it.  It may be no MD5, and
+    then says nothing of the copy: that has the etag of its own.
     Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
     bytes_at = reachable.address_of(source.repo, source.entry)
     try:
-        repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
+        copied = repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
         raise Gone(f"no data: path={source.path}") from error
+    is_own = source.entry.address_type == AddressType.RELATIVE
     return source.entry._replace(
         address=relative,
+        checksum=source.entry.checksum if is_own else copied.etag,
         address_type=AddressType.RELATIVE,
         modified_ns=repo.clock.now_ns(),
     )

@@ -66,16 +66,34 @@ def test_what_is_found_unreachable_just_now_has_all_its_days() -> None:
     assert found.commits >= {"lost", "dead"}
 
 
-def test_the_ancestors_of_a_lost_commit_are_kept_as_long_as_it_is() -> None:
-    longer = {CommitId("lost"): NOW_NS - 9 * DAY_NS, CommitId("dead"): NOW_NS - 3 * DAY_NS}
-    found = retention.kept(Retention(1, unreachable_days=5), HISTORY, HEADS, longer, NOW_NS)
-    assert found.commits == {"m3", "s2", "lost", "dead"}
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        (1, {"m3", "s2", "lost", "dead"}),
+        (305, LED_TO | {"lost", "dead"}),
+        (FOREVER, LED_TO | {"lost", "dead"}),
+    ],
+)
+def test_the_default_rule_keeps_the_ancestors_of_a_commit_that_was_lost_lately(
+    days: int, expected: set[str]
+) -> None:
+    """Though a run found them lost long before."""
+    unreached = {CommitId("lost"): NOW_NS - 9 * DAY_NS, CommitId("dead"): NOW_NS - 3 * DAY_NS}
+    rule = Retention(days, unreachable_days=5)
+    assert retention.kept(rule, HISTORY, HEADS, unreached, NOW_NS).commits == expected
+
+
+def test_old_ancestors_of_a_commit_that_was_lost_lately_expire() -> None:
+    history = _history(*((f"n{age}", age, f"n{age + 1}") for age in range(300)))
+    unreached = {id: 0 for id in history if id != "n0"}
+    found = retention.kept(Retention(10), history, Heads((), ()), unreached, NOW_NS)
+    assert found.commits == {f"n{age}" for age in range(11)}
 
 
 def test_a_tag_is_kept_and_what_it_leads_to_follows_the_default() -> None:
-    heads = Heads((), (CommitId("s2"),))
+    heads, long_ago = Heads((), (CommitId("s2"),)), dict.fromkeys(HISTORY, 0)
     longer, shorter = (
-        retention.kept(Retention(default_days=days), HISTORY, heads, UNREACHED, NOW_NS)
+        retention.kept(Retention(default_days=days), HISTORY, heads, long_ago, NOW_NS)
         for days in (11, 9)
     )
     assert longer.commits >= {"s2", "s1"} and "s1" not in shorter.commits
