@@ -257,7 +257,7 @@ def _held(part: Path) -> Iterator[FileIO]:
         yield handle
 
 
-class _Received(NamedTuple):
+class _Receipt(NamedTuple):
     """The number and the MD5 of a part's bytes, and the MD5 that they must have; empty if none is
     known."""
 
@@ -268,13 +268,13 @@ class _Received(NamedTuple):
 
 def _fill_verified(
     order: Download, part: Path, handle: FileIO, length: int, tally: Tally
-) -> tuple[_Received, bool]:
+) -> tuple[_Receipt, bool]:
     """Receive what the part lacks; return what it has now, and whether that is right.
 
     What an earlier call left is kept only if the whole can be verified: by an MD5, or by the usual
     lengths of parts.  If it is not right, all is received anew, once."""
 
-    def is_right(received: _Received, *, was_kept: bool) -> bool:
+    def is_right(received: _Receipt, *, was_kept: bool) -> bool:
         if not received.length == os.fstat(handle.fileno()).st_size == length:
             return False
         if received.expected:
@@ -294,7 +294,7 @@ def _fill_verified(
     return received, is_right(received, was_kept=False)
 
 
-def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> _Received:
+def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> _Receipt:
     """Receive what the part lacks, unless that cannot be verified."""
     with Digest(length) as digest:
         start = _kept(handle, digest, length)
@@ -302,7 +302,7 @@ def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> _Receiv
         expected = expected_md5(order.stats["checksum"])
         if start < length or not length:
             start, expected = _receive(order, handle, digest, start, tally)
-        return _Received(start, digest.hexdigest(), expected)
+        return _Receipt(start, digest.hexdigest(), expected)
 
 
 def _kept(handle: FileIO, digest: Digest, length: int) -> int:

@@ -195,7 +195,7 @@ def _by_its_date(
     return retention.kept(rule, history, refs, dates, now_ns)
 
 
-class _NothingForgotten:
+class _KeptMoments:
     """Stands for the records of unreachable commits, and removes none."""
 
     @staticmethod
@@ -207,7 +207,7 @@ class _NothingForgotten:
 def test_a_deletion_that_leaves_the_old_moment_is_caught(
     stage: CollectStage, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(branches, "unreachable", _NothingForgotten)
+    monkeypatch.setattr(branches, "unreachable", _KeptMoments)
     wrong = check(stage, "clean", seed).wrong
     assert wrong and all(each.startswith("deleted too early") for each in wrong), wrong
 
