@@ -155,3 +155,36 @@ def test_profiles_that_cannot_be_read_complete_nothing(user: Client) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "credentials.toml").write_text("no table")
     assert offered(user, "graveler ls la") == []
+
+
+def asked(user: Client, shell: str, words: str, word: str) -> list[str]:
+    """The lines of the answer that a script of Click gets."""
+    variables = {
+        "_GRAVELER_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": word,
+    }
+    env = user.environment() | variables
+    run = subprocess.run([*PROGRAM], env=env, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout.splitlines()
+
+
+def test_zsh_gets_three_lines_for_each_completion(lake: Lake) -> None:
+    """The number is that of the word; the third line is a help, or `_`, as zsh drops empty ones."""
+    lake.user.run("branch", "create", f"{lake.name}/dev")
+    lines = asked(lake.user, "zsh", f"graveler ls {lake.name}/d", "2")
+    assert lines == ["plain", f"{lake.name}/dev", "_"]
+    kind, name, help_text = asked(lake.user, "zsh", "graveler cherry", "1")
+    assert (kind, name) == ("plain", "cherry-pick") and help_text.strip("_")
+    assert asked(lake.user, "zsh", "graveler cp READ", "2")[:2] == ["file", "READ"]
+
+
+def test_fish_gets_a_line_for_each_completion(lake: Lake) -> None:
+    """The word itself is given, not its number."""
+    lake.user.run("branch", "create", f"{lake.name}/dev")
+    address = f"{lake.name}/d"
+    assert asked(lake.user, "fish", f"graveler ls {address}", address) == [f"plain,{address}ev"]
+    (line,) = asked(lake.user, "fish", "graveler cherry", "cherry")
+    assert line.startswith("plain,cherry-pick")
+    assert asked(lake.user, "fish", "graveler cp READ", "READ") == ["file,READ"]
