@@ -1,10 +1,10 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers` or `floors`
-measures that group of lines, and replaces its section alone; `--only committed` and `--only http`
-write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many objects too, and
-write the section and the graphs of growth.
+three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers`, `local` or
+`floors` measures that group of lines, and replaces its section alone; `--only committed` and
+`--only http` write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many
+objects too, and write the section and the graphs of growth.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from benchmarks import (
     committed,
     distance,
     floors,
+    folders,
     gateway,
     growth,
     http,
@@ -70,6 +71,11 @@ SECTIONS = {
         transfers.HEADING,
         lambda quick: transfers.measure(transfers.QUICK if quick else transfers.FULL),
         transfers.section,
+    ),
+    "local": Group(
+        folders.HEADING,
+        lambda quick: folders.measure(folders.QUICK if quick else folders.FULL),
+        folders.section,
     ),
     "floors": Group(
         floors.HEADING, lambda quick: floors.measure(0.5 if quick else 3.0), floors.section
