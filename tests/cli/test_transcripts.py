@@ -125,6 +125,7 @@ def test_administration_on_a_terminal(
 
         def run(line: str) -> tuple[int, str]:
             code, text = user.on_terminal(line)
+            text = text.replace(str(user.home), "<home>")
             return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
 
         check("administer.txt", run)

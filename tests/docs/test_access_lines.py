@@ -85,7 +85,8 @@ def test_one_group_of_lines_replaces_its_section_alone() -> None:
     assert "| GET | 0.75 |  | ≥ 0.7 |" in s3 and "| cp | 1,500 | MB/s |  |" in s3
     assert "older" not in s3 and s3.endswith("\n\n## On Spark\n\nkept\n")
     assert written(DOCUMENT, FOUND, ["http"]) == DOCUMENT
-    whole = written(DOCUMENT, {**FOUND, "cli": [], "transfers": [], "floors": []}, GROUPS)
+    others: dict[str, list[object]] = {"cli": [], "transfers": [], "local": [], "floors": []}
+    whole = written(DOCUMENT, {**FOUND, **others}, GROUPS)
     assert (
         "\nold" not in whole
         and "| stat | 5,000.0 | requests/s | 2,000.0 | 2.5 × ahead | 1,000.0 |  | 0.3 |" in whole
