@@ -14,6 +14,8 @@ import pytest
 
 from graveler.api import conditions
 from graveler.api.conditions import OUTSIDE, SEVERAL, Window
+from graveler.block.adapter import TO_END, Body
+from graveler.block.local import LocalBlocks
 from tests.api.serving import API, Client, Served
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -40,6 +42,31 @@ def test_what_is_uploaded_comes_back(client: Client, repo: str, size: int) -> No
     assert reply.json["checksum"] == hashlib.md5(body).hexdigest()
     assert reply.json["size_bytes"] == size
     assert _get(client, repo, "a") == (200, body)
+
+
+@pytest.mark.parametrize(("is_etag", "expected"), [(True, "aws:kms"), (False, None)])
+@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=3-9"}])
+def test_the_etag_of_an_encrypted_object_is_said_to_be_no_md5(
+    client: Client,
+    repo: str,
+    monkeypatch: pytest.MonkeyPatch,
+    headers: dict[str, str],
+    is_etag: bool,
+    expected: str | None,
+) -> None:
+    """As of an object in a bucket; only where the store gave the etag that is shown."""
+    etag, get = client.upload(repo, "a", bytes(100_000)).json["checksum"], LocalBlocks.get
+
+    def encrypted(self: LocalBlocks, address: str, start: int = 0, end: int = TO_END) -> Body:
+        body = get(self, address, start, end)
+        shown = etag if is_etag else "another"
+        return body._replace(head=body.head._replace(etag=shown, encryption="aws:kms"))
+
+    monkeypatch.setattr(LocalBlocks, "get", encrypted)
+    where = f"/repositories/{repo}/refs/main/objects"
+    reply = client.send("GET", where, {"path": "a"}, headers=headers)
+    assert reply.status == (206 if headers else 200)
+    assert reply.headers.get("x-amz-server-side-encryption") == expected
 
 
 def test_a_chunked_upload(client: Client, repo: str) -> None:
