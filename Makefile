@@ -48,6 +48,8 @@ MAKEFLAGS += -j3
 $(PAGED) $(CLIENTED): | $(READY)
 .venv-spark3/.ready: | .venv-spark4/.ready
 endif
+# `make setup test` makes the environments once.
+test: | $(filter setup,$(MAKECMDGOALS))
 
 # An environment contains absolute paths, so a copied or moved checkout needs a new one.
 define made_here

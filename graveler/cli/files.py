@@ -124,6 +124,8 @@ def is_same_by_time(order: "Download") -> bool:
         return False
     where = (order.session, order.repository, order.ref, stats["path"])
     with objects.open_object(*where, end=0, presign=order.presign) as answer:
+        if answer.status == 206:
+            answer.read()  # so the connection can be used again
         return not expected_md5(stats["checksum"], answer.headers)
 
 
@@ -286,8 +288,9 @@ def _fill_verified(
         handle.truncate(0)
     is_kept = 0 < os.fstat(handle.fileno()).st_size <= length
     received = _fill(order, handle, length, tally)
-    if not is_kept or is_right(received, was_kept=True):
-        return received, is_right(received, was_kept=is_kept)
+    is_whole = is_right(received, was_kept=is_kept)
+    if is_whole or not is_kept:
+        return received, is_whole
     tally.moved(-received.length)
     handle.truncate(0)
     received = _fill(order, handle, length, tally)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 READ: Final = ("GET", "HEAD")
 REPEATABLE: Final = (*READ, "PUT", "DELETE")
+_USUAL: Final = {"User-Agent": "graveler", "Accept-Encoding": "identity"}  # unless others are given
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
@@ -275,21 +276,17 @@ class Connections:
     ) -> Response:
         start = self._clock.steady_seconds()
         lost = _Lost(request.method, origin)
-        headers = {"User-Agent": "graveler", "Accept-Encoding": "identity", **request.headers}
-        if not isinstance(request.body, bytes) and request.length >= 0:
-            headers["Content-Length"] = str(request.length)
         try:
+            headers = _headers(request, origin)
             proxy = self._proxy(origin)
             if proxy is not None and origin.scheme == "http":
                 target = str(origin) + target
                 headers |= _proxy_headers(proxy)
-            # "Host" names the origin, also if the connection leads to a proxy.
-            headers.setdefault("Host", str(origin).partition("://")[2])
-            _write(connection.sock, target, request, headers)
+            is_sent = _write(connection.sock, target, request, headers)
             answer = _answer(connection.sock, request.method)
-        except GravelerError:
+        except request_lines.BodyFailed as failed:
             connection.close()
-            raise
+            raise failed.error from failed.error.__cause__
         except InvalidURL as error:
             connection.close()
             raise Invalid(f"URL invalid: url={origin}") from error
@@ -304,7 +301,7 @@ class Connections:
             raise
 
         def release(reusable: bool) -> None:
-            self._give_back(origin, connection, reusable)
+            self._give_back(origin, connection, reusable and is_sent)
 
         if self._observer is not None:
             seconds = self._clock.steady_seconds() - start
@@ -398,9 +395,22 @@ def _refused(fault: str, verify_code: int, origin: Origin) -> Unavailable:
     )
 
 
-def _write(sock: socket.socket, target: str, request: Request, headers: dict[str, str]) -> None:
-    """Send the request.  A server may answer before it has read a body; then its answer counts, so
-    a broken pipe is no failure here."""
+def _headers(request: Request, origin: Origin) -> dict[str, str]:
+    """The headers of a request: those that it names, the usual ones unless it names them, and the
+    length of a body in pieces if it is known.  Names count in any case."""
+    # "Host" names the origin, also if the connection leads to a proxy.
+    usual = {**_USUAL, "Host": str(origin).partition("://")[2]}
+    given = {name.lower() for name in request.headers}
+    headers = {name: value for name, value in usual.items() if name.lower() not in given}
+    headers |= request.headers
+    if not isinstance(request.body, bytes) and request.length >= 0:
+        headers["Content-Length"] = str(request.length)
+    return headers
+
+
+def _write(sock: socket.socket, target: str, request: Request, headers: dict[str, str]) -> bool:
+    """Send the request, and return whether all of it was sent.  A server may answer before it has
+    read a body; then its answer counts, so a broken pipe is no failure here."""
     body = request.body
     try:
         request_lines.write(sock, request.method, target, headers, body)
@@ -410,6 +420,9 @@ def _write(sock: socket.socket, target: str, request: Request, headers: dict[str
     except ConnectionResetError:
         if isinstance(body, bytes) and len(body) < _PIECE_BYTES:
             raise
+    else:
+        return True
+    return False
 
 
 def _answer(sock: socket.socket, method: str) -> HTTPResponse:

@@ -14,10 +14,17 @@ from typing import Final, Protocol
 Body = bytes | Iterable[bytes]
 
 _TARGET: Final = re.compile("[!-~]+")
-_NAME: Final = re.compile("[^:\\s][^:\\r\\n]*")
+_NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _WITHOUT_BODY: Final = ("GET", "HEAD")
-_LENGTH: Final = "Content-Length"
 _CHUNKED: Final = {"Transfer-Encoding": "chunked"}
+
+
+class BodyFailed(Exception):
+    """The pieces of a body raised `error`: an error of its source, and none of the socket."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error: Final = error
 
 
 class Sink(Protocol):
@@ -28,24 +35,38 @@ class Sink(Protocol):
         ...
 
 
-def write(sink: Sink, method: str, target: str, headers: dict[str, str], body: Body) -> None:
+def write(sink: Sink, method: str, target: str, headers: Mapping[str, str], body: Body) -> None:
     """Send a request.  A body in pieces is sent in chunks, unless the headers have its length.
 
     Raises `InvalidURL` for a target, and `ValueError` for a header, that would end its line, or
-    that cannot be encoded; then nothing was sent.  Raises the errors of the socket and of the
-    pieces; if the first piece raises, nothing was sent.
+    that cannot be encoded, and for headers that contradict each other; then nothing was sent.
+    Raises the errors of the socket, and `BodyFailed` for those of the pieces; if the first piece
+    fails, nothing was sent.
     """
+    names = {name.lower() for name in headers}
+    if len(names) < len(headers) or "transfer-encoding" in names:
+        raise ValueError("a header is there twice, or decides how the body is sent")
+    has_length = "content-length" in names
     if isinstance(body, bytes):
-        framing = {_LENGTH: str(len(body))} if body or method not in _WITHOUT_BODY else {}
-        sink.sendall(_head(method, target, framing | headers) + body)
+        is_told = not has_length and (body or method not in _WITHOUT_BODY)
+        framing = {"Content-Length": str(len(body))} if is_told else {}
+        sink.sendall(_head(method, target, {**framing, **headers}) + body)
         return
-    is_chunked = _LENGTH not in headers
-    head = _head(method, target, _CHUNKED | headers if is_chunked else headers)
-    for piece in _chunks(body) if is_chunked else body:
+    head = _head(method, target, headers if has_length else {**_CHUNKED, **headers})
+    pieces = _checked(body)
+    for piece in pieces if has_length else _chunks(pieces):
         sink.sendall(head + piece if head else piece)
         head = b""
     if head:
         sink.sendall(head)
+
+
+def _checked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces; raises `BodyFailed`."""
+    try:
+        yield from pieces
+    except Exception as error:
+        raise BodyFailed(error) from error
 
 
 def _head(method: str, target: str, headers: Mapping[str, str]) -> bytes:

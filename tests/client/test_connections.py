@@ -68,7 +68,10 @@ def _request(connection: socket.socket) -> bytes:
     lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
     length = int(lengths[0].partition(b":")[2]) if lengths else 0
     while len(body) < length:
-        body += connection.recv(65_536)
+        piece = connection.recv(65_536)
+        if not piece:
+            return b""  # the client has given up
+        body += piece
     return head + b"\r\n\r\n" + body
 
 
@@ -164,6 +167,37 @@ def test_an_answer_that_comes_before_the_body_is_read_counts(pool: Connections) 
 
     with peer([refusal]) as server, pool.send(Request("POST", server.url, {}, body())) as answer:
         assert answer.status == 401
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("of a source"), PermissionError(13, "no")])
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_error_of_the_pieces_is_that_of_their_source(
+    pool: Connections, before: int, error: OSError
+) -> None:
+    """The half of a body that was sent must not meet the next request on its connection."""
+    kept = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+
+    def body() -> Iterator[bytes]:
+        yield from [b"abc"] * before
+        raise error
+
+    with peer([OK, kept], [OK]) as server:
+        ask(pool, server.url)
+        with pytest.raises(type(error)) as caught:
+            pool.send(Request("PUT", server.url, {}, body(), 100))
+        assert caught.value is error
+        ask(pool, server.url)
+        assert server.requests[-1][0] == 1  # another connection
+
+
+def test_a_name_of_a_header_may_be_written_in_any_case(pool: Connections) -> None:
+    with peer([OK]) as server:
+        given = {"user-agent": "mine", "HOST": "there"}
+        with pool.send(Request("GET", server.url, given)) as answer:
+            assert answer.status == 200
+        head = server.requests[0][1].lower()
+    assert head.count(b"user-agent: mine") == head.count(b"host: there") == 1
+    assert (head.count(b"user-agent"), head.count(b"host:")) == (1, 1)
 
 
 @pytest.mark.parametrize(("method", "kind"), [("GET", Unavailable), ("PUT", OutcomeUnknown)])

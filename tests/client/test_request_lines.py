@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from graveler.client import request_lines
+from graveler.client.request_lines import BodyFailed
 
 
 class Sent:
@@ -79,6 +80,10 @@ def test_a_target_that_would_end_its_line_is_not_sent(target: str) -> None:
         {" A": "1"},
         {"A:B": "1"},
         {"A": "\u20ac"},
+        {"Transfer-Encoding": "chunked"},
+        {"Transfer-Encoding ": "chunked"},
+        {"transfer-encoding": "identity"},
+        {"Content-Length": "3", "content-length": "4"},
     ],
 )
 def test_a_header_that_would_end_its_line_is_not_sent(headers: dict[str, str]) -> None:
@@ -93,6 +98,12 @@ def test_nothing_is_sent_before_the_first_piece_is_there() -> None:
         yield from [b"x" * (1 // size) for size in (0,)]
 
     sink = Sent()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(BodyFailed) as failed:
         request_lines.write(sink, "PUT", "/p", {"Content-Length": "3"}, pieces())
-    assert sink.calls == []
+    assert sink.calls == [] and isinstance(failed.value.error, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("body", [b"abc", [b"abc"]])
+def test_a_length_counts_however_its_name_is_written(body: bytes | list[bytes]) -> None:
+    found = sent("PUT", body if isinstance(body, bytes) else iter(body), {"content-length": "3"})
+    assert found == [b"PUT /p HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc"]
