@@ -400,8 +400,8 @@ def _headers(request: Request, origin: Origin) -> dict[str, str]:
     length of a body in pieces if it is known.  Names count in any case."""
     # "Host" names the origin, also if the connection leads to a proxy.
     usual = {**_USUAL, "Host": str(origin).partition("://")[2]}
-    given = {name.lower() for name in request.headers}
-    headers = {name: value for name, value in usual.items() if name.lower() not in given}
+    named = {name.lower() for name in request.headers}
+    headers = {name: value for name, value in usual.items() if name.lower() not in named}
     headers |= request.headers
     if not isinstance(request.body, bytes) and request.length >= 0:
         headers["Content-Length"] = str(request.length)

@@ -216,7 +216,7 @@ def _killed_deletion(lake: Lake) -> str:
     """A deletion whose process dies just after the swap; the second of its requests reads the rules
     of branch protection."""
     pull = opened(lake)
-    broken = lake.with_kv(lambda kv: FaultyStore(kv, nth({5: Fault.REFUSED})))
+    broken = lake.with_kv(lambda kv: FaultyStore(kv, nth({6: Fault.REFUSED})))
     with pytest.raises(OutcomeUnknown):
         branches.delete_branch(broken.opened, "dev")
     with pytest.raises(NotFound):
@@ -250,7 +250,7 @@ def test_the_janitor_closes_what_a_deletion_left(storage: Storage) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_request_of_a_deletion_goes_wrong(fault: Fault) -> None:
-    for number in range(1, 9):
+    for number in range(1, 10):
         lake = new_lake()
         lake.commit_of(a="1")
         lake.branch("dev")
