@@ -3,11 +3,11 @@
     service = open_service(ports, grants, secret, settings, queue=queue)
     application = bare_app(service)
 
-The bare application gives the same answers as the one of app.py, but does not load FastAPI or
-Starlette, so that the layer of the functions does not ship them.  Loading FastAPI costs a function
-more at each cold start than all modules of Graveler together.  At start, the bare application does
-not take over the jobs of dead processes, because many processes like it run at the same time.  Used
-by the commands and the functions.
+The bare application is all that answers requests, in every deployment.  It uses no framework, so
+that a process starts fast.  It has no start and no stop: the functions use it as it is, because
+many processes like theirs run at the same time, and none may take over the jobs of the others.
+app.py adds the start and the stop for `graveler serve`, whose store belongs to one process.  Used
+by app.py, the commands and the functions.
 """
 
 from collections.abc import Awaitable, Callable
