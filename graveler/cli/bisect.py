@@ -156,7 +156,8 @@ def bisect() -> None:
 def start(invocation: Invocation, bad: str, good: tuple[str, ...]) -> int:
     """Begin a search between a commit that is BAD and commits that are GOOD.
 
-    BAD --at TIME takes what BAD was then as GOOD; with GOOD, all are as they were then.
+    BAD --at TIME takes what BAD was then as GOOD, also if BAD has a time of its own, as in
+    main@{yesterday}; with GOOD, all are as they were then.
     It replaces a search that runs.  All searches of a user share one file.
     """
     session = invocation.session
@@ -178,14 +179,17 @@ def start(invocation: Invocation, bad: str, good: tuple[str, ...]) -> int:
 
 
 def _ends(invocation: Invocation, bad: str, good: tuple[str, ...]) -> tuple[Address, list[Address]]:
-    """The bad commit and the good ones, at the time of `--at`."""
+    """The bad commit and the good ones, at the time of `--at`, or at the times that addresses have.
+    Without GOOD, `--at` is the time at which the branch of BAD was good."""
     first = invocation.ref(bad)
     if not good and not past.is_past(invocation):
         raise UsageMistake("no GOOD commit: name one, or give --at TIME, when BAD was good")
-    then = past.then(invocation, first)
     if not good:
-        return first, [then]
-    return then, [past.then(invocation, invocation.ref(each)) for each in good]
+        start, end = past.since(invocation, first)
+        return end, [start]
+    return past.then(invocation, first), [
+        past.then(invocation, invocation.ref(each)) for each in good
+    ]
 
 
 def _candidates(

@@ -228,10 +228,11 @@ def _sides(invocation: Invocation, left: str, right: str | None, *, two_dot: boo
             raise UsageMistake(f"two refs expected: {left!r}")
         left, right, two_dot = before, after, two_dot or dots == ".."
     address = invocation.ref(left)
+    if right is None and past.is_past(invocation):
+        start, end = past.since(invocation, address)
+        return _Sides(address.repository, start.ref, end.ref, two_dot=True)
     old = past.then(invocation, address)
     if right is None:
-        if past.is_past(invocation):
-            return _Sides(address.repository, old.ref, address.ref, two_dot=True)
         return _Sides(address.repository, old.ref)
     other = past.then(invocation, invocation.ref(right))
     if other.repository != address.repository:

@@ -49,6 +49,14 @@ def then(invocation: Invocation, address: Address) -> Address:
     return replace(address, ref=commit["id"])
 
 
+def since(invocation: Invocation, address: Address) -> tuple[Address, Address]:
+    """Both ends of the span that `--at` begins: the address at that time, and the address now, or
+    at the time that it has itself, as `lake/main@{2 days ago}`."""
+    now = replace(address, ref=address.ref.partition("@{")[0])
+    end = address if now == address else then(invocation, address)
+    return then(invocation, now), end
+
+
 def is_past(invocation: Invocation) -> bool:
     """Whether `--at` was given."""
     return bool(invocation.flags.get("at"))

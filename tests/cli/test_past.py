@@ -164,6 +164,26 @@ def test_a_search_takes_commits_of_a_time(lake: Lake) -> None:
     assert user.run("bisect", "skip", *at).code == 2
 
 
+def test_a_search_begins_at_one_time_and_ends_at_that_of_its_address(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    ids = [commit(lake, day, path) for day, path in ((2, "a"), (4, "b"), (6, "c"), (8, "d"))]
+    bad = f"{name}/main@{{2026-01-07}}"
+    assert user.run("bisect", "start", bad, "--at", "2026-01-03").code == 0
+    rows = json.loads(user.run("bisect", "view", "--json").out)
+    assert [row["id"] for row in rows] == ids[2:0:-1]
+    answers = json.loads(user.run("bisect", "log", "--json").out)
+    assert [(row["verdict"], row["id"]) for row in answers] == [("bad", ids[2]), ("good", ids[0])]
+    assert user.run("bisect", "start", f"{name}/main@{{2026", "--at", "2026-01-03").code == 2
+
+
+def test_what_changed_between_two_times(lake: Lake) -> None:
+    for day, path in ((2, "a"), (4, "b"), (6, "c"), (8, "d")):
+        commit(lake, day, path)
+    until = f"{lake.name}/main@{{2026-01-07}}"
+    result = lake.user.run("diff", until, "--at", "2026-01-03", "--name-only")
+    assert (result.code, result.out) == (0, "b\nc\n")
+
+
 def test_a_page_of_a_ref_as_it_was(lake: Lake) -> None:
     first = commit(lake, 2, "a")
     commit(lake, 4, "b")
