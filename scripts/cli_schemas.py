@@ -377,7 +377,8 @@ class RetentionRules(TypedDict):
 
 
 class Failure(TypedDict):
-    """Why a command failed.  `status`: of the answer of the server, or 0; `hint`: what to try;
+    """Why a command failed.  `code`: of the error, as in the API, or `usage`, `system`,
+    `interrupted` or `declined`; `status`: of the answer of the server, or 0; `hint`: what to try;
     `paths`: of a conflict, the first ones in conflict."""
 
     code: str

@@ -174,6 +174,13 @@ def report_interrupt(state: str, invocation: Invocation) -> int:
     return INTERRUPTED
 
 
+def report_declined(invocation: Invocation) -> int:
+    """As `report`, for a question whose answer was no."""
+    sys.stdout.flush()
+    _print(invocation, "declined", "nothing was changed", "", {"status": 0, "request_id": ""})
+    return FAILED
+
+
 def _print(
     invocation: Invocation, code: str, message: str, hint: str, fields: Mapping[str, Any]
 ) -> None:

@@ -103,8 +103,7 @@ def _run(argv: list[str], invocation: Invocation) -> int:
     except GravelerError as error:
         return failures.report(error, invocation)
     except Declined:
-        print("graveler: nothing was changed", file=sys.stderr)
-        return failures.FAILED
+        return failures.report_declined(invocation)
     except ModuleNotFoundError as error:
         return _missing(error, argv)
     except (KeyboardInterrupt, Abort) as interrupt:

@@ -1,59 +1,126 @@
 """What is lost only after a question: where nobody can be asked, the command ends with 2 and does
 nothing; `--yes` answers."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from graveler.assembly import open_embedded
+from graveler.assembly import Embedded, open_embedded
+from graveler.auth.authenticator import Authenticator
 from graveler.cli import administrator
+from graveler.engine.commits import commit
+from graveler.engine.gc import collect
+from graveler.engine.objects import write
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.errors import Unauthenticated
+from tests.cli import json_check
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.cli.test_credentials import OLD
+from tests.cli.test_gc import Days, days
 from tests.cli.test_subject import store
 
-__all__ = ["store"]  # a fixture
+__all__ = ["days", "store"]  # fixtures
 REFUSED = "graveler: this needs a confirmation, and nobody can be asked: give --yes\n"
 
 
-def _accepts_old(folder: Path) -> bool:
+class Held(NamedTuple):
+    """What a store has that these commands take away."""
+
+    rule: str
+    accepts_key: bool
+    accepts_session: bool
+    runs: list[str]  # of garbage collection
+    files: set[Path]
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[Embedded]:
     opened = open_embedded(folder)
     try:
-        return administrator.matches(opened, OLD)
+        yield opened
     finally:
         opened.close()
 
 
+def _accepts_old(folder: Path) -> bool:
+    with _opened(folder) as opened:
+        return administrator.matches(opened, OLD)
+
+
 def _with_old(folder: Path) -> None:
-    opened = open_embedded(folder)
-    administrator.ensure(opened, OLD)
-    opened.close()
+    with _opened(folder) as opened:
+        administrator.ensure(opened, OLD)
+
+
+def _make_garbage(folder: Path) -> None:
+    """Stage an object twice, and commit the second one."""
+    with _opened(folder) as opened:
+        repo = open_repository(opened.ports, repository.get(opened.ports, "kept"))
+        for content in (b"first", b"second"):
+            write.upload(repo, "main", "a", write.Upload([content]))
+        commit.commit(repo, "main", commit.CommitRequest("a commit", "me"))
+
+
+def _authenticator(opened: Embedded) -> Authenticator:
+    keeper = administrator.keeper(opened)
+    return Authenticator(keeper, opened.secret, before=opened.before)
+
+
+def _session(folder: Path) -> str:
+    with _opened(folder) as opened:
+        return _authenticator(opened).login(OLD.access_key_id, OLD.secret_access_key).token
+
+
+def _held(user: Client, folder: Path, session: str) -> Held:
+    rule = user.run("retention", "--repository", "kept", "--store", str(folder)).out
+    with _opened(folder) as opened:
+        try:
+            _authenticator(opened).identify(b"Bearer " + session.encode(), "")
+            is_open = True
+        except Unauthenticated:
+            is_open = False
+        repo = open_repository(opened.ports, repository.get(opened.ports, "kept"))
+        runs = [run.id for run in collect.list_runs(repo)]
+        accepts = administrator.matches(opened, OLD)
+    files = {file for file in (folder / "objects").rglob("*") if file.is_file()}
+    return Held(rule, accepts, is_open, runs, files)
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "taken"),
     [
-        ("credentials", "reset"),
-        ("credentials", "rotate", "--end-sessions"),
-        ("gc", "--delete"),
-        ("retention", "--repository", "kept", "--days", "30"),
-        ("retention", "--repository", "kept", "--branch", "main=30"),
-        ("retention", "--repository", "kept", "--unreachable-days", "6"),
+        (("credentials", "reset"), {"accepts_key", "accepts_session"}),
+        (("credentials", "rotate", "--end-sessions"), {"accepts_session"}),
+        (("gc", "--delete"), {"runs", "files"}),
+        (("retention", "--repository", "kept", "--days", "30"), {"rule"}),
+        (("retention", "--repository", "kept", "--branch", "main=30"), {"rule"}),
+        (("retention", "--repository", "kept", "--unreachable-days", "6"), {"rule"}),
     ],
-    ids=" ".join,
+    ids=lambda each: " ".join(each),
 )
 def test_a_store_is_left_alone_without_an_answer(
-    user: Client, store: Path, words: tuple[str, ...]
+    user: Client, store: Path, days: Days, words: tuple[str, ...], taken: set[str]
 ) -> None:
+    """`--yes` takes away what the test compares, so each comparison can fail."""
     _with_old(store)
-    rule = ("retention", "--repository", "kept", "--store", str(store))
-    before = user.run(*rule)
+    _make_garbage(store)
+    days.pass_by(9)
+    session = _session(store)
+    before = _held(user, store, session)
+    assert before.accepts_key and before.accepts_session and not before.runs
     refused = user.run(*words, "--store", str(store))
     assert (refused.code, refused.out, refused.err.splitlines(True)[0]) == (2, "", REFUSED)
-    assert user.run(*rule) == before and _accepts_old(store)
+    assert _held(user, store, session) == before
     done = user.run(*words, "--store", str(store), "--yes")
     assert done.code == 0, done
-    assert _accepts_old(store) == (words[1] != "reset")
+    after = _held(user, store, session)
+    assert {name for name in Held._fields if getattr(after, name) != getattr(before, name)} == taken
 
 
 def test_only_a_shorter_rule_asks(lake: Lake) -> None:
@@ -96,3 +163,16 @@ def test_new_credentials_ask_on_a_terminal(user: Client, store: Path) -> None:
     shown.until("Its present keys and all its sessions end now.")
     shown.type("n\n")
     assert shown.end() == 1 and _accepts_old(store)
+
+
+@pytest.mark.parametrize("form", ["--json", "--jsonl"])
+def test_a_no_is_printed_as_other_failures_are(user: Client, store: Path, form: str) -> None:
+    _with_old(store)
+    shown = terminal(user, "credentials", "reset", "--store", str(store), form)
+    shown.until("Its present keys and all its sessions end now.")
+    shown.type("n\n")
+    assert shown.end() == 1 and _accepts_old(store)
+    last = shown.text.splitlines()[-1]
+    json_check.check_failure(last)
+    error = json.loads(last)["error"]
+    assert (error["code"], error["message"]) == ("declined", "nothing was changed")
