@@ -7,6 +7,7 @@
     invocation    one call: its options, profile, session and questions
     output        tables, TSV, JSON, colours, pages
     failures      exit codes and the shape of errors
+    hints         the commands that messages name, for the server of the call
     address, moments, profiles, completion
 
     repo branch tag change account                         a module a group of client commands

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from graveler.cli.address import Address
+from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
@@ -36,13 +37,15 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
         if _exists(commits.get, invocation, place):
             continue
         if not _exists(refs.get_repository, invocation, replace(place, ref="")):
-            return f"repository not found: {place.repository}", "graveler repo list"
+            return f"repository not found: {place.repository}", on(place, "graveler repo list")
         if target is not None and target.at("") == place and _can_be_made(invocation, place):
             names = f"graveler branch list {place.repository}"
-            return f"branch not found: {place}", f"graveler branch create {place}, or {names}"
+            remedy = f"graveler branch create {place.unprofiled}, or {names}"
+            return f"branch not found: {place}", on(place, remedy)
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
-        return f"ref not found: {place}", f"graveler branch list {place.repository}"
+        remedy = on(place, f"graveler branch list {place.repository}")
+        return f"ref not found: {place}", remedy
     return _no_branch(invocation)
 
 
@@ -86,7 +89,8 @@ def _no_branch(invocation: Invocation) -> tuple[str, str] | None:
         return None
     kind = "tag" if _exists(refs.get_tag, invocation, place) else "commit"
     text = f"{place.at('')} is a {kind}, and only a branch can be changed"
-    return text, f"graveler branch create {place.repository}/NAME {place.ref}, and change that"
+    remedy = f"graveler branch create {place.repository}/NAME {place.ref}, and change that"
+    return text, on(place, remedy)
 
 
 def _refs(invocation: Invocation) -> Iterator[Address]:

@@ -10,6 +10,7 @@ from graveler import limits
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import address_argument, count, ignored
 from graveler.cli.command import Group, client, group
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plain, plain_lines, plural
 from graveler.client import actions as client_actions
@@ -118,7 +119,8 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
     hooks = list(client_actions.list_hooks(session, name, run))
     shown = [each for each in hooks if not hook or hook in (each["hook_id"], each["hook_run_id"])]
     if hook and not shown:
-        raise UsageMistake(f"the run has no hook {hook!r}: see graveler actions show {name} {run}")
+        see = of_server(invocation, f"graveler actions show {name} {run}")
+        raise UsageMistake(f"the run has no hook {hook!r}: see {see}")
     logs = ({**each, "log": _log_of(invocation, name, run, each)} for each in shown)
     if invocation.output.form != "human":
         invocation.output.items((), logs)

@@ -41,6 +41,11 @@ class Address:
         """The path as a prefix: it ends with a slash, or is empty."""
         return self.path + "/" if self.path and not self.path.endswith("/") else self.path
 
+    @property
+    def unprofiled(self) -> "Address":
+        """The same without the profile, as commands that take no profile in an address need it."""
+        return replace(self, profile="")
+
     def at(self, path: str) -> "Address":
         """Another path at the same ref."""
         return replace(self, path=path)

@@ -12,6 +12,7 @@ from graveler.cli.arguments import address_argument, at, paging, yes
 from graveler.cli.change import revert
 from graveler.cli.command import Group, client, group
 from graveler.cli.failures import naming_taken
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs
@@ -134,9 +135,9 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
     refs.delete_branch(session, address.repository, address.ref)
     commit = head["commit_id"]
     journal.record(invocation, address, "deletion", commit, "", kind="branch")
+    again = of_server(invocation, f"graveler branch create {address} {commit}")
     invocation.output.note(
-        f"deleted branch {address}, it was at {commit}\n"
-        f"to make it again: graveler branch create {address} {commit}"
+        f"deleted branch {address}, it was at {commit}\nto make it again: {again}"
     )
     return 0
 
@@ -209,7 +210,7 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     after = {"id": place.ref, "commit_id": goal["id"], "graveler": {"before": before}}
     lines = [
         f"{place} is at {invocation.output.id(goal['id'])}",
-        f"to go back: graveler reset --hard {place} {before}",
+        of_server(invocation, f"to go back: graveler reset --hard {place} {before}"),
     ]
     invocation.output.record(after, lines)
     return 0

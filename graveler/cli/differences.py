@@ -12,6 +12,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, count, is_here
 from graveler.cli.command import PathsCommand, client, paths_of
 from graveler.cli.failures import DONE, FAILED
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Output, field, paged, plain, plural, size, tsv
 from graveler.client import commits, refs
@@ -183,10 +184,11 @@ def _note_files(invocation: Invocation) -> None:
 
     count = changed_files(invocation)
     if count:
-        invocation.output.note(
-            f"nothing is uncommitted on the branch; {plural(count, 'file')} changed in this "
-            "folder: graveler local status, graveler local commit"
+        text = (
+            f"nothing is uncommitted on the branch; {plural(count, 'file')} changed in this folder"
         )
+        commands = of_server(invocation, "graveler local status, graveler local commit")
+        invocation.output.note(f"{text}: {commands}")
 
 
 def _note_uncommitted(invocation: Invocation, sides: "_Sides", prefix: str) -> None:
@@ -202,7 +204,7 @@ def _note_uncommitted(invocation: Invocation, sides: "_Sides", prefix: str) -> N
         if next(changes, None) is not None:
             output.note(
                 f"{name}/{right} has uncommitted changes, which are not compared: "
-                f"graveler diff {name}/{right}"
+                + of_server(invocation, f"graveler diff {name}/{right}")
             )
 
 

@@ -25,8 +25,9 @@ from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand,
 
 from graveler import errors
 from graveler.cli.absence import precise, unwritable
-from graveler.cli.address import UsageMistake
+from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import Group
+from graveler.cli.hints import of_server, on
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, plain_lines
 from graveler.errors import Conflict, Contended, GravelerError, PreconditionFailed
@@ -97,7 +98,8 @@ def report(error: GravelerError, invocation: Invocation) -> int:
     if isinstance(error, PartlyDone) and error.fields.get("done") == "0":
         error = unwritable(error, invocation)
     error = precise(error, invocation)
-    message, hint = _message(error, invocation), _hint(error, invocation)
+    message = _message(error, invocation)
+    hint = of_server(invocation, _hint(error, invocation))
     fields = {
         "status": int(error.fields.get("status", 0)),
         "request_id": error.fields.get("request_id", ""),
@@ -210,6 +212,13 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
     return reason
 
 
+def _list_of_same(place: Address) -> str:
+    """A command that lists what is beside an object, a ref or a repository."""
+    if place.path:
+        return f"graveler ls {place.at(place.path.rpartition('/')[0]).unprofiled}"
+    return f"graveler branch list {place.repository}" if place.ref else "graveler repo list"
+
+
 def _hint(error: GravelerError, invocation: Invocation) -> str:
     """A command that leads on, or nothing."""
     if "remedy" in error.fields:
@@ -218,9 +227,7 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.NotFound) and invocation.item:
         return invocation.listed_by
     if isinstance(error, errors.NotFound) and subject is not None:
-        if subject.path:
-            return f"graveler ls {subject.at(subject.path.rpartition('/')[0])}"
-        return f"graveler branch list {subject.repository}" if subject.ref else "graveler repo list"
+        return on(subject, _list_of_same(subject))
     if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
         return f"graveler commit {invocation.target}, or graveler reset {invocation.target}"
     if isinstance(error, errors.Unauthenticated):

@@ -15,8 +15,9 @@ import click
 
 from graveler.cli.arguments import yes
 from graveler.cli.command import TendingCommand, client
+from graveler.cli.hints import server_options
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import plain_lines
+from graveler.cli.output import plain_lines, plural
 from graveler.cli.subject import store_of, store_option
 from graveler.cli.wait import Task, wait
 from graveler.errors import Conflict, Internal, NotFound, Refused
@@ -162,7 +163,7 @@ def _lines(collected: Collected, again: str) -> Iterator[str]:
 
 
 def _sum(files: Sum) -> str:
-    return f"{files['count']:,} files, {files['size_bytes']:,} bytes"
+    return f"{plural(files['count'], 'file')}, {plural(files['size_bytes'], 'byte')}"
 
 
 # ---- a store that no service has open ------------------------------------------------------------
@@ -286,14 +287,8 @@ def _done(collection: "Collection") -> "Collection | Absent":
 
 def _command(invocation: Invocation) -> str:
     """`graveler gc` for the same server and credentials."""
-    flags = invocation.flags
-    words = ["graveler", "gc", "--server", str(flags.get("server", ""))]
-    for name in ("profile", "config", "access_key_id"):
-        if flags.get(name):
-            words += [f"--{name.replace('_', '-')}", str(flags[name])]
-    if flags.get("secret_stdin"):
-        words.append("--secret-stdin")
-    return shlex.join(word for word in words if word)
+    server = () if invocation.flags.get("server") else ("--server",)  # alone: of the profile
+    return shlex.join(["graveler", "gc", *server, *server_options(invocation)])
 
 
 def _sum_told(files: "Files") -> Sum:

@@ -8,6 +8,7 @@ import click
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, ignored, yes
 from graveler.cli.command import client
+from graveler.cli.hints import of_server
 from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import dumped, plural
@@ -81,14 +82,14 @@ def import_command(
             )
         if no_wait:
             invocation.output.record({"id": id}, [id])
-            invocation.output.note(_goes_on(place, id))
+            invocation.output.note(_goes_on(invocation, place, id))
             return 0
         done = _wait(invocation, place, id, progress_of(invocation, **how))
     except KeyboardInterrupt as interrupt:
         if not id:
             raise
         goes_on = invocation.may_ask() and not _wants_to_cancel()
-        end = _goes_on(place, id) if goes_on else _cancelled(invocation, place, id)
+        end = _goes_on(invocation, place, id) if goes_on else _cancelled(invocation, place, id)
         raise KeyboardInterrupt(end) from interrupt
     line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
     invocation.output.record(done.answer, [line])
@@ -112,7 +113,8 @@ def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -
         try:
             status = imports.status(session, place.repository, place.ref, id)
         except Unavailable as error:  # it runs on
-            raise OutcomeUnknown(f"import={id} was begun: {error}") from error
+            remedy = f"graveler jobs show {place.repository} {id}"
+            raise OutcomeUnknown(f"import={id} was begun: {error}", remedy=remedy) from error
         now = session.clock.steady_seconds()
         rate = status.objects / max(now - start, 0.001)
         text = f"{plural(status.objects, 'object')}, {rate:,.0f}/s"
@@ -140,9 +142,10 @@ def _wants_to_cancel() -> bool:
         return False
 
 
-def _goes_on(place: Address, id: str) -> str:
-    command = "graveler jobs {} " + f"{place.repository} {id}"
-    return f"the import goes on: {command.format('show')}\nto cancel it: {command.format('cancel')}"
+def _goes_on(invocation: Invocation, place: Address, id: str, verb: str = "goes on") -> str:
+    job = f"{place.repository} {id}"
+    text = f"the import {verb}: graveler jobs show {job}\nto cancel it: graveler jobs cancel {job}"
+    return of_server(invocation, text)
 
 
 def _cancelled(invocation: Invocation, place: Address, id: str) -> str:
@@ -152,5 +155,5 @@ def _cancelled(invocation: Invocation, place: Address, id: str) -> str:
     except Conflict:
         return "the import had completed already"
     except (GravelerError, KeyboardInterrupt):
-        return f"the import may go on: import={id}"
+        return _goes_on(invocation, place, id, "may go on")
     return "the import is cancelled; the branch did not change"

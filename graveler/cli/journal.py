@@ -17,6 +17,7 @@ from graveler.cli import state
 from graveler.cli.address import Address
 from graveler.cli.arguments import address_argument, count, yes
 from graveler.cli.command import client
+from graveler.cli.hints import of_server
 from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
@@ -126,7 +127,7 @@ def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> r
         return refs.create_tag(session, name, tag.ref, after)
     except KeyboardInterrupt as interrupt:
         _, state, remedy = _put_back(invocation, tag, before)
-        raise KeyboardInterrupt(f"{state}: {remedy}") from interrupt
+        raise KeyboardInterrupt(of_server(invocation, f"{state}: {remedy}")) from interrupt
     except GravelerError as error:
         if is_deleted or isinstance(error, OutcomeUnknown):
             at, state, remedy = _put_back(invocation, tag, before)
@@ -226,27 +227,32 @@ def undo(
         make = refs.create_branch if move.kind == "branch" else refs.create_tag
         make(invocation.session, move.repository, move.name, move.before)
     state.append(_file(), json.dumps({"undone": move.time_ns}))
-    result = {"id": move.name, "commit_id": move.before, "graveler": {**_row(move), **_pull(move)}}
+    result = {
+        "id": move.name,
+        "commit_id": move.before,
+        "graveler": {**_row(move), **_pull(invocation, move)},
+    }
     lines = [f"{move.ref} is at {invocation.output.id(move.before)} again"]
     invocation.output.record(result, lines)
     if move.pull_request:
         invocation.output.note(
             f"the pull request {move.pull_request} stays merged on the server; "
-            f"to ask for the merge again: {_new_pull(move)}"
+            f"to ask for the merge again: {_new_pull(invocation, move)}"
         )
     return 0
 
 
-def _pull(move: Move) -> dict[str, Any]:
+def _pull(invocation: Invocation, move: Move) -> dict[str, Any]:
     """For JSON: the pull request that stays merged, if it was one."""
     if not move.pull_request:
         return {}
-    pull = {"id": move.pull_request, "status": "merged", "remedy": _new_pull(move)}
+    pull = {"id": move.pull_request, "status": "merged", "remedy": _new_pull(invocation, move)}
     return {"pull_request": pull}
 
 
-def _new_pull(move: Move) -> str:
-    return f"graveler pr create {move.repository}/{move.source} {move.name}"
+def _new_pull(invocation: Invocation, move: Move) -> str:
+    branches = f"{move.repository}/{move.source} {move.name}"
+    return of_server(invocation, f"graveler pr create {branches}")
 
 
 def _of(invocation: Invocation, address: str | None) -> list[Move]:

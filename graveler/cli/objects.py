@@ -14,6 +14,7 @@ from graveler.cli.arguments import address_argument, at, count, ignored, yes
 from graveler.cli.command import Group, client, group
 from graveler.cli.copies import cp
 from graveler.cli.filters import filter_of, globs
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
 from graveler.cli.tally import Tally
@@ -252,7 +253,7 @@ def rm(
     if not tally.files_expected:
         raise NotFound("no objects below this prefix")
     deleted = plural(tally.deleted, "object") if recursive else place
-    until = f"uncommitted until `graveler commit {place.at('')}`"
+    until = of_server(invocation, f"uncommitted until `graveler commit {place.at('')}`")
     invocation.output.note(f"deleted {deleted}: {until}")
     return 0
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from graveler.cli import moments
 from graveler.cli.address import Address, UsageMistake
+from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.cli.output import first_line, plain
 from graveler.client import commits
@@ -75,7 +76,8 @@ def _commit(session: Session, where: Address, moment: datetime) -> Commit:
         raise Unsupported(f"more than {_COMMITS_MAX:,} commits of {where} are younger than {when}")
     born = moments.rfc3339(moments.of(oldest["creation_date"]))
     reason = f"no commit of {where} is that old: the first one, {oldest['id'][:12]}, is of {born}"
-    raise NotFound(reason, reason=reason, remedy=f"graveler log {where} --first-parent")
+    remedy = on(where, f"graveler log {where.unprofiled} --first-parent")
+    raise NotFound(reason, reason=reason, remedy=remedy)
 
 
 def _first_parents(session: Session, where: Address) -> Iterator[Commit]:

@@ -6,6 +6,7 @@ from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import address_argument, paging
 from graveler.cli.command import client, group
 from graveler.cli.failures import naming_taken
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import Column, field, plural
 from graveler.client import objects, refs
@@ -35,7 +36,7 @@ def list_repositories(invocation: Invocation, prefix: str, after: str, amount: i
     """List the repositories."""
     rows = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
     if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note("no repositories: graveler repo create NAME")
+        invocation.output.note(of_server(invocation, "no repositories: graveler repo create NAME"))
     return 0
 
 

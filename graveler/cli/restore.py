@@ -9,6 +9,7 @@ from graveler.cli import journal, past
 from graveler.cli.address import SCHEME, UsageMistake
 from graveler.cli.arguments import address_argument, at, yes
 from graveler.cli.command import client
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import first_line, plain, plural
 from graveler.client import commits, refs
@@ -52,7 +53,7 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
     if not goal["meta_range_id"]:  # without one, the server would commit what is uncommitted
         raise Unsupported(
             f"{goal['id'][:12]} is empty, and has no content to restore: "
-            f"delete the objects instead: graveler rm -r {into}/"
+            + of_server(invocation, f"delete the objects instead: graveler rm -r {into}/")
         )
     head = refs.get_branch(session, name, into.ref)["commit_id"]
     subject = plain(first_line(goal["message"]))

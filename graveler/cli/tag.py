@@ -9,6 +9,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, paging, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import naming_taken
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
@@ -113,8 +114,6 @@ def delete(invocation: Invocation, tag: str, yes: bool) -> int:
     invocation.confirm(f"Delete the tag {address} at {commit[:12]}?", yes=yes)
     refs.delete_tag(session, address.repository, address.ref)
     journal.record(invocation, address, "deletion", commit, "", kind="tag")
-    invocation.output.note(
-        f"deleted tag {address}, it was at {commit}\n"
-        f"to make it again: graveler tag create {address} {commit}"
-    )
+    again = of_server(invocation, f"graveler tag create {address} {commit}")
+    invocation.output.note(f"deleted tag {address}, it was at {commit}\nto make it again: {again}")
     return 0

@@ -6,6 +6,7 @@ import click
 
 from graveler.cli.arguments import paging, yes
 from graveler.cli.command import client, group
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
 from graveler.client import users
@@ -142,7 +143,8 @@ def list_keys(invocation: Invocation, user: str) -> int:
     """List the access keys of a user, without their secrets."""
     invocation.about(user, _LISTED_BY)
     if not invocation.output.items(_KEYS, users.list_keys(invocation.session, user)):
-        invocation.output.note(f"no access keys: graveler user key create {user}")
+        text = f"no access keys: graveler user key create {user}"
+        invocation.output.note(of_server(invocation, text))
     return 0
 
 

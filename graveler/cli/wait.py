@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
 
 from graveler import limits
+from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
 from graveler.records import Absent
@@ -47,7 +48,8 @@ def wait(invocation: Invocation, task: Task, ask: Callable[[], T | Absent]) -> T
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
         raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(f"the server goes on: {command}") from interrupt
+        text = of_server(invocation, f"the server goes on: {command}")
+        raise KeyboardInterrupt(text) from interrupt
     except GravelerError as error:
         error.fields = {**error.fields, "remedy": command}
         raise

@@ -124,7 +124,8 @@ def test_an_import_that_could_not_be_cancelled_is_named(user: Client) -> None:
     with scripted([begun, *[Said(0)] * 5]) as server:
         user.know(server.url)
         result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes")
-    said = "graveler: interrupted: the import may go on: import=i1\n"
+    job = "the import may go on: graveler jobs show lake i1"
+    said = f"graveler: interrupted: {job}\nto cancel it: graveler jobs cancel lake i1\n"
     assert (result.code, result.err) == (130, said)
 
 

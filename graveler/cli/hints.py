@@ -1,0 +1,58 @@
+"""The commands that messages name, for the server of this call.
+
+A note, a hint or an interrupt names further commands: `graveler jobs show lake 7f3c9a`.  Options
+may have chosen the server and the credentials of this call.  The commands need the same options,
+because without them they reach the server of the default profile.  For this folder.
+"""
+
+import re
+import shlex
+from typing import Final
+
+from graveler.cli import overview
+from graveler.cli.address import Address
+from graveler.cli.invocation import Invocation
+
+# They reach no server, or a message names them with the place that they work on.
+_WITHOUT: Final = frozenset(
+    (
+        *("completion", "config", "login", "logout"),
+        *("credentials", "demo", "gateway", "gc", "retention", "serve", "verify"),
+    )
+)
+_OPTIONS: Final = ("profile", "config", "access_key_id")
+_COMMAND: Final = re.compile(r"(?<![\w./-])graveler (?P<name>[a-z][a-z-]*)")
+
+
+def of_server(invocation: Invocation, text: str) -> str:
+    """The text, whose commands lead to the server of this call."""
+    return _with_options(server_options(invocation), text)
+
+
+def on(place: Address, text: str) -> str:
+    """The text, whose commands lead to the server of the profile that an address names."""
+    return _with_options(["--profile", place.profile] if place.profile else [], text)
+
+
+def _with_options(words: list[str], text: str) -> str:
+    if not words:
+        return text
+    options = shlex.join(words)
+
+    def command(named: re.Match[str]) -> str:
+        name = named["name"]
+        is_ours = name in overview.COMMANDS and name not in _WITHOUT
+        return f"graveler {options} {name}" if is_ours else named[0]
+
+    return _COMMAND.sub(command, text)
+
+
+def server_options(invocation: Invocation) -> list[str]:
+    """The options that chose the server and the credentials of this call, as they were given.
+    `--server` without a URL, which the operator commands take, is left out."""
+    flags = invocation.flags
+    words = ["--server", str(flags["server"])] if flags.get("server") else []
+    for name in _OPTIONS:
+        if flags.get(name):
+            words += [f"--{name.replace('_', '-')}", str(flags[name])]
+    return [*words, "--secret-stdin"] if flags.get("secret_stdin") else words

@@ -1,0 +1,168 @@
+"""The commands that messages name lead to the server of the call."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from graveler.cli import hints, profiles
+from graveler.cli.address import Address
+from graveler.cli.invocation import Invocation
+from graveler.cli.profiles import Profile, Profiles
+from tests.api.serving import ADMINISTRATOR
+from tests.cli.commands import Client
+from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
+
+NOWHERE = "http://127.0.0.1:9"
+CHOSEN = ("--profile", "other")
+
+
+def choose(user: Client, url: str) -> None:
+    """Make a profile `other` for a server, beside a default one that leads nowhere."""
+    key = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
+    known = {"test": Profile("test", NOWHERE, *key), "other": Profile("other", url, *key)}
+    profiles.write(Profiles("test", known), user.variables)
+
+
+@pytest.fixture
+def elsewhere(lake: Lake) -> Lake:
+    """A lake whose server is not that of the default profile."""
+    choose(lake.user, lake.live.client.url)
+    return lake
+
+
+def test_every_command_of_a_text_gets_the_options_that_chose_the_server() -> None:
+    flags = {"server": "http://a", "profile": "my own", "config": "f.yaml", "json": True}
+    flags |= {"access_key_id": "K", "secret_stdin": True, "base_uri": "lakefs://lake/"}
+    options = (
+        "--server http://a --profile 'my own' --config f.yaml --access-key-id K --secret-stdin"
+    )
+    text = "graveler commit lake/main, or `graveler cherry-pick a b`"
+    assert hints.of_server(Invocation(flags), text) == (
+        f"graveler {options} commit lake/main, or `graveler {options} cherry-pick a b`"
+    )
+    assert hints.of_server(Invocation(), text) == text
+
+
+def test_commands_that_choose_no_server_stay_as_they_are() -> None:
+    made = Invocation({"profile": "p", "server": ""})
+    for text in (
+        "graveler login http://a",
+        "graveler config list",
+        "graveler verify --store DIR",
+        "graveler gc --server URL --repository lake",
+        "graveler --profile q ls lake/main",
+        "see /tmp/graveler ls",
+        "the graveler is there",
+    ):
+        assert hints.of_server(made, text) == text
+
+
+def test_the_profile_of_an_address_is_that_of_the_command() -> None:
+    place = Address("lake", "main", "a", "q")
+    text = hints.on(place, f"graveler ls {place.unprofiled}")
+    assert text == "graveler --profile q ls lake/main/a"
+    assert hints.of_server(Invocation({"profile": "p"}), text) == text
+
+
+# ---- as commands print them ----------------------------------------------------------------------
+
+
+def test_an_import_that_nobody_waits_for(user: Client) -> None:
+    with scripted([Said(202, b'{"id": "i1"}')]) as server:
+        choose(user, server.url)
+        begun = user.run("import", "s3://b/p/", "lake/main/p/", "--no-wait", "--yes", *CHOSEN)
+    show, cancel = begun.err.splitlines()
+    assert show == "the import goes on: graveler --profile other jobs show lake i1"
+    assert cancel == "to cancel it: graveler --profile other jobs cancel lake i1"
+
+
+def test_an_import_whose_cancellation_fails(user: Client) -> None:
+    begun = Said(202, b'{"id": "i1"}', before=lambda: os.kill(os.getpid(), signal.SIGINT))
+    with scripted([begun, Said(403)]) as server:
+        choose(user, server.url)
+        result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes", *CHOSEN)
+    assert result.code == 130
+    show, cancel = result.err.splitlines()
+    assert show.endswith("the import may go on: graveler --profile other jobs show lake i1")
+    assert cancel == "to cancel it: graveler --profile other jobs cancel lake i1"
+
+
+def test_an_import_whose_outcome_is_unknown(user: Client) -> None:
+    with scripted([Said(202, b'{"id": "i1"}'), *[Said(0)] * 5]) as server:
+        choose(user, server.url)
+        result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes", *CHOSEN)
+    assert result.code == 7
+    assert result.err.endswith("try: graveler --profile other jobs show lake i1\n")
+
+
+def test_a_collection_whose_wait_is_interrupted(user: Client) -> None:
+    ordered = Said(202, b'{"id": "7f3c9a"}')
+    asked = Said(200, b"{}", before=lambda: os.kill(os.getpid(), signal.SIGINT))
+    with scripted([ordered, asked]) as server:
+        choose(user, server.url)
+        ended = user.run("gc", "--repository", "lake", *CHOSEN)
+    assert ended.code == 130
+    assert ended.err.endswith(
+        "the server goes on: graveler --profile other jobs show lake 7f3c9a\n"
+    )
+
+
+def test_the_merge_of_a_request_that_is_undone(elsewhere: Lake) -> None:
+    name, user = elsewhere.name, elsewhere.user
+    assert user.run("branch", "create", f"{name}/dev", *CHOSEN).code == 0
+    elsewhere.put("a", branch="dev")
+    elsewhere.commit(branch="dev")
+    created = user.run("pr", "create", f"{name}/dev", "main", "--title", "t", *CHOSEN, "--json")
+    id = json.loads(created.out)["id"]
+    assert user.run("pr", "merge", name, id, *CHOSEN).code == 0
+    undone = user.run("undo", "--yes", *CHOSEN)
+    again = f"graveler --profile other pr create {name}/dev main"
+    assert undone.err.endswith(f"to ask for the merge again: {again}\n")
+    assert user.line(again.removeprefix("graveler ")).code == 0
+
+
+def test_what_makes_deleted_things_again(elsewhere: Lake) -> None:
+    name, user = elsewhere.name, elsewhere.user
+    for kind in ("branch", "tag"):
+        assert user.run(kind, "create", f"{name}/made", "main", *CHOSEN).code == 0
+        deleted = user.run(kind, "delete", f"{name}/made", "--yes", *CHOSEN)
+        again = deleted.err.splitlines()[-1].removeprefix("to make it again: graveler ")
+        assert again.startswith(f"--profile other {kind} create {name}/made ")
+        assert user.line(again).code == 0
+        assert user.run(kind, "delete", f"{name}/made", "--yes", *CHOSEN).code == 0
+
+
+def test_what_goes_back_from_a_reset_and_commits_a_deletion(elsewhere: Lake) -> None:
+    name, user = elsewhere.name, elsewhere.user
+    elsewhere.commit_of("a")
+    moved = user.run("reset", "--hard", f"{name}/main", "main~1", "--confirm", "main", *CHOSEN)
+    back = moved.out.splitlines()[-1].removeprefix("to go back: graveler ")
+    assert back.startswith(f"--profile other reset --hard {name}/main ")
+    assert user.line(f"{back} --confirm main").code == 0
+    deleted = user.run("rm", f"{name}/main/a", *CHOSEN)
+    assert deleted.err.endswith(f"`graveler --profile other commit {name}/main`\n")
+
+
+def test_what_to_try_after_a_failure(elsewhere: Lake) -> None:
+    name, user = elsewhere.name, elsewhere.user
+    failed = user.run("ls", f"{name}/nope", *CHOSEN)
+    assert failed.err.endswith(f"try: graveler --profile other branch list {name}\n")
+    failed = user.run("stat", f"{name}/main/nope", *CHOSEN, "--json")
+    hint = json.loads(failed.err)["error"]["hint"]
+    assert hint == f"graveler --profile other ls {name}/main"
+
+
+def test_what_to_try_on_the_server_of_an_address(elsewhere: Lake) -> None:
+    """`cp` alone takes the profile in an address."""
+    name, user = elsewhere.name, elsewhere.user
+    come = f"lakefs://other@{name}"
+    to = f"{come}/main/copy"
+    failed = user.run("cp", f"{come}/nope/a", to)
+    assert failed.err.endswith(f"try: graveler --profile other branch list {name}\n")
+    failed = user.run("cp", f"{come}/main/nope", to)
+    assert failed.err.endswith(f"try: graveler --profile other ls {name}/main\n")
+    failed = user.run("cp", f"{come}/main/a", to, "--at", "2001-01-01")
+    assert failed.err.endswith(f"try: graveler --profile other log {name}/main --first-parent\n")
