@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +13,13 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, complete_ref, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import PartlyDone
-from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.hints import of_server
+from graveler.cli.invocation import Declined, Invocation, metadata_pairs
 from graveler.cli.local_folder import linked_below, new_root, opened, real_path, root_of
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
 from graveler.cli.transfer_options import progress_option, threads_option
-from graveler.errors import Invalid, MergeConflict, NotFound
+from graveler.errors import GravelerError, Invalid, MergeConflict, NotFound
 from graveler.local import commit as commit_verb
 from graveler.local import git, state, sync
 from graveler.local.entries import Link, Prefix
@@ -181,7 +183,8 @@ def status(invocation: Invocation, directory: Path, local_only: bool) -> int:
     )
     if operation is not None or (link is not None and link.operation):
         name = operation.name if operation is not None else link.operation if link else ""
-        output.note(f"{name} was interrupted: repeat it, or run `graveler local checkout`")
+        text = f"{name} was interrupted: repeat it, or run `graveler local checkout`"
+        output.note(of_server(invocation, text))
     output.items(_STATUS, rows, lambda row: {"fg": _COLORS[row["type"]]})
     if output.terminal and not in_folder and not on_branch:
         output.note("no changes" if local_only else "no changes, here and on the branch")
@@ -303,8 +306,8 @@ def checkout(
     With --at, the ref is as it was then, without --ref that of the folder.  The folder is linked
     with a commit afterwards: --ref BRANCH goes back to the branch.
 
-    If a command was interrupted in the folder, undo that instead.  With --all, a folder whose state
-    file or patterns cannot be read is named at the end, and the command ends with 8.
+    If a command was interrupted in the folder, undo that instead.  With --all, a folder that cannot
+    be checked out is named at the end, and the command ends with 8.
     """
     roots = [*linked_below(real_path(directory))] if is_all else [root_of(directory)]
     if not roots:
@@ -313,16 +316,22 @@ def checkout(
     for root in roots:
         try:
             with opened(invocation, root, **how) as work:
-                goal = _then(invocation, work, ref)
+                goal = partial(_then, invocation, work, ref)
                 outcome = sync.checkout(work, goal, _confirm(invocation, root, yes=yes))
                 link = work.folder.link()
-        except Invalid as error:
+        except Declined:
+            if not is_all:
+                raise
+            failures.append(f"\n  {root}: the answer was no")
+            continue
+        except GravelerError as error:
             if not is_all or isinstance(error, UsageMistake):
                 raise
-            failures.append(f"\n  {root}: {error}")
+            failures.append(f"\n  {root}: {error.fields.get('reason') or error}")
             continue
         if outcome.landed:
             sentence = "the commit was made before it was interrupted: run graveler local pull"
+            sentence = of_server(invocation, sentence)
         elif outcome.undone:
             sentence = f"undone: {outcome.undone}"
         else:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from graveler.errors import Conflict, Invalid, MergeConflict
+from graveler.errors import Conflict, Invalid, MergeConflict, NotFound, Unavailable
 from graveler.local import names, unstage
 from graveler.local.compare import Digest, three_way
 from graveler.local.entries import Action, Change, Entry, File, Link, Prefix, is_md5
@@ -39,6 +39,7 @@ from graveler.local.work import (
 
 Choice = Literal["", "ours", "theirs"]
 Confirm = Callable[[int], None]
+Goal = Callable[[], str]
 _SHOWN = 20
 _BEFORE, _AFTER = "ignored before", "ignored after"  # notes in the journal
 
@@ -57,6 +58,11 @@ class Outcome(NamedTuple):
 
 
 # ---- the commands --------------------------------------------------------------------------------
+
+
+def _of_folder() -> str:
+    """The goal of a checkout without a ref."""
+    return ""
 
 
 def init(work: Work, source: Prefix, *, force: bool = False) -> Outcome:
@@ -125,19 +131,22 @@ def pull(
     return _apply(work, Operation("pull", "receive", link, new), wanted_paths, whole, local)
 
 
-def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -> Outcome:
+def checkout(work: Work, goal: Goal = _of_folder, confirm: Confirm = lambda count: None) -> Outcome:
     """Undo an interrupted operation; if it is the same checkout, continue it.
 
     If nothing was interrupted: discard the changes of the folder, after `confirm` with their
-    number.  With `ref`, make the folder equal to that ref.
+    number.  If `goal` returns a ref, make the folder equal to that ref.
 
-    Requests: one for each object; with `ref`, one more and those of a listing."""
+    `goal` may ask the server.  It is called only for what needs it, which an undo of another
+    command does not.  An interrupted checkout is undone if `goal` finds no ref or no server.
+
+    Requests: one for each object; with a ref, one more and those of a listing."""
     operation = settle(work, "checkout", any_name=True)
     if operation is not None:
-        if _is_same_checkout(operation, ref):
+        if _is_same_checkout(operation, goal):
             return _complete(work, operation, work.records.actions())
         return go_back(work, operation)
-    link = linked(work)
+    link, ref = linked(work), goal()
     local = local_changes(work, base(work, link).whole)
     if local:
         confirm(len(local))
@@ -152,8 +161,12 @@ def checkout(work: Work, ref: str = "", confirm: Confirm = lambda count: None) -
     return _apply(work, Operation("checkout", "receive", link, new), wanted_paths, entries, local)
 
 
-def _is_same_checkout(operation: Operation, ref: str) -> bool:
+def _is_same_checkout(operation: Operation, goal: Goal) -> bool:
     if operation.name != "checkout" or operation.old is None:
+        return False
+    try:
+        ref = goal()
+    except (NotFound, Unavailable):
         return False
     return operation.new.source.ref == (ref or operation.old.source.ref)
 

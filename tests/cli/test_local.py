@@ -4,19 +4,25 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graveler.cli import profiles
+from graveler.cli import profiles, state
 from graveler.cli.profiles import Profile, Profiles
+from graveler.clock import SystemClock
+from graveler.local.disk import DiskFolder, identity
+from graveler.local.entries import Link, Prefix, Settings
+from graveler.local.records import Operation, Records
 from tests.api.serving import ADMINISTRATOR, Served, served
-from tests.cli.commands import Client
+from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.cli.test_past import commit
 from tests.cli.test_transfers import content, tree
+from tests.client.scripted import scripted
 
 ROOT = Path(__file__).parents[2]
 FILES = {"a.csv": b"a", "empty": b"", "more/b c+d.bin": bytes(70_000), "more/e/é%.txt": b"e"}
@@ -330,6 +336,55 @@ def test_a_bad_state_file_does_not_end_the_checkout_of_all(
     assert result.code == 8
     assert "1 folder not checked out:\n" in result.err and f"{tmp_path}/bad: " in result.err
     assert files(folder) == FILES
+
+
+def test_a_folder_that_is_younger_than_a_time_does_not_end_the_checkout_of_all(
+    lake: Lake, tmp_path: Path
+) -> None:
+    name = lake.name
+    lake.user.run("branch", "create", f"{name}/young")
+    first = commit(lake, 2, "data/a")
+    commit(lake, 4, "data/b")
+    young = commit(lake, 6, "data/c", "young")
+    for folder, branch in (("1", "main"), ("2", "young"), ("3", "main")):
+        local(lake, "clone", f"{name}/{branch}/data/", str(tmp_path / folder))
+    words = ("local", "checkout", "--all", str(tmp_path), "--at", "2026-01-03")
+    result = lake.user.run(*words)
+    assert result.code == 8
+    assert "1 folder not checked out:\n" in result.err
+    assert f"  {tmp_path}/2: no commit of {name}/young is that old: " in result.err
+    rows = local(lake, "list", str(tmp_path))
+    assert [row["at_head"] for row in rows] == [first, young, first]
+
+
+def test_a_no_for_one_folder_does_not_end_the_checkout_of_all(lake: Lake, tmp_path: Path) -> None:
+    lake.commit_of("data/a")
+    for folder in ("1", "2", "3"):
+        local(lake, "clone", f"{lake.name}/main/data/", str(tmp_path / folder))
+        (tmp_path / folder / "a").write_bytes(b"edited")
+    shown = terminal(lake.user, "local", "checkout", "--all", str(tmp_path))
+    for folder, answer in (("1", "y"), ("2", "n"), ("3", "y")):
+        shown.until(f"Discard 1 local change in {tmp_path}/{folder}?  No copy is kept. [y/N]: ")
+        shown.type(f"{answer}\n")
+    assert shown.end() == 8
+    assert f"1 folder not checked out:\n  {tmp_path}/2: the answer was no\n" in shown.text
+    contents = [(tmp_path / folder / "a").read_bytes() for folder in ("1", "2", "3")]
+    assert contents == [b"data/a", b"edited", b"data/a"]
+
+
+def test_an_undo_asks_the_server_for_no_time(user: Client, tmp_path: Path) -> None:
+    root = tmp_path / "d"
+    root.mkdir()
+    link = Link(Prefix("lake", "main", "data/"), "0" * 64)
+    DiskFolder(root, Settings()).write_link(link.during("pull"))
+    file = state.folder(user.variables) / "local" / f"{identity(root)}.db"
+    with closing(Records(file, SystemClock())) as records:
+        records.begin(Operation("pull", "place", link, Link(link.source, "1" * 64)), [])
+    with scripted([]) as server:
+        user.know(server.url)
+        result = user.run("local", "checkout", str(root), "--at", "2 days ago")
+        assert server.asked == []
+    assert (result.code, result.out) == (0, f"undone: pull at {link.head}\n")
 
 
 def test_bad_patterns_do_not_hide_the_link(lake: Lake, folder: Path) -> None:

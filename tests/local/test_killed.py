@@ -87,7 +87,7 @@ STORIES = [
     Story("pull theirs", in_conflict, lambda work: sync.pull(work, "theirs")),
     Story("pull force", in_conflict, lambda work: sync.pull(work, force=True)),
     Story("checkout", edited, sync.checkout),
-    Story("checkout ref", edited, lambda work: sync.checkout(work, "dev")),
+    Story("checkout ref", edited, lambda work: sync.checkout(work, lambda: "dev")),
     Story("commit", edited, lambda work: commit.commit(work, MESSAGE)),
     Story("commit without URLs", edited_without_urls, lambda work: commit.commit(work, MESSAGE)),
     Story("commit on a moved branch", edited_and_moved, lambda work: commit.commit(work, MESSAGE)),

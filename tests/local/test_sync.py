@@ -89,6 +89,30 @@ def test_an_edit_between_kill_and_the_way_back_is_kept(place: Place) -> None:
     assert place.others() == []
 
 
+def test_an_undo_looks_for_no_goal(place: Place) -> None:
+    def goal() -> str:
+        raise AssertionError("an undo needs no ref")
+
+    place.branches.put(a=b"9", d__b=b"99")
+    placing(place, sync.pull)
+    assert place.do(lambda work: sync.checkout(work, goal)).undone == "pull"
+    assert place.files()["a"] == b"1"
+
+
+@pytest.mark.parametrize("error", [Unavailable, NotFound])
+def test_a_checkout_whose_goal_is_not_found_is_undone(place: Place, error: Any) -> None:
+    def goal() -> str:
+        raise error("no goal")
+
+    (place.root / "a").write_bytes(b"edited")
+    (place.root / "d/b").unlink()
+    placing(place, sync.checkout)
+    assert place.do(lambda work: sync.checkout(work, goal)).undone == "checkout"
+    assert place.files()["a"] == b"edited" and "d/b" not in place.files()
+    with pytest.raises(error, match="no goal"):
+        place.do(lambda work: sync.checkout(work, goal))
+
+
 def test_another_command_waits_for_the_interrupted_one(place: Place) -> None:
     place.branches.put(a=b"9", d__b=b"99")
     placing(place, sync.pull)
@@ -180,7 +204,7 @@ def test_a_removed_folder_can_be_linked_again(place: Place, command: Any) -> Non
     assert sorted(file.read_bytes() for file in displaced) == [b"1", b"22"]
     shutil.rmtree(place.home / shelf)
     place.do(lambda work: command(work, SOURCE))
-    place.do(lambda work: sync.checkout(work, "main"))
+    place.do(lambda work: sync.checkout(work, lambda: "main"))
     assert place.files() == {"a": b"9", "d/b": b"99", "d/c": b"333"}
     assert place.link().operation == "" and place.others() == []  # type: ignore[union-attr]
 
