@@ -93,8 +93,9 @@ def create(
     except Invalid as error:
         error.fields = {**error.fields, **_better_reason(name)}
         raise
-    lines = [f"created repository {created['id']} with the branch {created['default_branch']}"]
-    invocation.output.record(created, lines)
+    filled = f"repository {created['id']} with the branch {created['default_branch']}"
+    text = f"created bare repository {created['id']}" if bare else f"created {filled}"
+    invocation.output.record(created, [text])
     return 0
 
 

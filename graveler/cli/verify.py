@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from graveler.block.counter import ObservedBlocks
 from graveler.cli.options import VerifyOptions
-from graveler.cli.output import Output, plain_lines
+from graveler.cli.output import Output, plain_lines, plural
 from graveler.cli.stores import opened
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
@@ -83,8 +83,8 @@ class Progress:
         """The progress as a text.  `objects`: include the number of objects."""
         commits, heads = self.counts(objects)
         if not objects:
-            return f"{commits:,} commits with their files (not the objects: --objects)"
-        return f"{commits:,} commits with their files, {heads:,} objects"
+            return f"{plural(commits, 'commit')} with all files (not the objects: --objects)"
+        return f"{plural(commits, 'commit')} with all files, {plural(heads, 'object')}"
 
 
 @contextmanager

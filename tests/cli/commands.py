@@ -241,6 +241,7 @@ def terminal(
 
 _MASKS: tuple[tuple[str, str], ...] = (
     (r"\b[0-9a-f]{64}\b", "<id of 64>"),
+    (r"\b[0-9a-f]{16}\b", "<id of 16>"),
     (r"\b[0-9a-f]{12}\b", "<id of 12>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|\+00:00)", "<time in UTC>"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", "<local time>"),

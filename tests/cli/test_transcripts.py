@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from graveler.auth.credentials import NewCredential
+from graveler.cli import administrator
+from graveler.cli.administrator import SavedCredential
 from graveler.cli.main import root
 from tests.api.serving import served
 from tests.cli.commands import Client, play
@@ -104,6 +107,54 @@ def test_history_on_a_terminal(
         check("history.txt", run)
 
 
+def test_a_store_that_is_not_served(
+    user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prices.csv").write_text("id\n1\n")
+    monkeypatch.chdir(tmp_path)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
+        for line in (
+            "repo create lake local://lake",
+            "upload prices.csv lake/main/",
+            "commit lake/main -m 'Add prices'",
+        ):
+            assert user.line(line).code == 0
+
+    def run(line: str) -> tuple[int, str]:
+        code, text = user.on_terminal(line)
+        return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
+
+    check("store.txt", run)
+
+
+def test_a_restored_repository(
+    user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The namespace of `lake` is copied to that of `copy`, as the tools of a storage do it."""
+    (tmp_path / "prices.csv").write_text("id\n1\n")
+    monkeypatch.chdir(tmp_path)
+    with at_hand(tmp_path / "store") as live:
+        served_lake(user, live.client.url)
+        for line in (
+            "repo create lake local://lake",
+            "upload prices.csv lake/main/",
+            "commit lake/main -m 'Add prices'",
+            "refs dump lake lake.json",
+        ):
+            assert user.line(line).code == 0
+        blocks = live.embedded.ports.blocks
+        for listed in blocks.list("local://lake/", "", 1_000).lines:
+            if not listed.address.endswith("/dummy"):
+                blocks.copy(listed.address, listed.address.replace("//lake/", "//copy/"))
+
+        def run(line: str) -> tuple[int, str]:
+            code, text = user.on_terminal(line)
+            return code, text.replace("\x1b", "^")
+
+        check("restore.txt", run)
+
+
 def test_administration_on_a_terminal(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +162,8 @@ def test_administration_on_a_terminal(
     monkeypatch.chdir(tmp_path)
     with at_hand(tmp_path / "store") as live:
         served_lake(user, live.client.url)
+        key = NewCredential(KEY, SECRET)
+        administrator.write(tmp_path / "store", SavedCredential(live.client.url, key))
         for line in (
             "repo create lake local://lake",
             "upload prices.csv lake/main/",
@@ -132,15 +185,18 @@ def test_administration_on_a_terminal(
 
 
 def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pull requests, jobs, runs of hooks, policies and the audit trail.
+    """Pull requests, jobs, imports, runs of hooks, policies, keys, rules and the audit trail.
 
-    In the transcript, `RUN`, `JOB` and `PULL` are the ids of the newest ones."""
+    In the transcript, words in capitals are ids: `_LISTED` says of what."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prices.csv").write_text("id\n1\n")
     (tmp_path / "readers.json").write_text(STATEMENT)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "march.csv").write_text("id\n3\n")
     with web.served(web.answering(403, b"no")) as hook:
         (tmp_path / "guard.yaml").write_text(action("guarded", hook))
-        with served(tmp_path / "store", hooks=hooks_to(hook)) as live:
+        with served(tmp_path / "store", hooks=hooks_to(hook), import_roots=[source]) as live:
             user.know(live.client.url)
             for line in (
                 "repo create lake local://lake",
@@ -150,6 +206,8 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
                 "branch create lake/old",
                 "upload prices.csv lake/dev/",
                 "commit lake/dev -m 'Add prices'",
+                "user create ann",
+                "user key create ann",
             ):
                 assert user.line(line).code == 0
             refused = user.line("commit lake/guarded -m 'Add a guard'")
@@ -157,10 +215,11 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
 
             def run(line: str) -> tuple[int, str]:
                 for word, listed in _LISTED.items():
-                    if word in line:
-                        newest = json.loads(user.line(f"{listed} -n 1 --json").out)[0]
-                        line = line.replace(word, newest.get("run_id") or newest["id"])
-                code, text = user.on_terminal(line)
+                    if word in line.split():
+                        newest = json.loads(user.line(f"{listed} --json").out)[0]
+                        id = next(newest[name] for name in _IDS if name in newest)
+                        line = line.replace(word, id)
+                code, text = user.on_terminal(line.replace("SOURCE", f"local://{source}"))
                 text = text.replace(f":{hook.port}", ":<port>")
                 return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
 
@@ -168,10 +227,13 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 _LISTED = {
-    "PULL": "pr list lake --status all",
-    "JOB": "jobs list lake",
-    "RUN": "actions list lake",
+    "PULL": "pr list lake --status all -n 1",
+    "JOB": "jobs list lake -n 1",
+    "RUN": "actions list lake -n 1",
+    "KEY": "user key list ann",
+    "RULE": "events rules list lake",
 }
+_IDS = ("run_id", "access_key_id", "id")
 
 
 def test_a_linked_folder(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,21 +271,12 @@ ELSEWHERE = {
     "gateway": "tests/gateway: it needs a deployment",
     "demo": "test_demo.py, golden in the tutorial",
     "events connect": "tests/aws: it changes a bucket",
-    "verify": "test_verify.py: its counts depend on the store",
-    "credentials reset": "test_credentials.py: it prints a secret",
-    "credentials rotate": "test_credentials.py",
     "completion": "test_completion.py: a script of Click",
-    "import": "test_import.py: it needs a folder of the server",
     "presign": "test_transfers.py: it prints a signed URL",
     "branch reset": "`reset` by the name of lakectl",
     "branch revert": "`revert` by the name of lakectl",
-    "login": "test_profiles.py: it prints the folder of the profile",
     "repo create-bare": "`repo create --bare` by the name of lakectl",
-    "user key delete": "test_access.py: it takes an access key",
-    "events rules add": "test_events.py: it prints an id",
-    "events rules remove": "test_events.py: it takes the id of a rule",
     "api": "test_api.py: it prints answers of the API as they are",
-    "refs restore": "test_refs.py: it reads what `refs dump` prints",
     "actions runs list": "`actions list` by the name of lakectl",
     "actions runs describe": "`actions show` by the name of lakectl",
 }

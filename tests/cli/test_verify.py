@@ -80,7 +80,7 @@ def test_a_sound_store_passes(lake: tuple[Path, str], capsys: pytest.CaptureFixt
     assert main(("verify", "--store", str(lake[0]))) == 0
     assert main(("verify", "--store", str(lake[0]), "--objects")) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[1] == "verified: 2 commits with their files, 2 objects, damaged: 0"
+    assert said[1] == "verified: 2 commits with all files, 2 objects, damaged: 0"
 
 
 @pytest.mark.parametrize(
