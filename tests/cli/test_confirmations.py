@@ -102,7 +102,7 @@ def _held(user: Client, folder: Path, session: str) -> Held:
         (("retention", "--repository", "kept", "--branch", "main=30"), {"rule"}),
         (("retention", "--repository", "kept", "--unreachable-days", "6"), {"rule"}),
     ],
-    ids=lambda each: " ".join(each),
+    ids=lambda each: " ".join(sorted(each) if isinstance(each, set) else each),
 )
 def test_a_store_is_left_alone_without_an_answer(
     user: Client, store: Path, days: Days, words: tuple[str, ...], taken: set[str]
