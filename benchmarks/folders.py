@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from benchmarks import commands, served, single
 from benchmarks.commands import PROGRAM, ended
+from benchmarks.report import with_goals
 
 HEADING: Final = "Status of a linked folder"
 GOAL_SECONDS: Final = 2.0
@@ -86,12 +87,7 @@ def section(lines: list[Line], about: str) -> str:
             "",
             about,
             "",
-            "| what | figure | goal |",
-            "|---|---:|---:|",
-            *[
-                f"| {line['name']} | {line['value']:,g} {line['unit']} | {line.get('goal', '')} |"
-                for line in lines
-            ],
+            *with_goals(lines),
             "",
         ]
     )

@@ -59,6 +59,18 @@ def report(found: dict[str, Any]) -> str:
     )
 
 
+def with_goals(lines: Sequence[Line]) -> list[str]:
+    """The table of lines of a group: each with its figure and its goal, if it has one."""
+    return [
+        "| what | figure | goal |",
+        "|---|---:|---:|",
+        *[
+            f"| {line['name']} | {line['value']:,g} {line['unit']} | {line.get('goal', '')} |"
+            for line in lines
+        ],
+    ]
+
+
 def _row(line: Line) -> str:
     scaled = f"{line['scaled']:,.1f}" if "scaled" in line else ""
     floor = f"{line['floor']:,.1f}" if "floor" in line else line.get("reason", "")

@@ -24,6 +24,7 @@ from typing import Any, Final
 from benchmarks import commands, served, single
 from benchmarks.commands import PROGRAM, ended
 from benchmarks.load import Target, run
+from benchmarks.report import with_goals
 
 HEADING: Final = "Transfers of the command line"
 SMALL_GOAL, LARGE_GOAL = 0.8, 0.9  # of the service's own rate, of curl's
@@ -180,12 +181,7 @@ def section(lines: list[Line], about: str) -> str:
             "",
             about,
             "",
-            "| what | figure | goal |",
-            "|---|---:|---:|",
-            *[
-                f"| {line['name']} | {line['value']:,g} {line['unit']} | {line.get('goal', '')} |"
-                for line in lines
-            ],
+            *with_goals(lines),
             "",
         ]
     )

@@ -19,7 +19,8 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.cli.profiles import Profile
 from graveler.client import identity
-from graveler.client.connections import Connections, Request, proxy_of
+from graveler.client.connections import Connections, Request
+from graveler.client.origins import proxy_of
 from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Code, GravelerError, Invalid, Unavailable

@@ -109,8 +109,8 @@ def is_same(file: Path, size: int, stats: Stats | None) -> bool:
     if stats is None or stats.get("size_bytes") != size:
         return False
     known = stats["checksum"]
-    if len(known) == _CHECKSUM_LENGTH:
-        return checksum(file) == known
+    if whole := expected_md5(known):
+        return checksum(file) == whole
     return any(parts_checksum(file, length) == known for length in _part_lengths(known, size))
 
 

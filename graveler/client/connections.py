@@ -14,14 +14,11 @@ modules of this package, and for commands that transfer objects.
 """
 
 import os
-import re
 import select
 import socket
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -30,14 +27,13 @@ from http.client import (
     InvalidURL,
 )
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from graveler.client import request_lines
 from graveler.client.answer_heads import PlainResponse
+from graveler.client.origins import Origin, origin_of, parted, proxy_for, proxy_headers
 from graveler.client.request_lines import Body
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.variables import environment
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -49,9 +45,6 @@ _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
 _PIECE_BYTES: Final = 1 << 18
-_ORIGINS_KEPT: Final = 64
-# Scheme and host, then path and query; a fragment is not sent.
-_URL: Final = re.compile("([^:/?#]+://[^/?#]*)([^#]*)", re.DOTALL)
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -67,19 +60,6 @@ _CERTIFICATE_REMEDIES: Final[Mapping[int, str]] = {
     62: _HOSTS,
     64: _HOSTS,
 }
-
-
-class Origin(NamedTuple):
-    """Where a connection leads."""
-
-    scheme: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        standard = self.port == (443 if self.scheme == "https" else 80)
-        return f"{self.scheme}://{host}" + ("" if standard else f":{self.port}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +224,7 @@ class Connections:
         not sent, or a read has no answer; its code is CERTIFICATE_REFUSED if the certificate of the
         server is not trusted.  `OutcomeUnknown` if a write has no answer.
         """
-        origin, target = _parsed(request.url)
+        origin, target = parted(request.url)
         if origin.scheme not in ("http", "https") or not origin.host:
             raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
         idle = self._take(origin)
@@ -268,7 +248,7 @@ class Connections:
     def _proxy(self, origin: Origin) -> str | None:
         """The proxy for an origin, by the environment as it was at the first request."""
         if origin not in self._proxies:
-            self._proxies[origin] = _proxy(origin)
+            self._proxies[origin] = proxy_for(origin)
         return self._proxies[origin]
 
     def _exchange(
@@ -281,7 +261,7 @@ class Connections:
             proxy = self._proxy(origin)
             if proxy is not None and origin.scheme == "http":
                 target = str(origin) + target
-                headers |= _proxy_headers(proxy)
+                headers |= proxy_headers(proxy)
             is_sent = _write(connection.sock, target, request, headers)
             answer = _answer(connection.sock, request.method)
         except request_lines.BodyFailed as failed:
@@ -337,7 +317,7 @@ class Connections:
 
     def _new(self, origin: Origin) -> Connection:
         proxy = self._proxy(origin)
-        at = origin if proxy is None else _origin(proxy)
+        at = origin if proxy is None else origin_of(proxy)
         if origin.scheme == "http":
             return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
         connection = HTTPSConnection(
@@ -347,7 +327,7 @@ class Connections:
             context=self._tls(),
         )
         if proxy is not None:
-            connection.set_tunnel(origin.host, origin.port, _proxy_headers(proxy))
+            connection.set_tunnel(origin.host, origin.port, proxy_headers(proxy))
         return connection
 
     def _tls(self) -> "SSLContext":
@@ -436,25 +416,6 @@ def _answer(sock: socket.socket, method: str) -> HTTPResponse:
     return answer
 
 
-def _parsed(url: str) -> tuple[Origin, str]:
-    """Where a URL leads, and the target of its request there.  Raises `Invalid`."""
-    match = _URL.match(url)
-    if match is None:
-        return Origin("", "", 0), ""
-    target = match[2]
-    return _origin(match[1]), target if target[:1] == "/" else f"/{target}"
-
-
-@lru_cache(_ORIGINS_KEPT)  # nearly all requests go to one
-def _origin(url: str) -> Origin:
-    try:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError as error:
-        raise Invalid("URL invalid: its host or its port") from error
-    return Origin(parts.scheme, parts.hostname or "", port)
-
-
 def _is_quiet(connection: Connection) -> bool:
     """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
     nobody asked for, is of no use."""
@@ -464,31 +425,3 @@ def _is_quiet(connection: Connection) -> bool:
     watch = select.poll()
     watch.register(sock, select.POLLIN | select.POLLPRI)
     return not watch.poll(0)
-
-
-def proxy_of(url: str) -> str | None:
-    """The proxy through which requests to `url` go, by the environment, without its credentials."""
-    proxy = _proxy(_origin(url))
-    return None if proxy is None else str(_origin(proxy))
-
-
-def _proxy(origin: Origin) -> str | None:
-    """The URL of the proxy for an origin, by the environment."""
-    if not any(name.lower().endswith("_proxy") for name in environment()):
-        return None
-    import urllib.request as proxies
-
-    if proxies.proxy_bypass_environment(f"{origin.host}:{origin.port}"):  # type: ignore[attr-defined]
-        return None
-    url = proxies.getproxies_environment().get(origin.scheme)
-    if not url:
-        return None
-    return url if "://" in url else f"http://{url}"
-
-
-def _proxy_headers(proxy: str) -> dict[str, str]:
-    parts = urlsplit(proxy)
-    if parts.username is None:
-        return {}
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return {"Proxy-Authorization": "Basic " + b64encode(pair.encode()).decode()}

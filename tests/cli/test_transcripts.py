@@ -6,8 +6,9 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -24,9 +25,33 @@ from tests.cli.test_root import ALL
 from tests.hooks import web
 
 GOLDEN = Path(__file__).parent / "golden"
+PRICES = (
+    "repo create lake local://lake",
+    "upload prices.csv lake/main/",
+    "commit lake/main -m 'Add prices'",
+)
+Run = Callable[[str], tuple[int, str]]
 
 
-def check(name: str, run: Callable[[str], tuple[int, str]]) -> None:
+def prepare(user: Client, *lines: str) -> None:
+    for line in lines:
+        result = user.line(line)
+        assert result.code == 0, result
+
+
+def on_terminal(user: Client, names: Mapping[str, str] = MappingProxyType({})) -> Run:
+    """How a terminal shows a line.  `names`: what stands for places that change with each run."""
+
+    def run(line: str) -> tuple[int, str]:
+        code, text = user.on_terminal(line)
+        for place, name in {**names, "\x1b": "^"}.items():
+            text = text.replace(place, name)
+        return code, text
+
+    return run
+
+
+def check(name: str, run: Run) -> None:
     path = GOLDEN / name
     now = play(path, run)
     if os.environ.get("GRAVELER_TRANSCRIPTS") == "write":
@@ -67,7 +92,8 @@ def test_a_terminal(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     with at_hand(tmp_path / "store") as live:
         served_lake(user, live.client.url)
-        for line in (
+        prepare(
+            user,
             "repo create lake local://lake",
             "branch create lake/dev",
             "upload -r data lake/dev/data/",
@@ -77,15 +103,9 @@ def test_a_terminal(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "merge lake/dev main -m 'Release 1'",
             "rm lake/dev/data/prices.csv",
             "upload big.bin lake/dev/data/notes",
-        ):
-            result = user.line(line)
-            assert result.code == 0, result
+        )
 
-        def run(line: str) -> tuple[int, str]:
-            code, text = user.on_terminal(line)
-            return code, text.replace("\x1b", "^")
-
-        check("terminal.txt", run)
+        check("terminal.txt", on_terminal(user))
 
 
 def test_history_on_a_terminal(
@@ -97,14 +117,9 @@ def test_history_on_a_terminal(
         assert user.line("repo create lake local://lake").code == 0
         for text in ("id\n1\n", "id,price\n1,5\n2,6\n", "id,price,tax\n1,5,1\n"):
             (tmp_path / "prices.csv").write_text(text)
-            for line in ("upload prices.csv lake/main/", "commit lake/main -m 'Change prices'"):
-                assert user.line(line).code == 0
+            prepare(user, "upload prices.csv lake/main/", "commit lake/main -m 'Change prices'")
 
-        def run(line: str) -> tuple[int, str]:
-            code, text = user.on_terminal(line)
-            return code, text.replace("\x1b", "^")
-
-        check("history.txt", run)
+        check("history.txt", on_terminal(user))
 
 
 def test_a_store_that_is_not_served(
@@ -114,18 +129,9 @@ def test_a_store_that_is_not_served(
     monkeypatch.chdir(tmp_path)
     with at_hand(tmp_path / "store") as live:
         served_lake(user, live.client.url)
-        for line in (
-            "repo create lake local://lake",
-            "upload prices.csv lake/main/",
-            "commit lake/main -m 'Add prices'",
-        ):
-            assert user.line(line).code == 0
+        prepare(user, *PRICES)
 
-    def run(line: str) -> tuple[int, str]:
-        code, text = user.on_terminal(line)
-        return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
-
-    check("store.txt", run)
+    check("store.txt", on_terminal(user, {str(tmp_path): "<folder>"}))
 
 
 def test_a_restored_repository(
@@ -136,23 +142,17 @@ def test_a_restored_repository(
     monkeypatch.chdir(tmp_path)
     with at_hand(tmp_path / "store") as live:
         served_lake(user, live.client.url)
-        for line in (
-            "repo create lake local://lake",
-            "upload prices.csv lake/main/",
-            "commit lake/main -m 'Add prices'",
+        prepare(
+            user,
+            *PRICES,
             "refs dump lake lake.json",
-        ):
-            assert user.line(line).code == 0
+        )
         blocks = live.embedded.ports.blocks
         for listed in blocks.list("local://lake/", "", 1_000).lines:
             if not listed.address.endswith("/dummy"):
                 blocks.copy(listed.address, listed.address.replace("//lake/", "//copy/"))
 
-        def run(line: str) -> tuple[int, str]:
-            code, text = user.on_terminal(line)
-            return code, text.replace("\x1b", "^")
-
-        check("restore.txt", run)
+        check("restore.txt", on_terminal(user))
 
 
 def test_administration_on_a_terminal(
@@ -164,24 +164,18 @@ def test_administration_on_a_terminal(
         served_lake(user, live.client.url)
         key = NewCredential(KEY, SECRET)
         administrator.write(tmp_path / "store", SavedCredential(live.client.url, key))
-        for line in (
-            "repo create lake local://lake",
-            "upload prices.csv lake/main/",
-            "commit lake/main -m 'Add prices'",
+        prepare(
+            user,
+            *PRICES,
             "branch create lake/dev",
             "upload prices.csv lake/main/second/",
             "commit lake/main -m 'Add a second file'",
             "upload prices.csv lake/dev/more/",
             "commit lake/dev -m 'Add more prices'",
-        ):
-            assert user.line(line).code == 0
+        )
 
-        def run(line: str) -> tuple[int, str]:
-            code, text = user.on_terminal(line)
-            text = text.replace(str(user.home), "<home>")
-            return code, text.replace("\x1b", "^").replace(str(tmp_path), "<folder>")
-
-        check("administer.txt", run)
+        names = {str(user.home): "<home>", str(tmp_path): "<folder>"}
+        check("administer.txt", on_terminal(user, names))
 
 
 def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +192,8 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / "guard.yaml").write_text(action("guarded", hook))
         with served(tmp_path / "store", hooks=hooks_to(hook), import_roots=[source]) as live:
             user.know(live.client.url)
-            for line in (
+            prepare(
+                user,
                 "repo create lake local://lake",
                 "branch create lake/guarded",
                 "upload guard.yaml lake/guarded/_lakefs_actions/",
@@ -208,8 +203,7 @@ def test_what_has_an_id(user: Client, tmp_path: Path, monkeypatch: pytest.Monkey
                 "commit lake/dev -m 'Add prices'",
                 "user create ann",
                 "user key create ann",
-            ):
-                assert user.line(line).code == 0
+            )
             refused = user.line("commit lake/guarded -m 'Add a guard'")
             assert refused.code == 5, refused
 
@@ -242,12 +236,12 @@ def test_a_linked_folder(user: Client, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     with at_hand(tmp_path / "store") as live:
         served_lake(user, live.client.url)
-        for line in (
+        prepare(
+            user,
             "repo create lake local://lake",
             "upload -r data lake/main/data/",
             "commit lake/main -m 'Add prices'",
-        ):
-            assert user.line(line).code == 0
+        )
 
         def run(line: str) -> tuple[int, str]:
             if line.startswith("$ "):

@@ -346,6 +346,14 @@ def test_an_etag_of_an_encrypted_object_is_not_compared(tmp_path: Path) -> None:
         files.download(order(server.url, file, OTHER), Tally())
 
 
+def test_an_md5_counts_in_both_cases(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(BODY)
+    for checksum, expected in ((CHECKSUM, True), (CHECKSUM.upper(), True), (OTHER, False)):
+        stats = order("http://127.0.0.1", file, checksum).stats
+        assert files.is_same(file, len(BODY), stats) is expected
+
+
 @pytest.mark.parametrize(
     ("said", "time", "expected"), [(BY_KMS, 1, True), (BY_KMS, 2, False), ((), 1, False)]
 )
