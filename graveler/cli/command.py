@@ -12,7 +12,7 @@ For this folder.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.exceptions import NoSuchCommand
@@ -21,6 +21,9 @@ from graveler.cli import overview
 from graveler.cli.arguments import SharedOption, is_shared, shared_option, shared_options
 from graveler.cli.overview import Entry
 from graveler.errors import GravelerError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = Callable[..., int | None]
 _SENTENCE_MAX: Final = 1_000  # characters of the first sentence of a help
@@ -62,6 +65,18 @@ class Tables(click.Group):
             visible = [name for name, entry in self.table.items() if entry.section]
             raise NoSuchCommand(args[0], possibilities=visible, ctx=ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands of the help that begin so, else the options.  It imports no command."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self.table.items()
+            if entry.section and name.startswith(incomplete)
+        ]
 
     def get_help(self, ctx: click.Context) -> str:
         return overview.text()

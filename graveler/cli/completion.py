@@ -14,11 +14,10 @@ from itertools import islice
 from typing import Final
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
-from graveler.cli import profiles, state
+from graveler.cli import profiles, shells, state
 from graveler.cli.address import SCHEMES, UsageMistake
-from graveler.cli.bash_completion import VARIABLE, Bash
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, current_repository
 from graveler.client import objects, refs
@@ -41,7 +40,7 @@ _AGE_SECONDS: Final = 10
         "graveler completion fish >~/.config/fish/completions/graveler.fish",
     ),
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(shells.NAMES))
 def completion(invocation: Invocation, shell: str) -> int:
     """Print a script with which a shell completes commands, options and addresses.
 
@@ -49,9 +48,7 @@ def completion(invocation: Invocation, shell: str) -> int:
     """
     from graveler.cli.main import root
 
-    kind = Bash if shell == "bash" else get_completion_class(shell)
-    assert kind is not None
-    script = kind(root(), {}, "graveler", VARIABLE).source()
+    script = shells.script(root(), shell)
     invocation.output.record({"graveler": {"script": script}}, [script])
     return 0
 

@@ -59,9 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     invocation = Invocation()
     instruction = environment().get("_GRAVELER_COMPLETE")
     if instruction and argv is None:
-        from graveler.cli import bash_completion
+        from graveler.cli import shells
 
-        return bash_completion.answer(root(), {"obj": invocation}, instruction)
+        return shells.answer(root(), {"obj": invocation}, instruction)
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be one that it can encode
             sys.stdout.reconfigure(errors="backslashreplace")

@@ -28,7 +28,6 @@ ALLOWED = {
             "Tables.get_help",
         )
     },
-    "graveler.cli.bash_completion:Bash.get_completion_args": "click calls it",
     "graveler.cli.rows:_Remote.readable": "readers of files call it",
     "graveler.cli.rows:_Remote.seekable": "readers of files call it",
     "graveler.client.bulk:status": "users call it",

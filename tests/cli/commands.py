@@ -149,21 +149,6 @@ class Terminal:
         """What a person types."""
         os.write(self.handle, text.encode())
 
-    def tab(self, text: str, words: str) -> None:
-        """Type a text to a shell, and Tab until the shell shows these words.
-
-        The server may be too slow for a completion, so Tab is pressed again when the shell is
-        quiet."""
-        self.text = ""
-        self.type(text + "\t")
-        for _ in range(TABS_MAX):
-            while words not in self.text and self._is_shown(QUIET_SECONDS):
-                assert self._more(), f"the shell ended without {words!r}: {self.text!r}"
-            if words in self.text:
-                return
-            self.type("\t")
-        raise AssertionError(f"the shell does not show {words!r}: {self.text!r}")
-
     def interrupt(self) -> int:
         """Press Ctrl-C, read to the end, and return the exit code.
 

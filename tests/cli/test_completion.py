@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli import profiles
+from graveler.cli import overview, profiles
 from tests.cli.commands import PROGRAM, Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -30,7 +30,7 @@ def offered(user: Client, line: str) -> list[str]:
     assert run.stderr == ""
     return [
         "a file" if kind == "file" else text
-        for kind, _, text in (each.partition(",") for each in run.stdout.splitlines() if each)
+        for kind, text, _ in (each.split("\t") for each in run.stdout.splitlines() if each)
     ]
 
 
@@ -157,34 +157,41 @@ def test_profiles_that_cannot_be_read_complete_nothing(user: Client) -> None:
     assert offered(user, "graveler ls la") == []
 
 
-def asked(user: Client, shell: str, words: str, word: str) -> list[str]:
-    """The lines of the answer that a script of Click gets."""
-    variables = {
-        "_GRAVELER_COMPLETE": f"{shell}_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": word,
-    }
-    env = user.environment() | variables
-    run = subprocess.run([*PROGRAM], env=env, capture_output=True, text=True, check=False)
+def answers(user: Client, shell: str, *words: str) -> list[list[str]]:
+    """The items that zsh or fish gets for the last word: kind, value and help."""
+    env = user.environment() | {"_GRAVELER_COMPLETE": f"{shell}_complete"}
+    run = subprocess.run([*PROGRAM, *words], env=env, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
-    return run.stdout.splitlines()
+    return [line.split("\t") for line in run.stdout.splitlines() if line]
 
 
-def test_zsh_gets_three_lines_for_each_completion(lake: Lake) -> None:
-    """The number is that of the word; the third line is a help, or `_`, as zsh drops empty ones."""
-    lake.user.run("branch", "create", f"{lake.name}/dev")
-    lines = asked(lake.user, "zsh", f"graveler ls {lake.name}/d", "2")
-    assert lines == ["plain", f"{lake.name}/dev", "_"]
-    kind, name, help_text = asked(lake.user, "zsh", "graveler cherry", "1")
-    assert (kind, name) == ("plain", "cherry-pick") and help_text.strip("_")
-    assert asked(lake.user, "zsh", "graveler cp READ", "2")[:2] == ["file", "READ"]
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_words_arrive_without_quotes_and_values_leave_without(lake: Lake, shell: str) -> None:
+    paths = ["a,b: [c].csv", "a\tb", "a\nb"]
+    for path in paths:
+        lake.put(path)
+    start = f"{lake.name}/main"
+    items = answers(lake.user, shell, "cat", f"{start}/a")
+    assert items == [["plain", f"{start}/a,b: [c].csv", ""]]  # no item of two lines or columns
+    assert answers(lake.user, shell, "cat", f"{start}/a,b: [") == items
+    assert answers(lake.user, shell, "log", start, "--stop-at=ma") == [
+        ["plain", "--stop-at=main", ""]
+    ]
+    assert answers(lake.user, shell, "cp", "READ") == [["file", "READ", ""]]
+    assert answers(lake.user, shell, "cherry") == [
+        ["plain", "cherry-pick", overview.COMMANDS["cherry-pick"].help]
+    ]
 
 
-def test_fish_gets_a_line_for_each_completion(lake: Lake) -> None:
-    """The word itself is given, not its number."""
-    lake.user.run("branch", "create", f"{lake.name}/dev")
-    address = f"{lake.name}/d"
-    assert asked(lake.user, "fish", f"graveler ls {address}", address) == [f"plain,{address}ev"]
-    (line,) = asked(lake.user, "fish", "graveler cherry", "cherry")
-    assert line.startswith("plain,cherry-pick")
-    assert asked(lake.user, "fish", "graveler cp READ", "READ") == ["file,READ"]
+def test_the_names_of_lakectl_are_not_offered(user: Client) -> None:
+    shown = [name for name, entry in overview.COMMANDS.items() if entry.section]
+    assert offered(user, "graveler ") == shown
+    assert [name for _, name, _ in answers(user, "zsh", "")] == shown
+    assert answers(user, "fish") == answers(user, "fish", "")  # a script of an older release
+    assert "--json" in offered(user, "graveler --js")
+
+
+def test_an_unknown_shell_gets_no_answer(user: Client) -> None:
+    env = user.environment() | {"_GRAVELER_COMPLETE": "tcsh_complete"}
+    run = subprocess.run([*PROGRAM], env=env, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (1, "", "")
