@@ -29,7 +29,7 @@ class HookMutant(NamedTuple):
 def _moved(module: str, function: str, swap: str, call: str) -> tuple[Edit, ...]:
     """The call of the hooks, taken from its place and put behind the swap."""
     return (
-        Edit(module, function, "pending = _gated(...)", "pending = NOTHING_PENDING"),
+        Edit(module, function, "pending = _run_gate_hooks(...)", "pending = NOTHING_PENDING"),
         Edit(module, function, swap, f"__old__\n{call}"),
     )
 
@@ -40,15 +40,15 @@ AFTER_THE_SWAP = {
         (
             Edit(
                 COMMITS,
-                "_tries",
+                "_run_tries",
                 """
-            drafts.append(draft._replace(pending=_gated(call, draft)))
+            drafts.append(draft._replace(pending=_run_gate_hooks(call, draft)))
             call.deadline.check(...)
             """,
                 """
             drafts.append(draft)
             if _advance(call, seen, draft):
-                drafts[-1] = draft._replace(pending=_gated(call, draft))
+                drafts[-1] = draft._replace(pending=_run_gate_hooks(call, draft))
                 return _answer(draft)
             """,
             ),
@@ -60,7 +60,7 @@ AFTER_THE_SWAP = {
             LANDING,
             "_move",
             "is_refused = isinstance(...)",
-            "_gated(repo, _event(branch, seen, landing, terms), deadline)",
+            "_run_gate_hooks(repo, _event(branch, seen, landing, terms), deadline)",
         ),
     ),
     "creation of a branch": HookMutant(
@@ -69,7 +69,7 @@ AFTER_THE_SWAP = {
             BRANCHES,
             "create_branch",
             "created = branches.swap(...)",
-            "_gated(repo, CREATE_BRANCH, branch, commit_id)",
+            "_run_gate_hooks(repo, CREATE_BRANCH, branch, commit_id)",
         ),
     ),
     "deletion of a branch": HookMutant(
@@ -78,22 +78,27 @@ AFTER_THE_SWAP = {
             BRANCHES,
             "delete_branch",
             "done = swap(...)",
-            "_gated(repo, DELETE_BRANCH, branch, record.commit)",
+            "_run_gate_hooks(repo, DELETE_BRANCH, branch, record.commit)",
         ),
     ),
     "creation of a tag": HookMutant(
         events.CREATE_TAG,
-        _moved(TAGS, "create_tag", "tags.create(...)", "_gated(repo, CREATE_TAG, tag, commit_id)"),
+        _moved(
+            TAGS,
+            "create_tag",
+            "tags.create(...)",
+            "_run_gate_hooks(repo, CREATE_TAG, tag, commit_id)",
+        ),
     ),
 }
 _UNGATED = {
-    events.COMMIT: Edit(COMMITS, "_gated", "return call.repo.hooks.before(...)",
+    events.COMMIT: Edit(COMMITS, "_run_gate_hooks", "return call.repo.hooks.before(...)",
                         "return NOTHING_PENDING"),
-    events.MERGE: Edit(LANDING, "_gated", "return ...", "return NOTHING_PENDING"),
-    events.CREATE_BRANCH: Edit(BRANCHES, "_gated", "return ...", "return Pending()"),
-    events.DELETE_BRANCH: Edit(BRANCHES, "_gated", "return ...", "return Pending()"),
-    events.CREATE_TAG: Edit(TAGS, "_gated", "return ...", "return Pending()"),
-    events.DELETE_TAG: Edit(TAGS, "_gated", "return ...", "return Pending()"),
+    events.MERGE: Edit(LANDING, "_run_gate_hooks", "return ...", "return NOTHING_PENDING"),
+    events.CREATE_BRANCH: Edit(BRANCHES, "_run_gate_hooks", "return ...", "return Pending()"),
+    events.DELETE_BRANCH: Edit(BRANCHES, "_run_gate_hooks", "return ...", "return Pending()"),
+    events.CREATE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),
+    events.DELETE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),
 }  # fmt: skip
 
 

@@ -107,7 +107,7 @@ ARRIVAL_MUTANTS = (
         "B1a",
         "whether the batch was committed is asked of the first head only",
         ("arrivals", "clean"),
-        (Edit(COMMIT, "_tries", "find_by_key(...)", "ABSENT"),),
+        (Edit(COMMIT, "_run_tries", "find_by_key(...)", "ABSENT"),),
     ),
     Mutant(
         "B1b",

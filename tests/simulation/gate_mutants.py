@@ -30,7 +30,7 @@ GATE_MUTANTS = (
         ("guard", "clean"),
         (
             Edit(COMMIT, "commit", "protection.check_commit(...)", ""),
-            Edit(COMMIT, "_tries", "_check_still_open(...)", ""),
+            Edit(COMMIT, "_run_tries", "_check_still_open(...)", ""),
         ),
     ),
     Mutant(

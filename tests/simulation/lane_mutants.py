@@ -97,7 +97,7 @@ LANE_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_tries",
+                "_run_tries",
                 "if result is not None:\n    return result",
                 """
                 if result is not None:
@@ -134,7 +134,7 @@ LANE_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_tries",
+                "_run_tries",
                 "if installed is not None:\n    __landed__",
                 """
                 if new is not None:

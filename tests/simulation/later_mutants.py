@@ -47,8 +47,8 @@ LATER_MUTANTS = (
             Edit(
                 COMMIT,
                 "_find_result",
-                "history_until(*__lake__, call.since)",
-                "history_until(*__lake__, drafts[-1].base if drafts else call.since)",
+                "history_until(*__lake__, call.head_before)",
+                "history_until(*__lake__, drafts[-1].base if drafts else call.head_before)",
             ),
         ),
     ),
@@ -230,7 +230,7 @@ LATER_MUTANTS = (
             Edit(COMMIT, "_build", "__writes__ += trim_writes(...)", ""),
             Edit(
                 COMMIT,
-                "_tries",
+                "_run_tries",
                 "return _answer(__draft__)",
                 """
                 repo.kv.set_many(trim_writes(repo, branch, __draft__.head, __draft__.tokens))

@@ -35,7 +35,7 @@ class Mutant(NamedTuple):
 
 _REBUILD = Edit(
     COMMIT,
-    "_tries",
+    "_run_tries",
     """
     if not drafts or ... != (base, tokens):
         __build__
@@ -51,15 +51,17 @@ _REBUILD = Edit(
 _REPARENT = (
     Edit(
         COMMIT,
-        "_tries",
+        "_run_tries",
         "_build(__attempt__, __base__, __folding__._replace(*__tokens__))",
         "_build(__attempt__, __base__, __folding__)._replace(*__tokens__)",
     ),
-    Edit(COMMIT, "_build", "commit_of(*__lake__, base_id)", "commit_of(*__lake__, call.since)"),
+    Edit(
+        COMMIT, "_build", "commit_of(*__lake__, base_id)", "commit_of(*__lake__, call.head_before)"
+    ),
 )
 DROP_NOW = Edit(
     COMMIT,
-    "_tries",
+    "_run_tries",
     "return _answer(__draft__)",
     """
     from graveler.staging import area
@@ -191,7 +193,7 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_tries",
+                "_run_tries",
                 "_advance(*__arguments__)",
                 "drafts[-1].made is None or _advance(*__arguments__)",
             ),
@@ -308,7 +310,7 @@ MUTANTS = (
         (
             Edit(
                 LANDING,
-                "_cleaned",
+                "_check_and_seal",
                 """
                 __tokens__ = __sealed__.branch.sealed
                 check_clean(...)
@@ -321,7 +323,7 @@ MUTANTS = (
         "S19",
         "a merge leaves rows on top that say what the old head says",
         ("merge", "clean"),
-        (Edit(LANDING, "_cleaned", "__sealed__ = seal(...)", "return seen, ()"),),
+        (Edit(LANDING, "_check_and_seal", "__sealed__ = seal(...)", "return seen, ()"),),
     ),
     Mutant(
         "S20",
@@ -359,7 +361,7 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_tries",
+                "_run_tries",
                 "__seen__ = fresh(...)",
                 """
                 if drafts[-1].made is not None:

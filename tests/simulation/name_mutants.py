@@ -181,7 +181,7 @@ NAME_MUTANTS = (
         "H3",
         "a reset that may have landed is done again",
         ("back", "storm"),
-        (Edit(LANDING, "_landed", "raise OutcomeUnknown(...)", ""),),
+        (Edit(LANDING, "_find_landed", "raise OutcomeUnknown(...)", ""),),
     ),
     Mutant(
         "H4",
@@ -203,7 +203,7 @@ NAME_MUTANTS = (
         (
             Edit(
                 LANDING,
-                "_landed",
+                "_find_landed",
                 "__round__.is_new or __round__.is_refused or __same__",
                 "__round__.is_new or __same__",
             ),

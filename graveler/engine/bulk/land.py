@@ -218,7 +218,7 @@ def _committed(work: _Work) -> CommitEntry:
     request = commit.CommitRequest(
         work.asked.message, work.asked.committer, work.metadata, once=work.once
     )
-    call = commit.Attempt(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
+    call = commit.Call(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
     now = fresh(repo, name)
     earlier = find_by_key(repo, work.once, now.branch.commit)
     if earlier is not ABSENT:

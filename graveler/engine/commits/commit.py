@@ -5,7 +5,8 @@
     commit:  B           commit:  B               commit:  X = B overlaid by t1 t2 t3
              1 read          2 seal                        7 advance
 
-    1 read    the branch record; if nothing is staged, raise `NoChanges` (but see `allow_empty`)
+    1 read    the branch record; again after the hooks of prepare-commit, which may write.  If no
+              token is sealed and no row is staged: `NoChanges` (but see `allow_empty`)
     2 seal    put a new staging token in place; a row that reaches t1 t2 t3 later is not
               acknowledged there: its writer writes it again, into the open token
     3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
@@ -17,21 +18,25 @@
               `allow_empty` the commit is stored before, alone: `_store_unique`); then the hooks of
               pre-commit run, and may veto the commit (engine/hooks.py)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
-    8 settle  if the swap failed: find out what happened, and continue from there: return the commit
-              that has our rows, send the same swap again, or build on the new head
+    8 settle  if the swap failed, or step 2 left no sealed token: find out what happened, and
+              continue from there: return the commit that has our rows, send the same swap again,
+              or build on the new head
 
 To *fold in* a token is to include its rows in a commit.  The *base* is the head that a commit is
-built on.  One pass through steps 4 to 8 is a *try*.  These rules hold:
+built on.  A *try* begins at step 4 and ends with step 7 or 8.  It keeps the commit of the try
+before, and begins at step 7, if base and tokens are the same.  These rules hold:
 
 - Staged rows belong to the branch, not to a caller: a commit takes those of all writers.
 - Calls of different processes compete by the swap.  The protocol, section 4, shows what each of two
   committers gets.
 - Calls of one process take turns on a branch.  Those that wait when a call begins step 1 are
   answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
-  A call that comes later, but before step 7, gets this commit too, if nothing is left to commit.
-- The swap of step 7 names one version of the branch record.  In it, the head is the base, and the
-  folded tokens are the first ones of the list of sealed tokens.  So a new commit always replaces
-  its own first parent as head.
+- A call that comes later, but before step 7, is offered this commit.  In its own turn it takes the
+  offer under three conditions: nothing is staged; the swap of step 7 was confirmed; the branch
+  record is still the one which this swap installed.
+- The swap of step 7 names one version of the branch record.  In that version, the head is the base,
+  and the folded tokens are the first ones of the list of sealed tokens.  So a new commit always
+  replaces its own first parent as head.
 - A failed swap means *unknown*.  The committer then reads the record and its history to decide.
 - The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
   orphaned ranges and metaranges.  Commit records are never deleted.
@@ -103,14 +108,16 @@ class CommitRequest(NamedTuple):
     once: Once | Literal[Absent.ABSENT] = ABSENT
 
 
-class Attempt(NamedTuple):
-    """The arguments of one call; they stay the same in all tries of `fold` or `fold_written`.
+class Call(NamedTuple):
+    """What one call asks for; it stays the same in all tries of `fold` or `fold_written`.
 
     - `wanted`: the newest token that the call must commit.  A commit that folds it in holds all
-      older ones too, because tokens are folded oldest first.  It is the open token of the record
-      that the call begins with, which step 2 seals; in the first fold of `_folded_first`, the
-      newest sealed token; of a bulk job, the newest token that it scanned.
-    - `since`: the head in the same record; of a bulk job, its base.
+      older ones too, because tokens are folded oldest first.
+      Of a commit: the open token of the record of step 1, which step 2 seals; of the second fold
+      of `_fold_sealed_first`, that of the record after the first.
+      Of the first fold of `_fold_sealed_first`: the newest sealed token of the record of step 1.
+      Of a bulk job: the newest token that it scanned.
+    - `head_before`: the head in the same record; of a bulk job, its base.
     - `turn`: that of the call in the lane of the branch.
     """
 
@@ -119,7 +126,7 @@ class Attempt(NamedTuple):
     request: CommitRequest
     deadline: Deadline
     wanted: StagingToken
-    since: CommitId
+    head_before: CommitId
     turn: Turn = ALONE
 
 
@@ -135,9 +142,10 @@ def commit(
     own commit.
 
     In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
-    `once`, share one commit and its cost; each gets its own errors.  A call that comes during a
-    turn begins step 1 after it.  If nothing is staged then, and the branch is as the commit of a
-    turn left it that had not landed when the call came, that commit is returned.
+    `once`, share one commit and its cost.  They share no error: if the commit fails, the next call
+    that waited for it begins step 1.  A call that comes during a turn begins step 1 after it.  If
+    it finds nothing staged, it returns the commit of an earlier turn, if that commit landed after
+    this call came, its swap was confirmed, and nothing has changed the branch since.
 
     Errors:
 
@@ -155,7 +163,7 @@ def commit(
       the call began is too long to search.
     - Any other `Unavailable`: this call made no commit, and the rows stay staged.
     - At the limit of sealed tokens, a first commit may have been made before any of these errors
-      (`_folded_first`).
+      (`_fold_sealed_first`).
     - With `source_metarange`: those of `adopt.land_metarange`.
 
     Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged; none if the call
@@ -193,7 +201,7 @@ def _commit_staged(
     if earlier is not ABSENT:
         return earlier
     handover.check(repo, branch, first.branch)
-    first = _prepared(repo, branch, request, first, deadline)
+    first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, branch)
         if again.branch == first.branch:
@@ -204,13 +212,13 @@ def _commit_staged(
             raise NoChanges(NO_CHANGES)
         first = again
     record = first.branch
-    call = Attempt(repo, branch, request, deadline, record.staging, record.commit, turn)
+    call = Call(repo, branch, request, deadline, record.staging, record.commit, turn)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
-        return _folded_first(call, first)
-    return _folded(call, first)
+        return _fold_sealed_first(call, first)
+    return _seal_and_fold(call, first)
 
 
-def _prepared(
+def _run_prepare_hooks(
     repo: OpenRepository,
     branch: BranchId,
     request: CommitRequest,
@@ -231,13 +239,13 @@ def _prepared(
     return fresh(repo, branch) if ran else first
 
 
-def _folded(call: Attempt, first: Versioned) -> CommitEntry:
+def _seal_and_fold(call: Call, first: Versioned) -> CommitEntry:
     """Seal the open token of `first`, then fold in all sealed tokens."""
     repo, branch = call.repo, call.branch
     return fold(call, seal(repo, branch, first, own=call.request.allow_empty))
 
 
-def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
+def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """At the limit of sealed tokens, fold those tokens in before another one is sealed.
 
     Otherwise each failing commit of a branch would make its record longer.  The call makes one
@@ -251,22 +259,22 @@ def _folded_first(call: Attempt, first: Versioned) -> CommitEntry:
         return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     try:
-        entry = fold(bounded._replace(request=_without_mark(request)), first)
+        entry = fold(bounded._replace(request=_without_key(request)), first)
     except Contended:
         raise  # the tokens may still be there: another one would exceed the limit
     except (NoChanges, Conflict):
         pass  # the second fold finds out what happened to the tokens
     now = fresh(repo, call.branch)
     try:
-        rest = call._replace(wanted=now.branch.staging, since=now.branch.commit)
-        return _folded(rest, now)
+        rest = call._replace(wanted=now.branch.staging, head_before=now.branch.commit)
+        return _seal_and_fold(rest, now)
     except NoChanges:
         if entry is ABSENT:
             raise
         return entry
 
 
-def _without_mark(request: CommitRequest) -> CommitRequest:
+def _without_key(request: CommitRequest) -> CommitRequest:
     key = "" if request.once is ABSENT else request.once.key
     metadata = {name: value for name, value in request.metadata.items() if name != key}
     return request._replace(metadata=metadata, once=ABSENT, allow_empty=False)
@@ -297,37 +305,38 @@ class Draft(NamedTuple):
 class _Offer(NamedTuple):
     """A commit that a turn offers to calls that wait, and the branch record that it installed.
 
-    If a call finds this very record and nothing staged, the commit has what was acknowledged to it:
-    a reset, or a branch created anew, would have put another token in place.
+    A call that was offered this commit before it landed may find this very record, nothing staged.
+    Then the commit has everything that was acknowledged to the call's client: a reset, or a new
+    branch of the same name, would have stored another record.
     """
 
     entry: CommitEntry
     record: Branch
 
 
-def fold(call: Attempt, seen: Versioned) -> CommitEntry:
+def fold(call: Call, seen: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
-    return _landed(call, seen, _scan_sealed(call, seen.branch))
+    return _land(call, seen, _scan_sealed(call, seen.branch))
 
 
-def fold_written(call: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
+def fold_written(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run steps 4 to 8 for the oldest tokens of the branch, which a bulk job sealed and scanned."""
     unfolded = [token for token in folding.tokens if token in seen.branch.sealed]
-    return _landed(call, seen, folding._replace(tokens=tuple(unfolded)))
+    return _land(call, seen, folding._replace(tokens=tuple(unfolded)))
 
 
-def _landed(call: Attempt, seen: Versioned, folding: Folding) -> CommitEntry:
+def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run the tries; if the commit of one of them landed, tell the hooks."""
     drafts: list[Draft] = []
     with UnconfirmedWrite("commit") as unconfirmed:
-        entry = _tries(call, seen, folding, unconfirmed, drafts)
+        entry = _run_tries(call, seen, folding, unconfirmed, drafts)
     for draft in drafts:
         if draft.made is not None and draft.made.id == entry.id:
             call.repo.hooks.landed(call.repo, draft.pending)
     return entry
 
 
-def _scan_sealed(call: Attempt, record: Branch) -> Folding:
+def _scan_sealed(call: Call, record: Branch) -> Folding:
     """Step 3."""
     repo, request = call.repo, call.request
     folding = scan(repo, record.sealed)
@@ -337,14 +346,14 @@ def _scan_sealed(call: Attempt, record: Branch) -> Folding:
     return folding
 
 
-def _tries(
-    call: Attempt,
+def _run_tries(
+    call: Call,
     seen: Versioned,
     folding: Folding,
     unconfirmed: UnconfirmedWrite,
     drafts: list[Draft],
 ) -> CommitEntry:
-    """The tries; the draft of each is appended to `drafts`."""
+    """Run the tries; append the draft of each one that made a new draft to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
     tried = b""  # the version of the record over which the last swap was sent
     for _ in range(limits.commit_round_count_max):
@@ -357,7 +366,7 @@ def _tries(
             if earlier is not ABSENT:
                 return earlier
             draft = _build(call, base, folding._replace(tokens=tokens))
-            drafts.append(draft._replace(pending=_gated(call, draft)))
+            drafts.append(draft._replace(pending=_run_gate_hooks(call, draft)))
             # Stop if the build took too long: garbage collection may condemn files that are older
             # than a day.
             call.deadline.check("commit")
@@ -377,12 +386,13 @@ def _tries(
         if result is not None:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-    # A swap over the record that was just read may still land.  One over an earlier record cannot,
-    # and if it had landed, the walk would have found its commit.
+    # If the last swap named the record that was just read, it may still land.  If it named an
+    # earlier record, it cannot land any more; and had it landed, the walk would have found its
+    # commit.
     raise given_up(branch, "commit", is_unknown=seen.version == tried)
 
 
-def _check_still_open(call: Attempt, *, is_pending: bool) -> None:
+def _check_still_open(call: Call, *, is_pending: bool) -> None:
     """Raises `Refused` if a rule protects the branch by now: the rows stay staged.
 
     `is_pending`: an earlier swap of this call got no answer and may still land.
@@ -395,7 +405,7 @@ def _check_still_open(call: Attempt, *, is_pending: bool) -> None:
         raise
 
 
-def _build(call: Attempt, base_id: CommitId, folding: Folding) -> Draft:
+def _build(call: Call, base_id: CommitId, folding: Folding) -> Draft:
     """Step 4, then the writes of steps 5 and 6, which must be durable before the swap."""
     repo, request = call.repo, call.request
     base, tokens = commit_of(repo, base_id), folding.tokens
@@ -418,7 +428,7 @@ def _build(call: Attempt, base_id: CommitId, folding: Folding) -> Draft:
     return draft
 
 
-def _gated(call: Attempt, draft: Draft) -> Pending:
+def _run_gate_hooks(call: Call, draft: Draft) -> Pending:
     """The hooks of pre-commit, which run once for each draft.  Errors: `HookFailed`."""
     if draft.made is None:
         return NOTHING_PENDING
@@ -427,7 +437,7 @@ def _gated(call: Attempt, draft: Draft) -> Pending:
     return call.repo.hooks.before(call.repo, event, call.deadline)
 
 
-def _draft_commit(call: Attempt, base_id: CommitId, metarange: MetarangeId) -> Commit:
+def _draft_commit(call: Call, base_id: CommitId, metarange: MetarangeId) -> Commit:
     request = call.request
     commit_ = Commit(
         committer=request.committer,
@@ -440,7 +450,7 @@ def _draft_commit(call: Attempt, base_id: CommitId, metarange: MetarangeId) -> C
     return graph.positioned(lookup(call.repo), commit_)
 
 
-def _store_unique(call: Attempt, commit_: Commit) -> CommitEntry:
+def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
     """Store the record of a commit that no other caller makes.
 
     The id of a commit holds its time in whole seconds.  So two equal commits within one second have
@@ -458,7 +468,7 @@ def _store_unique(call: Attempt, commit_: Commit) -> CommitEntry:
     )
 
 
-def _advance(call: Attempt, seen: Versioned, draft: Draft) -> Versioned | None:
+def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | None:
     """Step 7.  Returns the new record; None if the swap is not known to have landed.
 
     `recent_rows` decides the number of shards of later tokens.  After a smaller fold it falls by
@@ -482,7 +492,7 @@ def _answer(draft: Draft) -> CommitEntry:
     return draft.made
 
 
-def _find_result(call: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
+def _find_result(call: Call, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
     """The walk of step 8 (docs/explanation/protocol.md): find the commit that contains what this
     call must commit, if such a commit exists now.
 
@@ -490,26 +500,26 @@ def _find_result(call: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> Com
     lists `wanted`.  A fold record alone proves nothing, because its swap may have failed.  So the
     token must also have left the branch record.  With `allow_empty`, only the drafts count.
 
-    Raises `NoChanges` if that fold record belongs to `since`, the head when the call began: the
-    token changed nothing on it.  Errors: `HistoryTooLong`.
+    Raises `NoChanges` if that fold record belongs to `head_before`: the token changed nothing on
+    that commit.  Errors: `HistoryTooLong`.
     """
     repo, branch = call.repo, call.branch
     gone = call.wanted not in seen.branch.tokens_newest_first
     own_ids = {draft.made.id for draft in drafts if draft.made is not None}
-    for entry in history_until(repo, seen.branch.commit, call.since):
+    for entry in history_until(repo, seen.branch.commit, call.head_before):
         if entry.id in own_ids:
             return entry
         if call.request.allow_empty or not gone:
             continue
         folds = commits.folds_of(repo.kv, repo.record, branch, entry.id)
         if any(call.wanted in fold_.tokens for fold_ in folds):
-            if entry.id == call.since:  # the token changed nothing on the head of that time
+            if entry.id == call.head_before:  # the token changed nothing on it
                 raise NoChanges(NO_CHANGES)
             return entry
     return None
 
 
-def _find_or_raise(call: Attempt, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
+def _find_or_raise(call: Call, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
     """Step 8 if none of our tokens is sealed any more: a commit has them, or a reset dropped them.
 
     Raises `NoChanges` if the last draft changed nothing, else `Conflict`.  Not for `allow_empty`:

@@ -182,12 +182,12 @@ def _move(
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
             seen = fresh(repo, branch)
-            landed = _landed(repo, seen, tried, terms.once)
+            landed = _find_landed(repo, seen, tried, terms.once)
             if landed is not None:
                 return landed
             try:
-                seen, tokens = _cleaned(repo, branch, seen, deadline)
-                landed = _landed(repo, seen, tried, terms.once)
+                seen, tokens = _check_and_seal(repo, branch, seen, deadline)
+                landed = _find_landed(repo, seen, tried, terms.once)
                 if landed is not None:
                     return landed
                 head = CommitEntry(seen.branch.commit, commit_of(repo, seen.branch.commit))
@@ -196,11 +196,11 @@ def _move(
                     continue
                 deadline.check("landing a commit")
                 _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
-                pending = _gated(repo, _event(branch, seen, landing, terms), deadline)
+                pending = _run_gate_hooks(repo, _event(branch, seen, landing, terms), deadline)
             except (Invalid, Conflict, NotFound, Refused, HookFailed):
                 if not tried:
                     raise
-                landed = _landed(repo, _past_landing(repo, branch, tried), tried)
+                landed = _find_landed(repo, _past_landing(repo, branch, tried), tried)
                 if landed is not None:
                     return landed
                 raise
@@ -220,7 +220,7 @@ def _move(
             tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused, pending))
             unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
-        landed = _landed(repo, seen, tried)
+        landed = _find_landed(repo, seen, tried)
         if landed is not None:
             return landed
         # A swap over the record that was just read may still land.
@@ -243,12 +243,12 @@ def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) ->
     )
 
 
-def _gated(repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
+def _run_gate_hooks(repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
     """Run the hooks before the swap.  Errors: `HookFailed`, `Unavailable`."""
     return repo.hooks.before(repo, event, deadline) if event.kind else NOTHING_PENDING
 
 
-def _cleaned(
+def _check_and_seal(
     repo: OpenRepository, branch: BranchId, seen: Versioned, deadline: Deadline
 ) -> tuple[Versioned, tuple[StagingToken, ...]]:
     """Check that no staged row differs from the head.  Return the record to land on, and the
@@ -308,7 +308,7 @@ def _store(repo: OpenRepository, landing: Landing, writes: list[Write]) -> None:
         repo.cache.put_commit(repo.record, landing.entry.id, landing.entry.commit)
 
 
-def _landed(
+def _find_landed(
     repo: OpenRepository,
     seen: Versioned,
     tried: Sequence[EarlierRound],

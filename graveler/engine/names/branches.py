@@ -77,7 +77,7 @@ def create_branch(
         close_all(repo, branch)
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
-    pending = _gated(repo, CREATE_BRANCH, branch, commit_id)
+    pending = _run_gate_hooks(repo, CREATE_BRANCH, branch, commit_id)
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
     token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     record = Branch(
@@ -102,7 +102,7 @@ def create_branch(
     return commit_id
 
 
-def _gated(repo: OpenRepository, kind: str, branch: BranchId, commit: CommitId) -> Pending:
+def _run_gate_hooks(repo: OpenRepository, kind: str, branch: BranchId, commit: CommitId) -> Pending:
     """Run the hooks before the swap.  The action files are those of the branch's commit."""
     event = HookEvent(kind, decides=commit, commit=commit, branch=branch)
     return repo.hooks.before(repo, event, operation_deadline(repo))
@@ -180,7 +180,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             record, is_pending = seen.branch, seen.version == last
             _check_unprotected(repo, branch, is_pending=is_pending)
             if record.commit != gated:
-                pending = _gated(repo, DELETE_BRANCH, branch, record.commit)
+                pending = _run_gate_hooks(repo, DELETE_BRANCH, branch, record.commit)
                 gated = record.commit
             now_ns = repo.clock.now_ns()
             dropped = (*record.sealed, record.staging)
