@@ -7,7 +7,7 @@ with the commit that the move led to.
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,6 +68,14 @@ class Move:
         return Address(self.repository, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class MergedPull:
+    """The pull request whose merge a move was, and the branch that it merged."""
+
+    id: str
+    source: str
+
+
 def record(
     invocation: Invocation,
     ref: Address,
@@ -76,15 +84,14 @@ def record(
     after: str,
     *,
     kind: str,
-    pull: tuple[str, str] | None = None,
+    pull: MergedPull | None = None,
 ) -> None:
-    """Remember a move.  A journal that cannot be written fails no command.  `pull`: the id and the
-    source of the pull request whose merge it was."""
+    """Remember a move.  A journal that cannot be written fails no command."""
     now_ns = SystemClock().now_ns()
     server = invocation.session.url
-    move = Move(
-        *(server, ref.repository, kind, ref.ref, action, before, after, now_ns), *(pull or ())
-    )
+    move = Move(server, ref.repository, kind, ref.ref, action, before, after, now_ns)
+    if pull is not None:
+        move = replace(move, pull_request=pull.id, source=pull.source)
     # Without empty fields, so that an earlier version can read the lines that it knows.
     fields = {name: value for name, value in asdict(move).items() if name not in _NEW or value}
     try:
@@ -102,7 +109,7 @@ def record_commit(
     branch: Address,
     action: str,
     id: str,
-    pull: tuple[str, str] | None = None,
+    pull: MergedPull | None = None,
 ) -> None:
     """Remember a commit that became the head of a branch: its first parent was the head before.
     Cost: one request."""

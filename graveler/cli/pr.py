@@ -149,7 +149,8 @@ def _remember(invocation: Invocation, name: str, id: str, reference: str) -> Non
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
     into = Address(name, pull["destination_branch"])
-    journal.record_commit(invocation, into, "merge", reference, (id, pull["source_branch"]))
+    merged = journal.MergedPull(id, pull["source_branch"])
+    journal.record_commit(invocation, into, "merge", reference, merged)
 
 
 @client("close", group=pr, examples=("graveler pr close lake 6e59ksrq6760kmam49kt",))
