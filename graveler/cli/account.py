@@ -11,6 +11,7 @@ import click
 
 from graveler.cli import keyring_store, profiles
 from graveler.cli.address import UsageMistake
+from graveler.cli.arguments import yes
 from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER
@@ -56,26 +57,34 @@ _SETTINGS: Final = ("server", "repository")
     is_flag=True,
     help="sign in by the token of a session, or of an identity provider, from the standard input",
 )
+@yes
 def login(
-    invocation: Invocation, url: str | None, store: Path | None, setup: bool, by_token: bool
+    invocation: Invocation,
+    url: str | None,
+    store: Path | None,
+    setup: bool,
+    by_token: bool,
+    yes: bool,
 ) -> int:
     """Try credentials on a server, and keep them in a profile.
 
     Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
     the credentials.  The profile is --profile, else GRAVELER_PROFILE, else `default`; the last
-    login makes the default.
+    login makes the default.  Asks before it replaces the profile of another server.
     If --setup fails once the server has made the key, the key and its secret are printed.
     """
     chosen = profiles.chosen_name(invocation.flags, environment(), DEFAULT)
     name = profiles.check_name(chosen)
     if setup:
-        profiles.read(environment())  # a file that cannot be read must not cost the only key
+        # A file that cannot be read, or a no, must not cost the only key.
+        _confirm_replaced(invocation, name, url or str(invocation.flags.get("server", "")), yes=yes)
         profile = _set_up(invocation, url)
     else:
         if by_token:
             profile = _by_token(invocation, url)
         else:
             profile = _from_store(store) if store is not None else _asked(invocation, url)
+        _confirm_replaced(invocation, name, profile.server, yes=yes)
     try:
         user, place = _kept(name, profile)
     except BaseException:  # also Ctrl-C: nobody could sign in if the new key were not shown
@@ -88,6 +97,14 @@ def login(
     )
     invocation.output.note(f"kept in {place}")
     return 0
+
+
+def _confirm_replaced(invocation: Invocation, name: str, url: str, *, yes: bool) -> None:
+    """Ask before a login replaces the credentials for another server."""
+    before = profiles.read(environment()).by_name.get(name, Profile())
+    if not profiles.same_origin(url, before.server):
+        change = f"Replace the profile {name} of {before.server} (--profile NAME keeps both)"
+        _confirm_loss(invocation, before, change, yes=yes)
 
 
 def _kept(name: str, profile: Profile) -> tuple["User", Path]:
@@ -213,16 +230,18 @@ def _from_store(store: Path) -> Profile:
     return profile
 
 
-@client("logout", examples=("graveler logout", "graveler logout --profile local"))
-def logout(invocation: Invocation) -> int:
+@client("logout", examples=("graveler logout", "graveler logout --profile local --yes"))
+@yes
+def logout(invocation: Invocation, yes: bool) -> int:
     """Forget a profile and its credentials.
 
-    The access key stays valid on the server.
+    The access key stays valid on the server, which does not show its secret again.
     """
     known = profiles.read(environment())
     name = profiles.chosen_name(invocation.flags, environment(), known.default)
     if name not in known.by_name:
         raise NotFound(f"profile not found: {name or 'there is no default'}")
+    _confirm_loss(invocation, known.by_name[name], f"Forget the profile {name}", yes=yes)
     rest = {each: profile for each, profile in known.by_name.items() if each != name}
     default = known.default if known.default != name else ""
     profiles.write(Profiles(default, rest), environment())
@@ -230,6 +249,17 @@ def logout(invocation: Invocation) -> int:
         keyring_store.forget(name)
     invocation.output.note(f"profile {name} is forgotten")
     return 0
+
+
+def _confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes: bool) -> None:
+    """Ask before the credentials of a profile are lost.  A profile that has none loses nothing."""
+    if profile.session_token:
+        lost = "its token"
+    elif profile.secret_access_key or profile.in_keyring:
+        lost = f"the secret of its access key {profile.access_key_id}"
+    else:
+        return
+    invocation.confirm(f"{change}, with {lost}?  The server does not show it again.", yes=yes)
 
 
 @client("whoami", examples=("graveler whoami", "graveler whoami --json"))
@@ -338,10 +368,11 @@ def use_profile(invocation: Invocation, name: str) -> int:
 )
 @click.argument("setting", type=click.Choice(_SETTINGS))
 @click.argument("value")
-def set_setting(invocation: Invocation, setting: str, value: str) -> int:
+@yes
+def set_setting(invocation: Invocation, setting: str, value: str, yes: bool) -> int:
     """Change a setting of a profile; an empty value removes it.
 
-    A profile whose server moves to another address loses its credentials.
+    A profile whose server moves to another address loses its credentials, after a question.
     """
     known = profiles.read(environment())
     default = known.default or DEFAULT
@@ -349,6 +380,9 @@ def set_setting(invocation: Invocation, setting: str, value: str) -> int:
     before = known.by_name.get(name, Profile(name))
     if setting == "server":
         same = profiles.same_origin(value, before.server)
+        if not same:
+            change = f"Move the profile {name} to {value or 'no server'}"
+            _confirm_loss(invocation, before, change, yes=yes)
         after = replace(before if same else before.without_secrets(), server=value)
         if before.in_keyring and not same:
             keyring_store.forget(name)

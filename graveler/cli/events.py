@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.arguments import address_argument
+from graveler.cli.arguments import address_argument, yes
 from graveler.cli.command import client, group, operator
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field
@@ -129,16 +129,22 @@ def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
 @client(
     "remove",
     group=rules_group,
-    examples=("graveler events rules remove lake 01K8ZQ3VJ5",),
+    examples=("graveler events rules remove lake 01K8ZQ3VJ5 --yes",),
 )
 @address_argument("repository")
 @click.argument("rule")
-def remove_rule(invocation: Invocation, repository: str, rule: str) -> int:
+@yes
+def remove_rule(invocation: Invocation, repository: str, rule: str, yes: bool) -> int:
     """Remove a rule; the objects that it took in stay."""
     from graveler.client import event_rules
 
     name = invocation.repository(repository).repository
     invocation.about(rule, f"graveler events rules list {name}")
+    if not yes:
+        known = event_rules.get(invocation.session, name, rule)
+        source = f"s3://{known.bucket}/{known.prefix}"
+        question = f"Remove the rule {rule}, which takes {source} in to {name}/{known.branch}?"
+        invocation.confirm(f"{question}  What arrives later is taken in by no other rule.", yes=yes)
     event_rules.delete(invocation.session, name, rule)
     invocation.output.note(f"removed rule {rule}")
     return 0

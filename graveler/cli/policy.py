@@ -104,14 +104,23 @@ def create(invocation: Invocation, policy: str, file: str) -> int:
     return 0
 
 
-@client("update", group=policy, examples=("graveler policy update analysts analysts.json",))
+@client("update", group=policy, examples=("graveler policy update analysts analysts.json --yes",))
 @click.argument("policy")
 @click.argument("file", type=click.Path(dir_okay=False))
-def update(invocation: Invocation, policy: str, file: str) -> int:
-    """Replace the statements of a policy, for everybody who has it."""
-    statements = _read(file)
+@yes
+def update(invocation: Invocation, policy: str, file: str, yes: bool) -> int:
+    """Replace the statements of a policy, for everybody who has it.
+
+    The present statements are kept nowhere: `graveler policy show POLICY --json` prints them.
+    """
+    session, statements = invocation.session, _read(file)
     invocation.about(policy, _LISTED_BY)
-    updated = policies.replace(invocation.session, policy, statements)
+    if not yes:
+        present = plural(len(policies.get(session, policy)["statement"]), "statement")
+        invocation.confirm(
+            f"Replace the {present} of the policy {policy}, for everybody who has it?", yes=yes
+        )
+    updated = policies.replace(session, policy, statements)
     count = plural(len(updated["statement"]), "statement")
     invocation.output.record(updated, [f"policy {policy} has {count}"])
     return 0

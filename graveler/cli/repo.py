@@ -3,7 +3,7 @@
 import click
 
 from graveler.cli.address import UsageMistake
-from graveler.cli.arguments import address_argument, paging
+from graveler.cli.arguments import address_argument, paging, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import naming_taken
 from graveler.cli.hints import of_server
@@ -202,12 +202,20 @@ def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]
     return 0
 
 
-@client("delete", group=meta, examples=("graveler repo meta delete lake tier",))
+@client("delete", group=meta, examples=("graveler repo meta delete lake tier --yes",))
 @address_argument("repository")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-def delete_metadata(invocation: Invocation, repository: str, keys: tuple[str, ...]) -> int:
-    """Delete keys of a repository's metadata."""
+@yes
+def delete_metadata(
+    invocation: Invocation, repository: str, keys: tuple[str, ...], yes: bool
+) -> int:
+    """Delete keys of a repository's metadata, with their values."""
     name = invocation.repository(repository).repository
+    if not yes:
+        known = refs.repository_metadata(invocation.session, name)
+        pairs = ", ".join(f"{key}={known[key]}" for key in keys if key in known)
+        if pairs:  # else nothing is lost
+            invocation.confirm(f"Delete {pairs} from the metadata of {name}?", yes=yes)
     refs.delete_repository_metadata(invocation.session, name, list(keys))
     invocation.output.note(f"deleted {plural(len(keys), 'key')} of {name}")
     return 0

@@ -35,7 +35,6 @@ ALLOWED = {
         f"graveler.client.answer_heads:PlainResponse.{name}": "`http.client` calls it"
         for name in ("_read_and_discard_trailer", "_read_next_chunk_size")
     },
-    "graveler.client.event_rules:get": "users call it",
     "graveler.spark.files.parquet:Remote.readable": "readers of files call it",
     "graveler.spark.files.parquet:Remote.seekable": "readers of files call it",
     "graveler.spark.datasource:PruningReader.pushFilters": "Spark calls it",

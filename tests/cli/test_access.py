@@ -98,7 +98,7 @@ def test_policies(lake: Lake, tmp_path: Path) -> None:
     assert (created.id, created.statement) == ("readers", READ_LAKE)
     assert user.run("policy", "create", "readers", str(file)).code == 5
     both = [*READ_LAKE, {"effect": "deny", "action": ["fs:DeleteObject"], "resource": "*"}]
-    changed = user.run("policy", "update", "readers", "-", input=json.dumps(both).encode())
+    changed = user.run("policy", "update", "readers", "-", "--yes", input=json.dumps(both).encode())
     assert changed.out == "policy readers has 2 statements\n"
     assert "  deny\n    action:    fs:DeleteObject\n" in user.run("policy", "show", "readers").out
     listed = user.run("policy", "list", "--prefix", "readers").out

@@ -11,16 +11,18 @@ import pytest
 
 from graveler.assembly import Embedded, open_embedded
 from graveler.auth.authenticator import Authenticator
-from graveler.cli import administrator
+from graveler.cli import administrator, profiles
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
 from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unauthenticated
+from tests.api.serving import ADMINISTRATOR, Served
 from tests.cli import json_check
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
+from tests.cli.hooked import STATEMENT
 from tests.cli.test_credentials import OLD
 from tests.cli.test_gc import Days, days
 from tests.cli.test_subject import store
@@ -176,3 +178,105 @@ def test_a_no_is_printed_as_other_failures_are(user: Client, store: Path, form: 
     json_check.check_failure(last)
     error = json.loads(last)["error"]
     assert (error["code"], error["message"]) == ("declined", "nothing was changed")
+
+
+def _credentials(user: Client) -> str:
+    return (profiles.folder(user.variables) / "credentials.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        (("logout",), "Forget the profile test"),
+        (("config", "set", "server", "http://127.0.0.1:1"), "Move the profile test to http://127."),
+        (
+            ("login", "http://127.0.0.1:1", "--setup", "--profile", "test"),
+            "(--profile NAME keeps both)",
+        ),
+    ],
+)
+def test_the_secret_of_a_profile_is_lost_after_a_question(
+    lake: Lake, words: tuple[str, ...], question: str
+) -> None:
+    user, before = lake.user, _credentials(lake.user)
+    refused = user.run(*words)
+    assert (refused.code, refused.out, refused.err.splitlines(True)[0]) == (2, "", REFUSED)
+    shown = terminal(user, *words)
+    shown.until("The server does not show it again.")
+    shown.type("n\n")
+    assert shown.end() == 1 and question in shown.text
+    assert _credentials(user) == before
+
+
+def test_a_login_to_another_server_replaces_a_profile_after_a_question(
+    lake: Lake, live: Served
+) -> None:
+    user, key = lake.user, ADMINISTRATOR
+    elsewhere = live.client.url.replace("127.0.0.1", "localhost")
+    secret = key.secret_access_key.encode()
+
+    def login(url: str, *more: str) -> int:
+        words = ("login", url, "--access-key-id", key.access_key_id, "--secret-stdin")
+        return user.run(*words, "--profile", "test", *more, input=secret).code
+
+    def server() -> str:
+        return profiles.read(user.variables).by_name["test"].server
+
+    assert login(live.client.url) == 0  # to the same server: nothing asks
+    assert login(elsewhere) == 2 and server() == live.client.url
+    assert login(elsewhere, "--yes") == 0 and server() == elsewhere
+
+
+def test_a_profile_without_a_secret_is_forgotten_without_a_question(user: Client) -> None:
+    assert user.run("config", "set", "server", "http://127.0.0.1:1").code == 0
+    assert user.run("config", "set", "server", "http://127.0.0.1:2").code == 0
+    assert user.run("logout").code == 0
+
+
+def test_statements_of_a_policy_are_replaced_after_a_question(lake: Lake, tmp_path: Path) -> None:
+    user, file = lake.user, tmp_path / "policy.json"
+    file.write_text(STATEMENT)
+    assert user.run("policy", "create", "replaced", str(file)).code == 0
+    file.write_text(STATEMENT.replace('"allow"', '"deny"'))
+    words = ("policy", "update", "replaced", str(file))
+    before = user.run("policy", "show", "replaced", "--json")
+    refused = user.run(*words)
+    assert (refused.code, refused.out, refused.err) == (2, "", REFUSED)
+    shown = terminal(user, *words, "--json")
+    shown.until("Replace the 1 statement of the policy replaced, for everybody who has it?")
+    shown.type("n\n")
+    assert shown.end() == 1 and '"code": "declined"' in shown.text
+    assert user.run("policy", "show", "replaced", "--json") == before
+    assert user.run(*words, "--yes").code == 0
+    assert user.run("policy", "show", "replaced", "--json") != before
+    assert user.run("policy", "update", "nobody", str(file)).code == 3  # before it asks
+
+
+def test_a_rule_and_metadata_are_taken_away_after_a_question(lake: Lake) -> None:
+    user, name = lake.user, lake.name
+    add = ("events", "rules", "add", name, "--branch", "main", "--bucket", "landing")
+    id = json.loads(user.run(*add, "--json").out)["id"]
+    assert user.run("repo", "meta", "set", name, "owner=sales").code == 0
+    for words, question, listing in (
+        (
+            ("events", "rules", "remove", name, id),
+            f"Remove the rule {id}, which takes s3://landing/ in to {name}/main?",
+            ("events", "rules", "list", name),
+        ),
+        (
+            ("repo", "meta", "delete", name, "owner", "nothing"),
+            f"Delete owner=sales from the metadata of {name}?",
+            ("repo", "meta", "show", name),
+        ),
+    ):
+        before = user.run(*listing)
+        refused = user.run(*words)
+        assert (refused.code, refused.out, refused.err) == (2, "", REFUSED)
+        shown = terminal(user, *words)
+        shown.until(question)
+        shown.type("n\n")
+        assert shown.end() == 1
+        assert user.run(*listing) == before
+        assert user.run(*words, "--yes").code == 0
+        assert user.run(*listing).out == ""
+    assert user.run("repo", "meta", "delete", name, "nothing").code == 0  # nothing is lost

@@ -19,8 +19,8 @@ def test_rules_are_added_shown_and_removed(lake: Lake) -> None:
     assert (rule["objects"], rule["seconds"], rule["marker"]) == (100, 300, "_OK")
     line = lake.user.run(*rules, "list", lake.name).out.split("\t")
     assert line[:5] == [rule["id"], "s3://landing/in/", "", "main", "raw/{rest}"]
-    assert lake.user.run(*rules, "remove", lake.name, rule["id"]).code == 0
-    gone = lake.user.run(*rules, "remove", lake.name, rule["id"])
+    assert lake.user.run(*rules, "remove", lake.name, rule["id"], "--yes").code == 0
+    gone = lake.user.run(*rules, "remove", lake.name, rule["id"], "--yes")
     assert gone.code == 3 and f"try: graveler events rules list {lake.name}" in gone.err
 
 

@@ -35,7 +35,7 @@ repo list
 repo show lake
 repo meta set lake team=data
 repo meta show lake
-repo meta delete lake team
+repo meta delete lake team --yes
 upload -r {folder} lake/main/data/
 upload {folder}/a.csv lake/main/single.csv
 status lake/main
@@ -136,7 +136,7 @@ group detach team FSReadAll
 group remove team ann
 group delete team --yes
 policy create mine {policy}
-policy update mine {policy}
+policy update mine {policy} --yes
 policy list
 policy show mine
 policy attach mine --user ann
@@ -145,13 +145,13 @@ policy delete mine --yes
 user delete ann --yes
 events rules add lake --branch main --bucket landing
 events rules list lake
-events rules remove lake {rule}
+events rules remove lake {rule} --yes
 gc --server --repository lake
 retention --server --repository lake
 api get /user
 branch delete lake/other --yes
 repo delete lake --confirm lake
-logout
+logout --yes
 """
 KEPT: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "pr create lake/dev": ("pull", lambda out: out["id"]),

@@ -210,7 +210,7 @@ def test_login_tries_and_keeps(user: Client, live: Served) -> None:
     assert (
         user.run("config", "list").out == f"default\t{url}\t\t{KEY}\tyes\ntwo\t{url}\t\t{KEY}\tno\n"
     )
-    assert user.run("logout").code == 0
+    assert user.run("logout", "--yes").code == 0
     assert user.run("whoami").code == 2
     assert user.run("whoami", "--profile", "two").code == 0
     assert user.run("logout", "--profile", "default").code == 3
@@ -260,7 +260,7 @@ def test_the_variable_names_the_profile_that_is_changed(user: Client, live: Serv
         "config", "set", "repository", "sea", "--profile", "test", GRAVELER_PROFILE="two"
     )
     assert given.code == 0 and profiles.read(user.variables).by_name["test"].repository == "sea"
-    assert user.run("logout", GRAVELER_PROFILE="two").code == 0
+    assert user.run("logout", "--yes", GRAVELER_PROFILE="two").code == 0
     assert profiles.read(user.variables).by_name.keys() == {"test"}
     assert user.run("login", url, GRAVELER_PROFILE="a b").code == 2
 
@@ -315,7 +315,7 @@ def test_the_current_repository(user: Client, live: Served) -> None:
     assert user.run("config", "set", "repository", name).code == 0
     assert user.run("branch", "show", ":main").code == 0
     assert f"repository:     {name}" in user.run("config", "show").out
-    assert user.run("config", "set", "server", "http://other.example").code == 0
+    assert user.run("config", "set", "server", "http://other.example", "--yes").code == 0
     assert "has secret:     no" in user.run("config", "show").out
     assert user.run("config", "set", "color", "red").code == 2
 
@@ -478,7 +478,7 @@ def test_secrets_are_in_the_keyring_if_there_is_one(
     locked = user.run("whoami")
     assert locked.code == 6 and "keyring cannot be read" in locked.err
     keyring.is_locked = False
-    assert user.run("logout").code == 0 and not keyring.kept
+    assert user.run("logout", "--yes").code == 0 and not keyring.kept
 
 
 def test_secrets_stay_in_the_file_without_a_keyring(
@@ -498,5 +498,5 @@ def test_a_profile_that_moves_loses_its_secret_in_the_keyring(
     keyring = Keyring()
     monkeypatch.setitem(sys.modules, "keyring", keyring)
     _login(user, live)
-    assert user.run("config", "set", "server", "http://127.0.0.1:1").code == 0
+    assert user.run("config", "set", "server", "http://127.0.0.1:1", "--yes").code == 0
     assert not keyring.kept and user.run("whoami").code == 4
