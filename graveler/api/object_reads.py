@@ -210,13 +210,20 @@ async def body_of(
     sends them: whole if they are few and inside the repository's folder, else as a stream.
     Errors: as for `read.open_body`."""
     arguments = (call.repo, entry, start, end)
-    if end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry):
-        return await call.service.pools.point(_whole, *arguments)
+    if is_small(call, entry, start, end):
+        return await call.service.pools.point(whole_body, *arguments)
     body = await call.service.pools.streams.start(read.open_body, *arguments)
     return body, StreamedBody(body.chunks, body.end - body.start)
 
 
-def _whole(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Body, bytes]:
+def is_small(call: Call, entry: Entry, start: int, end: int) -> bool:
+    """Whether these bytes of an object are few, and inside the repository's folder."""
+    return end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
+
+
+def whole_body(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Body, bytes]:
+    """A small body, as the store describes it, and its bytes.  Errors: as for
+    `read.open_body`."""
     body = read.open_body(repo, entry, start, end)
     return body, b"".join(body.chunks)
 

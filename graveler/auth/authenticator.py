@@ -63,15 +63,15 @@ _FOREVER = float("inf")  # a key is valid until the record of its user changes
 
 
 @dataclass(slots=True)
-class _Acceptance:
-    """A header that was accepted: whose it is, by which key, and until when, in seconds.
+class Acceptance:
+    """A proof that was accepted: whose it is, by which key, and until when, in seconds.
 
     `view`: the view of the user that had the key; it stands for itself until there is another.
     """
 
     user: str
     epoch: str
-    expires: float
+    expires: float = _FOREVER
     view: View | Literal[Absent.ABSENT] = ABSENT
 
 
@@ -107,7 +107,7 @@ class Authenticator:
         known = [each for each in (secret, before) if each]
         self.sessions = Sessions(keeper, self.attempts, known)
         self._known = _AccountView(ABSENT, float("-inf"))
-        self._accepted: dict[bytes, _Acceptance] = {}
+        self._accepted: dict[bytes, Acceptance] = {}
         self.access = Access(keeper.kv, keeper.clock)
         self.keeper = keeper
         self.identities = identities
@@ -218,7 +218,7 @@ class Authenticator:
         cookie: str,
         address: Callable[[], str],
         changes: list[Change],
-    ) -> _Acceptance:
+    ) -> Acceptance:
         """Whose header or cookie it is.  Raises `Unauthenticated`, `Throttled`."""
         if not authorization:
             return self._read_token(cookie, address())
@@ -232,7 +232,7 @@ class Authenticator:
             return self._compare(*_basic(rest.strip()), address())
         raise Unauthenticated("error authenticating request")
 
-    def _newest_holder(self, accepted: _Acceptance, uid: str = "") -> tuple[User, Rights]:
+    def _newest_holder(self, accepted: Acceptance, uid: str = "") -> tuple[User, Rights]:
         """The user of the key.  Raises `Unauthenticated` if the key has ended, or is not of the
         user with this uid.  A view that does not know the key may be older than the key, so it is
         read again, at most once a second for a user."""
@@ -245,7 +245,7 @@ class Authenticator:
             raise Unauthenticated("error authenticating request")
         return user, rights
 
-    def _compare(self, access_key_id: str, secret: str, address: str) -> _Acceptance:
+    def _compare(self, access_key_id: str, secret: str, address: str) -> Acceptance:
         self.attempts.check(access_key_id, address)
         stored = credentials.find(self.keeper.kv, access_key_id)
         if not _is_secret_of(self.keeper, stored, secret):
@@ -257,7 +257,7 @@ class Authenticator:
         if stored is ABSENT or not _is_secret_of(self.keeper, stored, secret):
             self.attempts.failed(access_key_id, address)
             raise Unauthenticated("error authenticating request")
-        accepted = _Acceptance(stored.user, stored.epoch, _FOREVER)
+        accepted = Acceptance(stored.user, stored.epoch, _FOREVER)
         try:
             self._newest_holder(accepted, stored.uid)
         except Unauthenticated:
@@ -269,7 +269,7 @@ class Authenticator:
                 credentials.renew(self.keeper, stored, NewCredential(access_key_id, secret))
         return accepted
 
-    def _read_token(self, token: str, address: str) -> _Acceptance:
+    def _read_token(self, token: str, address: str) -> Acceptance:
         if not token:
             raise Unauthenticated("error authenticating request")
         session = self.sessions.read(token, address)
@@ -277,12 +277,12 @@ class Authenticator:
             raise Unauthenticated("session ended")
         # Checked again often, because another process may end the session.
         expires = min(float(session.expires), self.sessions.now() + _REFRESH_SECONDS)
-        accepted = _Acceptance(session.user, session.epoch, expires)
+        accepted = Acceptance(session.user, session.epoch, expires)
         self._newest_holder(accepted)
         return accepted
 
 
-def _holder(auth: Authenticator, accepted: _Acceptance) -> tuple[User, Rights]:
+def _holder(auth: Authenticator, accepted: Acceptance) -> tuple[User, Rights]:
     """The user of an accepted header.  Raises `Unauthenticated` if its key, or its external
     principal, has ended."""
     view = auth.access.view(accepted.user)
@@ -305,7 +305,7 @@ def _view(auth: Authenticator, user: str) -> View:
 
 def _of_provider(
     auth: Authenticator, oidc: "OidcIssuer", token: str, address: str, changes: list[Change]
-) -> _Acceptance:
+) -> Acceptance:
     """The user of a bearer token of the identity provider; forged tokens count by address."""
     try:
         verified = oidc.verified(token)
@@ -315,7 +315,7 @@ def _of_provider(
         raise
     claims = oidc.claims(verified, auth.sessions.now())
     assignment = user_of(auth, claims, changes)
-    return _Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
+    return Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
 
 
 def user_of(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Assignment:
@@ -330,11 +330,10 @@ def user_of(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Ass
 
 
 def caller_with(
-    auth: Authenticator, user: str, uid: str, epoch: str, address: Callable[[], str] = str
+    auth: Authenticator, accepted: Acceptance, uid: str, address: Callable[[], str] = str
 ) -> Caller:
-    """The caller that has proved that it holds a key of a user.  Raises `Unauthenticated` if the
-    key has ended.  The requests of the view (access.py)."""
-    accepted = _Acceptance(user, epoch, _FOREVER)
+    """The caller that has proved that it holds a key of the user with this uid.  Raises
+    `Unauthenticated` if the key has ended.  The requests of the view (access.py)."""
     return Caller(*auth._newest_holder(accepted, uid), address)
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from graveler.auth import credentials
-from graveler.auth.authenticator import Authenticator, caller_with
+from graveler.auth.authenticator import Acceptance, Authenticator, caller_with
 from graveler.auth.callers import Caller
 from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.keeper import Keeper
@@ -45,11 +45,10 @@ what was computed before."""
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """Who proved a key."""
+    """Who proved a key, by the uid of the user."""
 
-    user: str
+    accepted: Acceptance
     uid: str
-    epoch: str
     secret: str = field(repr=False)
 
 
@@ -77,9 +76,12 @@ class Proofs:
         client = address()
         place = (key_id, client)
         known = self._holders.get(place)
-        if known is not None and matches(known.secret, known.epoch):
-            with suppress(Unauthenticated):  # it has ended: an unknown key from now on
+        if known is not None and matches(known.secret, known.accepted.epoch):
+            try:
                 caller = _caller(auth, known, address)
+            except Unauthenticated:
+                pass  # it has ended: an unknown key from now on
+            else:
                 auth.attempts.succeeded(client)
                 return caller
         auth.attempts.check(ABSENT, client)
@@ -109,7 +111,7 @@ class Proofs:
             raise _unknown()
         if not is_right:
             raise Unauthenticated("error authenticating request")
-        return _Holder(stored.user, stored.uid, stored.epoch, secret)
+        return _Holder(Acceptance(stored.user, stored.epoch), stored.uid, secret)
 
     def _secret(
         self, keeper: Keeper, key_id: str, stored: Credential | Literal[Absent.ABSENT]
@@ -131,7 +133,7 @@ class Proofs:
 
 def _caller(auth: Authenticator, holder: _Holder, address: Callable[[], str]) -> Caller:
     try:
-        return caller_with(auth, holder.user, holder.uid, holder.epoch, address)
+        return caller_with(auth, holder.accepted, holder.uid, address)
     except Unauthenticated as error:
         raise _unknown() from error
 

@@ -57,6 +57,12 @@ class FileReads:
             file, status = self._open_files.open(address, partial(open_file, self._root, place))
         return Chunks(file, address, status)
 
+    def known(self, address: str) -> "Chunks | Literal[Absent.ABSENT]":
+        """As `kept_open`, if the file is open; otherwise `ABSENT`."""
+        with translated(address):
+            open_file = self._open_files.get(address)
+        return ABSENT if open_file is None else Chunks(open_file[0], address, open_file[1])
+
     def read_known(self, address: str, start: int, length: int) -> bytes | Literal[Absent.ABSENT]:
         """See `BlockStore.read`, if the table or the file is open; otherwise, and for bytes that a
         file does not have, ABSENT."""

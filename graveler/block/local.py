@@ -155,6 +155,9 @@ class _LocalReads(_LocalDeletes):
         return self._pages.page(tree, parts, after, limit)
 
     def _open(self, address: str) -> Chunks:
+        known = self._files.reads.known(address)
+        if known is not ABSENT:
+            return known
         parts = layout.served(address)
         if not parts.bucket:
             return self._imports.open(parts)

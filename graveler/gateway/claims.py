@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from graveler.gateway.errors import S3Error
 from graveler.gateway.request import Pairs, parameters
@@ -40,9 +40,9 @@ _REGION: Final = re.compile(rb"[!-.0-~]{1,64}")
 _MOMENT: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _MOMENTS_MAX: Final = 1_024
 _HEADER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
-# How nearly every client writes the header.
-_USUAL_FIELDS: Final = re.compile(
-    rb"AWS4-HMAC-SHA256 Credential=([^,\s]+), ?SignedHeaders=([^,\s]+), ?Signature=([^,\s]+)"
+# How nearly every client writes the header, up to the signature.
+_USUAL_HEAD: Final = re.compile(
+    rb"AWS4-HMAC-SHA256 Credential=([^,\s]+), ?SignedHeaders=([^,\s]+), ?Signature="
 )
 _HASH: Final = re.compile(rb"[0-9a-f]{64}")
 _SECONDS: Final = re.compile(rb"[0-9]{1,9}")
@@ -66,6 +66,9 @@ _QUERY_ERROR: Final = "AuthorizationQueryParametersError"
 _KNOWN_MAX: Final = 1_024
 _KNOWN_LENGTH_MAX: Final = 1_024  # of a text that is remembered
 _DAY_LENGTH: Final = len("yyyymmdd")
+_MOMENT_LENGTH: Final = len("yyyymmddThhmmssZ")
+_SIGNATURE_LENGTH: Final = 64
+_Credential: TypeAlias = tuple[str, bytes, bytes]  # key id, day, region
 
 
 class RawRequest(NamedTuple):
@@ -160,7 +163,9 @@ def open_request(
     other than that of version 4.  Pure."""
     query = _single(parameters(request.query) if pairs is ABSENT else pairs)
     authorizations = [value for name, value in request.headers if name == b"authorization"]
-    is_v4, is_v2 = not _V4_MARKS.isdisjoint(query), not _V2_MARKS.isdisjoint(query)
+    is_v4 = is_v2 = False
+    if query:
+        is_v4, is_v2 = not _V4_MARKS.isdisjoint(query), not _V2_MARKS.isdisjoint(query)
     if len(authorizations) + is_v4 + is_v2 > 1:
         raise S3Error("InvalidRequest", "Only one authentication mechanism is allowed.")
     headers = joined(request.headers)
@@ -203,7 +208,8 @@ def claim(opened: OpenRequest) -> Claim:
 
 def refuse_token(opened: OpenRequest) -> None:
     """Raises `S3Error` for a request with a token of temporary credentials: there are none."""
-    if _TOKEN in opened.headers or any(name.lower() == _TOKEN for name in opened.query):
+    query = opened.query
+    if _TOKEN in opened.headers or (query and any(name.lower() == _TOKEN for name in query)):
         raise S3Error("InvalidToken", "")
 
 
@@ -214,8 +220,7 @@ def refused_form() -> S3Error:
 
 def _claim_of_header(opened: OpenRequest) -> Claim:
     headers, now_ns = opened.headers, opened.request.now_ns
-    credential, listed, signature = _fields(headers[b"authorization"])
-    key_id, day, region = _credential(credential, _HEADER_ERROR)
+    (key_id, day, region), listed, signature = _fields(headers[b"authorization"])
     moment, seconds = _date(headers)
     if day != moment[:8]:
         raise S3Error(_HEADER_ERROR, "Invalid credential date: it is not the day of the request.")
@@ -289,13 +294,15 @@ def payload(stated: bytes) -> Payload:
 # ---- the parts of a claim ------------------------------------------------------------------------
 
 
-def _fields(authorization: bytes) -> Sequence[bytes]:
+def _fields(authorization: bytes) -> tuple[_Credential, bytes, bytes]:
     """The three fields of the header: credential, names of the signed headers, signature."""
     if len(authorization) > _AUTHORIZATION_LENGTH_MAX:
         raise S3Error(_HEADER_ERROR, "The header is too long.")
-    usual = _USUAL_FIELDS.fullmatch(authorization)
-    if usual is not None:
-        return usual.groups()
+    head, signature = authorization[:-_SIGNATURE_LENGTH], authorization[-_SIGNATURE_LENGTH:]
+    if len(head) <= _KNOWN_LENGTH_MAX and signature.isalnum():
+        usual = _usual_fields(head)
+        if usual is not ABSENT:
+            return *usual, signature
     pairs = []
     for part in authorization[len(ALGORITHM) :].split(b","):
         name, _, value = part.strip().partition(b"=")
@@ -305,11 +312,19 @@ def _fields(authorization: bytes) -> Sequence[bytes]:
         raise S3Error(
             _HEADER_ERROR, "It must have Credential, SignedHeaders and Signature, each once."
         )
-    return fields[b"Credential"], fields[b"SignedHeaders"], fields[b"Signature"]
+    credential = _credential(fields[b"Credential"], _HEADER_ERROR)
+    return credential, fields[b"SignedHeaders"], fields[b"Signature"]
 
 
-@lru_cache(_KNOWN_MAX)  # a client names the same one all day
-def _credential(text: bytes, error: str) -> tuple[str, bytes, bytes]:
+@lru_cache(_KNOWN_MAX)  # a client sends the same head all day
+def _usual_fields(head: bytes) -> tuple[_Credential, bytes] | Literal[Absent.ABSENT]:
+    """The fields of a header before the signature; `ABSENT` if it is not the usual one."""
+    usual = _USUAL_HEAD.fullmatch(head)
+    return ABSENT if usual is None else (_credential(usual[1], _HEADER_ERROR), usual[2])
+
+
+@lru_cache(_KNOWN_MAX)
+def _credential(text: bytes, error: str) -> _Credential:
     """Key id, day and region.  Split from the right, because a key id may contain a slash."""
     parts = text.rsplit(b"/", 4)
     if len(parts) != 5 or not 0 < len(parts[0]) <= _KEY_ID_LENGTH_MAX:
@@ -348,13 +363,15 @@ def _basic_form(date: bytes) -> bytes:
 
 
 def _seconds_of(moment: bytes) -> int | Literal[Absent.ABSENT]:
-    match = _MOMENT.fullmatch(moment)
-    return ABSENT if match is None else _utc_seconds(match.groups())
+    return _utc_seconds(moment) if len(moment) == _MOMENT_LENGTH else ABSENT
 
 
 @lru_cache(_MOMENTS_MAX)  # the requests of one second name the same time
-def _utc_seconds(numbers: tuple[bytes, ...]) -> int | Literal[Absent.ABSENT]:
-    year, month, day, hour, minute, second = map(int, numbers)
+def _utc_seconds(moment: bytes) -> int | Literal[Absent.ABSENT]:
+    match = _MOMENT.fullmatch(moment)
+    if match is None:
+        return ABSENT
+    year, month, day, hour, minute, second = map(int, match.groups())
     try:
         return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
     except ValueError:

@@ -84,6 +84,7 @@ _PARAMETER_PREFIXES: Final = ("x-amz-", "response-")
 _READS: Final = frozenset(("GET", "HEAD"))
 
 _AMZ: Final = b"x-amz-"
+_SIGNED: Final = frozenset((b"x-amz-date", b"x-amz-content-sha256"))  # of every request
 _NO_MARKS: Final = frozenset[str]()
 # Headers that change what a request means, and that nothing here serves.
 _REFUSED_HEADERS: Final = (
@@ -280,7 +281,7 @@ def _is_mark(name: str, value: str) -> bool:
 def _check_headers(request: S3Request, operation: Operation) -> None:
     """Raises `S3Error` for a header that asks for something else than the operation does."""
     for name, value in request.headers.items():
-        if not name.startswith(_AMZ):
+        if not name.startswith(_AMZ) or name in _SIGNED:
             continue
         if name.startswith(_REFUSED_HEADERS) or (name == _ENCRYPTION and value != b"AES256"):
             raise S3Error("NotImplemented", f"not implemented: {name.decode('latin-1')}")

@@ -5,10 +5,12 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.api import conditions
-from graveler.api.answers import Answer, Headers, text_header
+from graveler.api.answers import Answer, Headers, StreamedBody, text_header
 from graveler.api.conditions import Window
-from graveler.api.object_reads import body_of, encryption_of
+from graveler.api.object_reads import body_of, encryption_of, is_small, whole_body
 from graveler.api.operation import Runs
+from graveler.api.service import Call
+from graveler.block.adapter import Body
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Code, Invalid, NotFound
@@ -64,19 +66,25 @@ class _ObjectView(NamedTuple):
     def headers(self, parameters: Mapping[str, str]) -> Headers:
         """All headers of the object, with those that the request overrides."""
         content_type = text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
-        described = dict((content_type, *headers_of(self.entry)))
+        described: Headers = (content_type, *headers_of(self.entry))
         if parameters:
-            described |= dict(
-                text_header(header, parameters[name])
-                for name, header in _OVERRIDES.items()
-                if parameters.get(name)
-            )
+            described = _overridden(described, parameters)
         partial: Headers = ()
         start, end, is_partial = self.window
         if is_partial:
             covered = f"bytes {start}-{end - 1}/{self.entry.size}"
             partial = (text_header(b"content-range", covered),)
-        return (*described.items(), *self.validators, *_ACCEPT_RANGES, *_SHIELD, *partial)
+        return (*described, *self.validators, *_ACCEPT_RANGES, *_SHIELD, *partial)
+
+
+def _overridden(headers: Headers, parameters: Mapping[str, str]) -> Headers:
+    """Headers of an object, with those that a request chooses in their place."""
+    chosen = dict(
+        text_header(header, parameters[name])
+        for name, header in _OVERRIDES.items()
+        if parameters.get(name)
+    )
+    return tuple((dict(headers) | chosen).items())
 
 
 def entry_at(repo: OpenRepository, address: Address) -> Entry:
@@ -128,13 +136,29 @@ def _part(call: S3Call, entry: Entry, number: str) -> Window:
 )
 async def get_object(call: S3Call) -> Answer:
     """The bytes of an object, or a range of them."""
-    view = await call.found(lambda _: _view(call))
+    answer = await call.found(_at_once)
+    if isinstance(answer, Answer):
+        return answer
+    start, end, _ = answer.window
+    return _opened(call, answer, *await body_of(call, answer.entry, start, end))
+
+
+def _at_once(call: Call) -> Answer | _ObjectView:
+    """The answer, or what it sends if that takes another step: a long body, or one whose ref is
+    resolved by walking the history."""
+    assert isinstance(call, S3Call), "an operation of S3 gets its call"
+    view = _view(call)
     if view.decision is Decision.NOT_MODIFIED:
         return Answer(304, view.validators)
-    start, end, is_partial = view.window
-    body, content = await body_of(call, view.entry, start, end)
+    start, end, _ = view.window
+    if call.walks or not is_small(call, view.entry, start, end):
+        return view
+    return _opened(call, view, *whole_body(call.repo, view.entry, start, end))
+
+
+def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | StreamedBody) -> Answer:
     headers = (*view.headers(call.parameters), *encryption_of(view.entry, body.head))
-    return Answer(206 if is_partial else 200, headers, content)
+    return Answer(206 if view.window.partial else 200, headers, content)
 
 
 @operation(

@@ -40,7 +40,7 @@ from graveler.gateway.address import (
     source_of,
 )
 from graveler.gateway.endings import Ending
-from graveler.gateway.errors import NOWHERE, S3Error
+from graveler.gateway.errors import S3Error
 from graveler.gateway.identity import Identify, Identity
 from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Table
 from graveler.gateway.operations import OPERATIONS
@@ -129,11 +129,10 @@ class S3Route:
         self._record(scope, trace, status)
 
     async def _answer(self, scope: Scope, receive: Receive, trace: _Trace) -> Answer:
-        place = NOWHERE
+        address = Address()
         try:
             request = request_of(scope)
             address = address_of(request.header(b"host"), request.raw_path, self._domains)
-            place = address.place
             client = partial(self._service.settings.front.client, scope)
             identify, pools = self._identify, self._service.pools
             identity = await pools.point(identify, self._service, request, client)
@@ -151,7 +150,7 @@ class S3Route:
             return _CLIENT_GONE
         except Exception as error:
             trace.error = error
-            return errors.answer(error, place, scope["graveler.request_id"])
+            return errors.answer(error, address.place, scope["graveler.request_id"])
 
     def _call(
         self,
@@ -189,7 +188,7 @@ class S3Route:
 
     async def _admit(self, operation: Operation, call: S3Call, trace: _Trace) -> None:
         """Check permissions, then repository and branch.  Raises `Refused`, `S3Error`."""
-        caller, ports, pools = call.account, call.ports, self._service.pools
+        caller = call.account
         assert caller is not ABSENT, "every request is signed"
         trace.arguments = call.arguments
         if not operation.by_item:
@@ -198,10 +197,15 @@ class S3Route:
             trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
             await permits.authorize(self._service, caller, trace.needed)
         if operation.in_repository:
-            bucket = call.address.bucket
-            call.repository = await pools.point(_repository, ports, caller, bucket)
-        if operation.writes:
-            await pools.point(check_target, call.repo, call.address.ref)
+            await self._service.pools.point(_enter, call, caller, operation.writes)
+
+
+def _enter(call: S3Call, caller: Caller, writes: bool) -> None:
+    """Find the repository of a call and, if it `writes`, check the branch.  Errors: those of
+    `_repository` and `check_target`."""
+    call.repository = _repository(call.ports, caller, call.address.bucket)
+    if writes:
+        check_target(call.repo, call.address.ref)
 
 
 def _repository(ports: Ports, caller: Caller, name: str) -> Repository:

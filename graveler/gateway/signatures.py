@@ -12,6 +12,7 @@ threads only replace whole values.  For authentication.py.
 import hashlib
 import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -22,6 +23,9 @@ from graveler.gateway.claims import ALGORITHM, Claim
 _PATH_RESERVED: Final = re.compile(rb"[^A-Za-z0-9/_.~-]")
 _RESERVED: Final = re.compile(rb"[^A-Za-z0-9_.~-]")
 _ENCODED: Final = {bytes((byte,)): b"%%%02X" % byte for byte in range(256)}
+_UNRESERVED: Final = (
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_.~-"  # in paths
+)
 _KEYS_MAX: Final = 4_096
 
 
@@ -46,17 +50,12 @@ def text_to_sign(claim: Claim) -> bytes:
 
 def _canonical(claim: Claim) -> bytes:
     opened, names = claim.opened, claim.names
-    request = opened.request
-    query = [
-        (_RESERVED.sub(_encoded, name), _RESERVED.sub(_encoded, value))
-        for name, value in opened.query.items()
-        if name != b"X-Amz-Signature"
-    ]
+    request, headers = opened.request, opened.headers
     lines = [
         request.method.encode(),
         _canonical_path(request.path),
-        b"&".join([name + b"=" + value for name, value in sorted(query)]),
-        *[name + b":" + opened.headers[name] for name in names],
+        _canonical_query(opened.query) if opened.query else b"",
+        *[name + b":" + headers[name] for name in names],
         b"",
         b";".join(names),
         claim.stated,
@@ -64,7 +63,18 @@ def _canonical(claim: Claim) -> bytes:
     return b"\n".join(lines)
 
 
+def _canonical_query(query: Mapping[bytes, bytes]) -> bytes:
+    encoded = [
+        (_RESERVED.sub(_encoded, name), _RESERVED.sub(_encoded, value))
+        for name, value in query.items()
+        if name != b"X-Amz-Signature"
+    ]
+    return b"&".join([name + b"=" + value for name, value in sorted(encoded)])
+
+
 def _canonical_path(path: bytes) -> bytes:
+    if not path.translate(None, _UNRESERVED):  # nothing to decode, nothing to encode
+        return path or b"/"
     decoded = unquote_to_bytes(path) if b"%" in path else path
     return _PATH_RESERVED.sub(_encoded, decoded) or b"/"
 

@@ -206,6 +206,17 @@ def test_long_lists_of_signed_headers_and_unusual_blanks_are_read() -> None:
         assert is_accepted(changed(request, b"authorization", b",SignedHeaders=", written))
 
 
+def test_a_signature_of_any_length_is_what_was_sent() -> None:
+    right = parse(GET).signature
+    assert is_accepted(GET) and len(right) == 64
+    for wrong in (right[:-1], right + b"0", right.upper(), b"0" * 64, b"-" * 64, b"0"):
+        sent = changed(GET, b"authorization", right, wrong)
+        assert parse(sent).signature == wrong
+        assert not is_accepted(sent)
+    assert authorization(right, right[:-1] + b",") == "AuthorizationHeaderMalformed"
+    assert authorization(right, b"") == ""
+
+
 def test_a_signed_header_that_is_missing_is_refused() -> None:
     request = signed(header_request("GET", b"/", b"", base_headers(expect=""), b"?"))
     assert is_accepted(request)
