@@ -1,6 +1,6 @@
 """The object storage port: its contract, a memory reference, drivers and wrappers.
 
-adapter      the contract (clauses B1 to B11); start here
+adapter      the contract (clauses B1 to B12); start here
 address      physical addresses
 memory       the reference driver; every other driver must behave like it
 local        the driver for a folder; with layout, files, folders, open_files, walk, imports,

@@ -1,7 +1,7 @@
-"""Creates the table that the DynamoDB driver expects, for tests and local use.
+"""Creates the table that the DynamoDB driver expects, for tests: nothing of the product calls it.
 
 Deployments declare the same keys in their template, with backups and encryption.  The table bills
-per request.  Its time-to-live attribute is `ttl`.  Tests and commands may use this module.
+per request.  Its time-to-live attribute is `ttl`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Broken variants of the protocol, each the breach of one rule, and where it is looked for.
 
-S1 to S26 are the insufficient steps that docs/explanation/protocol.md names; R1 and on break rules
-that came later.  `cell`: the family and the profile whose seeds are searched.
+Each of S1 to S28 takes one correction of the published design out of the verbs, or breaks a rule of
+docs/explanation/protocol.md.  `cell`: the family and the profile whose seeds are searched.
 """
 
 from typing import NamedTuple
