@@ -1,11 +1,11 @@
 """Committed entries as Arrow columns, decoded many at once; for one process, and for Spark's tasks.
 
-    entries         what `read_entries`, the public reader, does; start here
-    server          a server as the source of a reader
-    decode          records to columns, and their names and types
-    entry_columns   the same for the usual form of an entry, field by field
-    scan            the records of a range as slices of buffers
-    vectors         slices of one buffer, and numbers in it
+    entries        what `read_entries`, the public reader, does; start here
+    server         a server as the source of a reader
+    decode         records to columns, and their names and types
+    entry_columns  the same for the usual form of an entry, field by field
+    scan           the records of a range as slices of buffers
+    vectors        slices of one buffer, and numbers in it
 
 This package and Spark's own pyarrow and numpy, which come with the extra `arrow`.  Importing the
 package loads neither; calling `read_entries` does.

@@ -1,8 +1,11 @@
 """Opens a store: chooses the drivers behind the ports for each kind of deployment.
 
-    open_memory      keeps nothing (memory.py)
-    open_embedded    keeps everything in one folder (embedded.py)
-    aws.open_aws     keeps everything in a table and buckets (aws.py)
+    memory            `open_memory`: keeps nothing
+    embedded          `open_embedded`: keeps everything in one folder
+    aws, aws_drivers  `aws.open_aws`: keeps everything in a table and buckets
+    drivers, folder   ports from a set of drivers; the folder of an embedded store
+    fanout, lanes     threads of this process
+    kms, secret       the key of KMS, the secret of a deployment on AWS
 
 Each deployment loads only its own drivers: the names of this package are imported at first use, so
 a function on AWS never loads an embedded database.

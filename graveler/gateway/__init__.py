@@ -2,13 +2,29 @@
 
     s3://lake/main/in/x.parquet      bucket = repository, first segment of a key = ref
 
-Read in this order: `operation.py` (the declaration of an operation), `reads.py` (a module with
-operations), `operations.py` (the collection of all), `route.py` (from a request to its endpoint),
-`address.py` (Host and path to repository, ref and path).  `identity.py` says who sent a request and
-how its body is framed: `authentication.py` knows it by `claims.py`, `signatures.py` and
-`signatures_v2.py`, and `payload.py` verifies the body with `chunks.py` and `checksums.py`.
-`errors.py` has the closed table of error codes, `xml.py` writes answers, `xml_bodies.py` reads
-bodies.
+Read in this order: `operation.py`, `reads.py`, `operations.py`, `route.py`, `address.py`.
+
+    operation, operations    the declaration of an operation; the collection of all
+    route, address, request  from a request to its endpoint; what it names; as it was sent
+    app                      a process that serves S3 clients alone
+
+Operations:
+    buckets, listings, branch_order    buckets, which are repositories; listings, and their order
+    reads, preconditions               one object; the conditions of a read
+    writes, write_conditions, targets  one object; the conditions, and the ref, of a write
+    deletes                            one key, or up to 1,000
+    uploads, upload_listings           multipart uploads, and their listings
+
+Who sent a request, and its body:
+    identity, authentication           the interface of the route; the check of a signature
+    claims, signatures, signatures_v2  what a request claims; versions 4 and 2 of the signature
+    payload, chunks, checksums, crc64  the body: decoded and verified while it streams
+    content, bodies, xml_bodies        the body between event loop and thread; XML bodies
+
+Answers:
+    xml, times, metadata, parameters  XML, times, headers and query values of S3
+    errors                            the closed table of error codes
+    long_answers, endings             answers that begin before their work ends
 
 The gateway is a delivery like `api/`, over the same verbs of the engine.  `api/` does not know it:
 the commands pass its route to the application.

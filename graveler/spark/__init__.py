@@ -12,14 +12,14 @@ the object store with the role of the job, and never see the API's secret.  This
 only owner of pyspark, and with `graveler.arrow`, which decodes entries, of pyarrow and numpy.
 Importing it loads none of them; the first use of a name does.
 
-    lake        the connection to the API, and where executors find objects; start here
-    verbs/      what users call: import, commit, pack, entries, tables, read, write
-    gc/         garbage collection of many repositories
-    core/       tasks make and read ranges: cut, check, encode, build, scan, merge, compare
-    files/      data files of tables: formats, folders with partition values
-    cluster/    how a job works on a cluster: places, progress, results, credentials
-    datasource  Spark 4's `format("graveler")`
-    job         the entry point of spark-submit, EMR and Glue; job_runs does the work
+    lake           the connection to the API, and where executors find objects; start here
+    verbs/         what users call: import, commit, pack, entries, tables, read, write
+    gc/            garbage collection of many repositories
+    core/          tasks make and read ranges: cut, check, encode, build, scan, merge, compare
+    files/         data files of tables: formats, folders with partition values
+    cluster/       how a job works on a cluster: places, progress, results, credentials
+    datasource     Spark 4's `format("graveler")`
+    job, job_runs  the entry point of spark-submit, EMR and Glue; what it runs
 """
 
 from importlib import import_module

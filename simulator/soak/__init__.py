@@ -1,1 +1,10 @@
-"""The soak: all tracks at once on all cores: `python -m simulator.soak.run --minutes 40`."""
+"""The soak: all tracks at once on all cores: `python -m simulator.soak.run --minutes 40`.
+
+run, tracks, leash                      the soak; its tracks as processes; they end with it
+schedules, programs                     tracks without a service: schedules and malformed bytes;
+                                        random programs
+service_tracks, kill_loop, steady_load  tracks that serve a store: requests, kills, loads
+records, report, svg_graphs             reports of tracks; what the soak prints; graphs
+growth, cardinality, fixed_work         whether a quantity grows; distinct numbers; speed of the
+                                        machine
+"""

@@ -1,1 +1,6 @@
-"""Names of commits: branches, which move, and tags, which never move; what a ref names."""
+"""Names of commits.
+
+branches  names that move; start here
+tags      names that never move
+refs      what a ref names: its type, its commit, whether anything is uncommitted
+"""

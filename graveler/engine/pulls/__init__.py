@@ -1,4 +1,5 @@
 """Pull requests: create, read, update and merge them; close those of a deleted branch.
 
-Read requests.py, then merge.py.
+requests  create, read, update, close; start here
+merge     merges one, once for each time it is opened
 """

@@ -1,1 +1,6 @@
-"""Records of event ingestion: event rules, arrivals, batches."""
+"""Records of event ingestion.
+
+rules     event rules
+arrivals  what notifications have reported
+batches   arrived objects that become one commit
+"""

@@ -1,1 +1,7 @@
-"""The commit graph: commit records, ancestors, merge bases, the log, the table."""
+"""The commit graph.
+
+commits  commit records and fold records; start here
+graph    ancestors and merge bases
+log      the log
+table    commits by generation
+"""

@@ -1,1 +1,4 @@
-"""Records of hooks: the runs of actions (runs.py)."""
+"""Records of hooks.
+
+runs  the runs of actions
+"""

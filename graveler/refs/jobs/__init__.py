@@ -1,1 +1,5 @@
-"""Job records, and the record that allows one collection of a repository at a time."""
+"""Records of jobs.
+
+record  job records and their orders
+turn    the record that allows one collection of a repository at a time
+"""

@@ -1,2 +1,6 @@
-"""Records that belong to staging: clean-up records of tokens, upload addresses, and uploads in
-parts."""
+"""Records that belong to staging.
+
+cleanups                    clean-up records of tokens
+uploads                     upload addresses
+multiparts, part_checksums  uploads in parts; checksums of their parts
+"""

@@ -1,1 +1,8 @@
-"""Data files of tables: formats, folders with partition values, Parquet and text."""
+"""Data files of tables.
+
+formats              which types each format can hold, and how files are written and read; start
+                     here
+parquet, texts       Parquet; CSV and JSON
+folders, partitions  partition columns in names of folders; their types and values
+store                one task of writing a table
+"""
