@@ -1,6 +1,6 @@
 """`graveler local`: a folder in step with a prefix of a branch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -307,11 +307,14 @@ def checkout(
     with a commit afterwards: --ref BRANCH goes back to the branch.
 
     If a command was interrupted in the folder, undo that instead.  With --all, a folder that cannot
-    be checked out is named at the end, and the command ends with 8.
+    be checked out is named at the end, and the command ends with 8.  Where nobody can be asked,
+    --all needs --yes if any folder has changes: it names these folders, and changes none.
     """
     roots = [*linked_below(real_path(directory))] if is_all else [root_of(directory)]
     if not roots:
         raise NotFound(f"no linked folders below {directory}")
+    if is_all and not yes and not invocation.may_ask():
+        _check_unchanged(invocation, roots)
     failures: list[str] = []
     for root in roots:
         try:
@@ -329,20 +332,41 @@ def checkout(
                 raise
             failures.append(f"\n  {root}: {error.fields.get('reason') or error}")
             continue
-        if outcome.landed:
-            sentence = "the commit was made before it was interrupted: run graveler local pull"
-            sentence = of_server(invocation, sentence)
-        elif outcome.undone:
-            sentence = f"undone: {outcome.undone}"
-        else:
-            sentence = _counts("checked out", outcome)
-        _report(invocation, outcome, link, sentence)
+        _report(invocation, outcome, link, _checked_out(invocation, outcome))
     if failures:
         raise PartlyDone(f"{plural(len(failures), 'folder')} not checked out:{''.join(failures)}")
     return 0
 
 
 # ---- what they share -----------------------------------------------------------------------------
+
+
+def _checked_out(invocation: Invocation, outcome: sync.Outcome) -> str:
+    if outcome.landed:
+        sentence = "the commit was made before it was interrupted: run graveler local pull"
+        return of_server(invocation, sentence)
+    return f"undone: {outcome.undone}" if outcome.undone else _counts("checked out", outcome)
+
+
+def _check_unchanged(invocation: Invocation, roots: Sequence[Path]) -> None:
+    """Look for changes in all folders before one of them changes.  Raises `UsageMistake` with the
+    folders that have changes.  A folder that cannot be read is left to the checkout."""
+    changed = []
+    for root in roots:
+        try:
+            with opened(invocation, root, lock=False) as work:
+                count = sync.discarded(work)
+        except UsageMistake:
+            raise
+        except GravelerError:
+            continue
+        if count:
+            changed.append(f"\n  {root}: {plural(count, 'local change')}")
+    if changed:
+        raise UsageMistake(
+            "this needs a confirmation, and nobody can be asked: give --yes; "
+            f"nothing was changed, and these would be discarded:{''.join(changed)}"
+        )
 
 
 def _then(invocation: Invocation, work: Work, ref: str) -> str:

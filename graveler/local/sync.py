@@ -161,6 +161,14 @@ def checkout(work: Work, goal: Goal = _of_folder, confirm: Confirm = lambda coun
     return _apply(work, Operation("checkout", "receive", link, new), wanted_paths, entries, local)
 
 
+def discarded(work: Work) -> int:
+    """How many changes of the folder a checkout would discard.  Changes nothing.  None are counted
+    if an operation was interrupted, because a checkout goes on with it or undoes it."""
+    if work.records.operation() is not None:
+        return 0
+    return len(local_changes(work, base(work, linked(work)).whole))
+
+
 def _is_same_checkout(operation: Operation, goal: Goal) -> bool:
     if operation.name != "checkout" or operation.old is None:
         return False

@@ -331,11 +331,54 @@ def test_a_bad_state_file_does_not_end_the_checkout_of_all(
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad/.lakefs_ref.yaml").write_text("src: lakefs://lake/main/\n")
     (folder / "n").write_bytes(b"lost")
-    assert local(lake, "checkout", "--all", str(tmp_path), code=2)["message"].endswith("--yes")
+    refused = local(lake, "checkout", "--all", str(tmp_path), code=2)["message"]
+    assert "give --yes; nothing was changed" in refused and f"{folder}: 1 local" in refused
     result = lake.user.run("local", "checkout", "--all", str(tmp_path), "--yes")
     assert result.code == 8
     assert "1 folder not checked out:\n" in result.err and f"{tmp_path}/bad: " in result.err
     assert files(folder) == FILES
+
+
+def test_a_checkout_of_all_without_an_answer_changes_no_folder(lake: Lake, tmp_path: Path) -> None:
+    """The first folder is clean, and would have been switched before the next one asks."""
+    first = lake.commit_of("data/a")
+    lake.user.run("branch", "create", f"{lake.name}/dev")
+    lake.put("data/b", branch="dev")
+    lake.commit(branch="dev")
+    for folder in ("1", "2", "3", "4"):
+        local(lake, "clone", f"{lake.name}/main/data/", str(tmp_path / folder))
+    for folder in ("2", "4"):
+        (tmp_path / folder / "a").write_bytes(b"edited")
+    (tmp_path / "4/new").touch()
+    words = ("checkout", "--all", str(tmp_path), "--ref", "dev")
+    message = local(lake, *words, code=2)["message"]
+    assert message.splitlines()[1:] == [
+        f"  {tmp_path}/2: 1 local change",
+        f"  {tmp_path}/4: 2 local changes",
+    ]
+    rows = local(lake, "list", str(tmp_path))
+    assert {row["at_head"] for row in rows} == {first}
+    assert (tmp_path / "2/a").read_bytes() == b"edited"
+    assert lake.user.run("local", *words, "--yes").code == 0
+    assert all((tmp_path / folder / "b").exists() for folder in ("1", "2", "3", "4"))
+
+
+def test_an_interrupted_folder_is_undone_without_an_answer(lake: Lake, tmp_path: Path) -> None:
+    """A checkout of all undoes it, which discards nothing."""
+    lake.commit_of("data/a")
+    root = tmp_path / "1"
+    local(lake, "clone", f"{lake.name}/main/data/", str(root))
+    (root / "a").write_bytes(b"edited")
+    folder = DiskFolder(root, Settings())
+    link = folder.link()
+    assert link is not None
+    file = state.folder(lake.user.variables) / "local" / f"{identity(root)}.db"
+    folder.write_link(link.during("pull"))
+    with closing(Records(file, SystemClock())) as records:
+        records.begin(Operation("pull", "place", link, link), [])
+    result = lake.user.run("local", "checkout", "--all", str(tmp_path))
+    assert result.code == 0 and result.out.startswith("undone: pull"), result
+    assert (root / "a").read_bytes() == b"edited"
 
 
 def test_a_folder_that_is_younger_than_a_time_does_not_end_the_checkout_of_all(
