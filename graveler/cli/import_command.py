@@ -1,6 +1,7 @@
 """`graveler import`: objects of a storage become objects of a branch, without a copy."""
 
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -59,7 +60,8 @@ def import_command(
     """Commit the objects of a storage to a branch, without copying them.
 
     FROM is a URL of the storage of the server, for example s3://bucket/prefix/.  The objects
-    replace all that is below PATH on the branch.
+    replace all that is below PATH on the branch.  If no object is at FROM, the commit removes what
+    was below PATH and adds nothing: a warning says that, and the command ends with 0.
 
     Ctrl-C asks whether to cancel the import, or to let the server go on; where nobody can be asked
     it cancels.  `graveler jobs show` shows an import that goes on, also one of --no-wait, and
@@ -93,7 +95,22 @@ def import_command(
         raise KeyboardInterrupt(end) from interrupt
     line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
     invocation.output.record(done.answer, [line])
+    if not done.objects:
+        _warn(invocation, source, place, done.commit)
     return 0
+
+
+def _warn(invocation: Invocation, source: str, place: Address, commit: str) -> None:
+    """Say what the commit of an import without objects did.  Cost: one request."""
+    lost: object = None
+    with suppress(GravelerError):  # it is for a warning alone
+        before = (invocation.session, place.repository, f"{commit}~1", place.path)
+        lost = next(objects.list_objects(*before, amount=1), None)
+    text = f"warning: no object is at {source}: the commit adds nothing"
+    if lost is not None:
+        back = of_server(invocation, f"graveler revert {place.at('')} {commit[:12]}")
+        text += f", and removes all that was below {place}\nto take it back: {back}"
+    invocation.output.note(text)
 
 
 def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> None:

@@ -55,6 +55,28 @@ def test_one_object_and_a_question(lake: Lake, source: Path) -> None:
     assert lake.user.run("stat", f"{lake.name}/main/old/x").code == 3
 
 
+def test_an_import_of_no_object_says_what_it_removed(lake: Lake, source: Path) -> None:
+    """The commit is made, as lakeFS makes it, so the exit code is 0."""
+    user, name = lake.user, lake.name
+    empty = source / "empty"
+    empty.mkdir(exist_ok=True)
+    words = ("import", f"local://{empty}/", f"{name}/main/in/")
+    first = user.run(*words)
+    assert first.code == 0 and first.out.startswith("imported 0 objects: ")
+    warning = f"warning: no object is at local://{empty}/: the commit adds nothing"
+    assert first.err == f"{warning}\n"
+    lake.commit_of("in/a")
+    status = user.read(ImportStatus, *words, "--yes")
+    assert status.ingested_objects == 0
+    lake.commit_of("in/a")
+    second = user.run(*words, "--yes")
+    line, back = second.err.splitlines()
+    assert line == f"{warning}, and removes all that was below {name}/main/in/"
+    assert user.run("ls", f"{name}/main/in/").out == ""
+    assert user.line(f"{back.partition(': graveler ')[2]} --yes").code == 0
+    assert user.run("cat", f"{name}/main/in/a").out == "in/a"
+
+
 def test_an_import_as_lakectl_writes_it(lake: Lake, source: Path) -> None:
     line = f"import --from local://{source}/ --to lakefs://{lake.name}/main/in/ -m two"
     result = lake.user.line(f"{line} --progress json")
