@@ -33,15 +33,14 @@ from graveler.variables import environment
 
 VARIABLE: Final = "_GRAVELER_COMPLETE"
 _END: Final = "\0"  # in no line: it marks the last word, which may be empty
-_BASH: Final = r"""
-%(complete_func)s() {
+_BASH: Final = r"""%(complete_func)s() {
     local line=${COMP_LINE:0:COMP_POINT} word=${COMP_WORDS[COMP_CWORD]} response item value
     response=$(env COMP_WORDS="$line" COMP_PIECE="$2" %(complete_var)s=bash_complete "$1" \
         2>/dev/null)
     COMPREPLY=()
     while IFS= read -r item; do
         value=${item#*$'\t'}
-        value=${value%%$'\t'*}
+        value=${value%%%%$'\t'*}
         case ${item%%%%$'\t'*} in
             dir) compopt -o dirnames ;;
             file) compopt -o default ;;

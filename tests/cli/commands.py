@@ -141,6 +141,13 @@ class Terminal:
         while words not in self.text:
             assert self._more(), f"the command ended without {words!r}: {self.text!r}"
 
+    def reaches(self, pattern: str) -> bool:
+        """Read until this has been shown; whether it was, before the command ended."""
+        while not re.search(pattern, self.text):
+            if not self._more():
+                return False
+        return True
+
     def reads(self) -> bool:
         """Read what is shown next; whether anything was."""
         return self._is_shown(QUIET_SECONDS) and self._more()
@@ -233,6 +240,8 @@ _MASKS: tuple[tuple[str, str], ...] = (
     (r"http://127\.0\.0\.1:\d+", "<server>"),
     (r"local://lake/data/\w+/\w+", "<address>"),
     (r"expires=\d+|signature=\w+", "<secret>"),
+    (r"(?<=/_presigned/)\w+", "<address>"),
+    (r"(?<=setup token: )\w{32}\b", "<setup token>"),
     (r"\bGRVL[0-9A-Z]{16}\b", "<access key>"),
     (r"(?:(?<=\[3\dm)|\b)[0-9a-v]{20}\b", "<id of 20>"),
     (r"\bcommit-[0-9a-f]{32}-\d{6}-\d{6}\b", "<id of a job>"),

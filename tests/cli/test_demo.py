@@ -16,6 +16,7 @@ from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.records import ABSENT
 from tests.cli.service import WAIT_SECONDS, Service, environment, run, started
+from tests.cli.test_transcripts import check
 
 pytestmark = pytest.mark.xdist_group("demo")  # the story is told once for all of them
 
@@ -46,6 +47,14 @@ def test_the_story_is_told_in_order(told: tuple[Path, str]) -> None:
     places = [told[1].find(words) for words in CHAPTERS]
     assert -1 not in places and places == sorted(places), told[1]
     assert len(re.findall(r"^ +\d+\.\d\d s  ", told[1], re.MULTILINE)) == len(CHAPTERS)
+
+
+def test_what_it_prints_is_a_reviewed_transcript(told: tuple[Path, str]) -> None:
+    store, text = told
+    text = text.replace(str(store), "store")
+    for pattern, name in ((r" +\d+\.\d\d s  ", " <seconds>  "), (r"\S*/python\S*", "python")):
+        text = re.sub(pattern, name, text)
+    check("demo.txt", lambda line: (0, text))
 
 
 def test_the_credentials_are_kept_and_not_printed(told: tuple[Path, str]) -> None:
