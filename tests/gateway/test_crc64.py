@@ -1,6 +1,9 @@
 """CRC-64/NVME is that of its definition, bit by bit, for any bytes in any pieces."""
 
+import platform
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -77,3 +80,28 @@ def test_pieces_of_any_length_give_the_same_crc(length: int) -> None:
         at = end
     assert whole == by_piece == int.from_bytes(collected.digest(), "big")
     assert crc64.extend(0, raw[:-1] + bytes([raw[-1] ^ 1])) != whole
+
+
+# Counts the pages that the kernel clears while one thread computes the CRC of 16 MiB.
+_FAULTS = """
+import resource
+from graveler.gateway.crc64 import Crc64
+
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+pieces = [b"x" * (1 << 20)] * 16
+warm = Crc64()
+warm.update(pieces[0])
+before, crc = faults(), Crc64()
+for piece in pieces:
+    crc.update(piece)
+crc.digest()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the allocator of glibc")
+def test_pieces_share_their_memory() -> None:
+    """Else each of the 64 pieces would meet more than 100 fresh pages."""
+    command = [sys.executable, "-c", _FAULTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 64 * 16
