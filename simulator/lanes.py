@@ -7,7 +7,7 @@ gives a turn up.  A kill ends a process with all its clients.  For tests only.
 
 from contextlib import nullcontext
 
-from graveler.engine.commits.records import commit_of
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.hooks import COMMIT, HookEvent, NoHooks, Pending
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import HookFailed

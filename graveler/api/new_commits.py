@@ -27,8 +27,8 @@ from graveler.auth.permissions import Permission
 from graveler.engine.commits import commit as commits
 from graveler.engine.commits import merge
 from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest, Side
-from graveler.engine.commits.records import commit_of
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
 from graveler.ids import parse_metarange_id

@@ -21,7 +21,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.engine.commits import records as commits
+from graveler.engine.commits import heads as commits
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository as repositories
 from graveler.errors import Corrupt, Invalid, NotFound

@@ -7,7 +7,7 @@ Used by route.py and the operations on many keys.
 from contextlib import suppress
 from typing import NoReturn
 
-from graveler.engine.commits.records import resolved
+from graveler.engine.commits.heads import resolved
 from graveler.engine.objects.write import check_branch
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Code, Invalid, NotFound

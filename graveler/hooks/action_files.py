@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.commits.records import commit_of
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.objects import reachable
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Gone, Invalid, NotFound

@@ -28,8 +28,8 @@ from typing import Final, NamedTuple
 from graveler import limits
 from graveler.clock import descending_id
 from graveler.engine import hooks as events
-from graveler.engine.commits.records import commit_of
-from graveler.engine.commits.seal import history_until
+from graveler.engine.commits.heads import commit_of
+from graveler.engine.commits.search import history_until
 from graveler.engine.hooks import (
     JOB_KIND,
     NOTHING_PENDING,

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.bulk import handover
-from graveler.engine.commits import commit
-from graveler.engine.commits.records import fresh
-from graveler.engine.commits.seal import find_by_key
+from graveler.engine.commits import commit, search
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.search import find_by_key
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
@@ -46,7 +45,7 @@ def staged(repo: OpenRepository, branch: str) -> StagedTokens:
 def work(repo: OpenRepository, job: Job, order: JobOrder) -> CommitEntry:
     """Commit, or find the commit that already contains what the job waits for.
 
-    Errors: those of `commit.commit` and of `handover.holder`; `Stopped` if a cluster must do it;
+    Errors: those of `commit.commit` and of `search.holder`; `Stopped` if a cluster must do it;
     `Conflict` if no cluster did so in time.
     """
     landed = _landed(repo, job, order)
@@ -65,7 +64,7 @@ def find_landed(
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that an earlier attempt has landed, or that contains what the job waits for.
 
-    Errors: those of `handover.holder`.  Cost: 1 KV request, and 1 for each commit made since.
+    Errors: those of `search.holder`.  Cost: 1 KV request, and 1 for each commit made since.
     """
     head = fresh(repo, job.branch).branch.commit
     entry = find_by_key(repo, jobs.once(job.id, order), head)
@@ -88,12 +87,12 @@ def _landed(
     repo: OpenRepository, job: Job, order: JobOrder
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that contains what the job waits for; ABSENT if there is none yet, or if the job
-    does not wait.  Errors and cost: those of `handover.holder`.
+    does not wait.  Errors and cost: those of `search.holder`.
     """
     token = StagingToken(order.handed.token)
     if not token:
         return ABSENT
-    return handover.holder(repo, job.branch, token, order.since)
+    return search.holder(repo, job.branch, token, order.since)
 
 
 class JobStanding(NamedTuple):
@@ -109,7 +108,7 @@ def standing(repo: OpenRepository, job: Job) -> JobStanding:
     """The state of a commit job.  If its commit has been made meanwhile, the job is ended here.
 
     Errors: `Unavailable`.  Cost: none if the job has ended, else 1 KV request; if it waits, that of
-    `handover.holder` too, and 3 more at its end.
+    `search.holder` too, and 3 more at its end.
     """
     if job.ended:
         return JobStanding(job, "")

@@ -25,7 +25,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import errors
 from graveler.engine.bulk import handover as bulk_handover
-from graveler.engine.commits.records import commit_of, fresh
+from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
 from graveler.engine.ports import OpenRepository

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
-from graveler.engine.commits.records import commit_of
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND

@@ -5,9 +5,9 @@ Used by the service.
 
 from dataclasses import replace
 
+from graveler.engine.commits.heads import fresh, head_of
 from graveler.engine.commits.merge import message, parse_resolutions
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.records import fresh, head_of
 from graveler.engine.dumps import restore
 from graveler.engine.ports import check_writable
 from graveler.engine.protection import check_commit

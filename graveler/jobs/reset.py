@@ -15,9 +15,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, NamedTuple
 
-from graveler.engine.bulk.handover import holder
 from graveler.engine.commits import reset
-from graveler.engine.commits.records import fresh
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.search import holder
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.ports import OpenRepository

@@ -14,7 +14,7 @@ import graveler
 from graveler.arrow import COLUMNS, Server, decode
 from graveler.client import Session, connect
 from graveler.committed.ranges import Table
-from graveler.engine.commits import records as commits
+from graveler.engine.commits import heads as commits
 from graveler.engine.gc import retention
 from graveler.engine.objects import read, write
 from graveler.engine.ports import Ports, keyspace

@@ -2,9 +2,8 @@
 
 import pytest
 
-from graveler.engine.bulk import handover
-from graveler.engine.commits import reset
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits import reset, search
+from graveler.engine.commits.search import Once
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
 from graveler.errors import HistoryTooLong, OutcomeUnknown, PreconditionFailed
@@ -102,7 +101,7 @@ def test_who_holds_a_token_is_unknown(lake: Lake) -> None:
     lake.commit()
     _commits(lake)
     with pytest.raises(HistoryTooLong):
-        handover.holder(lake.opened, MAIN, token, since)
+        search.holder(lake.opened, MAIN, token, since)
 
 
 def test_a_batch_is_done_for_its_objects_were_committed(lake: Lake) -> None:

@@ -11,7 +11,7 @@ from graveler.block.adapter import CREATE
 from graveler.engine.bulk.job import Mode
 from graveler.engine.commits import replay, reset
 from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.commits.records import commit_of
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.events import rules as event_rules
 from graveler.engine.events import take_in
 from graveler.engine.imports import run as importing

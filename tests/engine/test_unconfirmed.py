@@ -7,7 +7,7 @@ import pytest
 
 from graveler import limits
 from graveler.engine.commits import log, reset
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.search import Once
 from graveler.engine.names import branches
 from graveler.engine.repositories import repository
 from graveler.errors import (

@@ -7,8 +7,8 @@ import pytest
 
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.commits.records import commit_of
 from graveler.engine.ports import OpenRepository
 from graveler.errors import HookFailed
 from graveler.jobs import handover, worker

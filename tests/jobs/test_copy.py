@@ -3,7 +3,7 @@
 import pytest
 
 from graveler import limits
-from graveler.engine.commits import records, reset, seal
+from graveler.engine.commits import heads, reset, seal
 from graveler.engine.jobs import record
 from graveler.engine.objects import copies, read, write
 from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
@@ -221,7 +221,7 @@ def _delete_and_seal(world: World) -> None:
 def _seal(world: World) -> None:
     """As a commit does that dies behind its first swap, or whose rows wait for a cluster."""
     repo, name = world.lake.opened, parse_branch_id("main")
-    seal.seal(repo, name, records.fresh(repo, name), own=True)
+    seal.seal(repo, name, heads.fresh(repo, name), own=True)
 
 
 def _write_and_reset_another(world: World) -> None:

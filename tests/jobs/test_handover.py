@@ -8,7 +8,7 @@ import pytest
 
 from graveler.committed import reader
 from graveler.engine.commits import commit as committing
-from graveler.engine.commits.records import head_of
+from graveler.engine.commits.heads import head_of
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record

@@ -65,7 +65,7 @@ LANE_MUTANTS = (
                 "in_lane",
                 "return __result__",
                 """
-                from graveler.engine.commits.records import commit_of, fresh
+                from graveler.engine.commits.heads import commit_of, fresh
                 from graveler.records import CommitEntry
 
                 result = __result__
@@ -98,9 +98,9 @@ LANE_MUTANTS = (
             Edit(
                 COMMIT,
                 "_run_tries",
-                "if result is not None:\n    return result",
+                "if result is not ABSENT:\n    return result",
                 """
-                if result is not None:
+                if result is not ABSENT:
                     call.turn.offer()
                     call.turn.confirm(_Offer(result, seen.branch))
                     return result

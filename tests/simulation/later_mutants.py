@@ -10,6 +10,7 @@ from tests.simulation.mutants import (
     OBJECTS,
     RESETTING,
     SEALING,
+    SEARCHING,
     WRITING,
     Mutant,
 )
@@ -23,21 +24,9 @@ LATER_MUTANTS = (
     ),
     Mutant(
         "R1a",
-        "a superseding commit is looked for by the newest token of one's own",
+        "a superseding commit is looked for by the newest token that it has folded in",
         ("commits", "clean"),
-        (
-            Edit(
-                COMMIT,
-                "_find_result",
-                "any(... in __note__.tokens for __note__ in __notes__)",
-                """
-                any(
-                    __note__.tokens[-1:] == (drafts[-1].tokens[-1:] if drafts else ())
-                    for __note__ in __notes__
-                )
-                """,
-            ),
-        ),
+        (Edit(SEARCHING, "find_by_token", "token in fold.tokens", "token in fold.tokens[-1:]"),),
     ),
     Mutant(
         "R1b",
@@ -47,8 +36,8 @@ LATER_MUTANTS = (
             Edit(
                 COMMIT,
                 "_find_result",
-                "history_until(*__lake__, call.head_before)",
-                "history_until(*__lake__, drafts[-1].base if drafts else call.head_before)",
+                "call.head_before",
+                "drafts[-1].base if drafts else call.head_before",
             ),
         ),
     ),
@@ -92,7 +81,7 @@ LATER_MUTANTS = (
         "R3b",
         "a commit with allow_empty is answered with somebody else's",
         ("empty", "clean"),
-        (Edit(COMMIT, "_find_result", "__request__.allow_empty or __staged__", "__staged__"),),
+        (Edit(COMMIT, "_find_result", "ABSENT if ... else __token__", "__token__"),),
     ),
     Mutant(
         "R4a",

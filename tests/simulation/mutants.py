@@ -10,6 +10,7 @@ from tests.simulation.edits import Edit
 
 COMMIT, LANDING = "engine.commits.commit", "engine.commits.land"
 SEALING, SCANNING = "engine.commits.seal", "engine.commits.scan"
+SEARCHING = "engine.commits.search"
 WRITING, READS, OBJECTS, RESETTING = (
     "engine.objects.stage",
     "engine.objects.read",
@@ -178,7 +179,7 @@ MUTANTS = (
             Edit(
                 COMMIT,
                 "_find_or_raise",
-                "raise Conflict(...)",
+                "raise changes_lost(...)",
                 """
                 head = seen.branch.commit
                 return CommitEntry(head, commit_of(call.repo, head))
@@ -253,7 +254,7 @@ MUTANTS = (
                 "stat",
                 "__where__ = resolved(...)",
                 """
-                from graveler.engine.commits.records import cached
+                from graveler.engine.commits.heads import cached
                 from graveler.ids import BranchId
                 found = cached(repo, BranchId(ref))
                 __where__ = ResolvedRef(found.branch.commit, "branch", found, BranchId(ref), True)

@@ -9,7 +9,7 @@ import pytest
 
 from graveler.block.adapter import ANY_VERSION, CREATE, BlockStore
 from graveler.committed import tiers
-from graveler.engine.commits import records
+from graveler.engine.commits import heads
 from graveler.engine.gc import candidates as candidates_module
 from graveler.engine.gc import collect, mark, retention
 from graveler.engine.gc import content as content_use
@@ -121,7 +121,7 @@ def condemned_commits_may_be_used(patch: pytest.MonkeyPatch) -> None:
     verbs = ("merge", "replay", "reset", "adopt")
     for module in ("names.branches", "names.tags", *(f"commits.{verb}" for verb in verbs)):
         patch.setattr(f"graveler.engine.{module}.check_kept", lambda *_: None)
-    patch.setattr(records, "check_kept", lambda *_: None)
+    patch.setattr(heads, "check_kept", lambda *_: None)
 
 
 def staged_rows_do_not_count(patch: pytest.MonkeyPatch) -> None:

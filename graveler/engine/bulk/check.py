@@ -30,7 +30,7 @@ from graveler.committed.graft import check_below
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
 from graveler.committed.reader import get, range_batches, scan
 from graveler.engine import namespaces
-from graveler.engine.commits.records import check_kept
+from graveler.engine.commits.heads import check_kept
 from graveler.engine.gc.candidates import FILES
 from graveler.engine.objects.reachable import OWN_FILES
 from graveler.engine.ports import OpenRepository, keyspace

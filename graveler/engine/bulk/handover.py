@@ -9,7 +9,8 @@ branch record finds the job.  Once a commit has folded in the token, whoever mad
 commit finds the job any more.
 
 The head has not moved, and staged rows stay staged.  Rows moved from the open to a sealed token, as
-in a commit that crashed.  Used by commit.py, and by jobs that wait for the outcome.
+in a commit that crashed.  Used by commit.py.  Jobs that wait for the outcome
+ask `commits/search.py`.
 """
 
 from collections.abc import Mapping
@@ -18,15 +19,11 @@ from typing import Final, Literal
 
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Mode, NewBulk
-from graveler.engine.commits.messages import NO_CHANGES
-from graveler.engine.commits.records import fresh
-from graveler.engine.commits.seal import history_until
 from graveler.engine.jobs import record as jobs
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, HandedOver, NoChanges
-from graveler.ids import BranchId, CommitId, JobId, StagingToken
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job
-from graveler.refs.graph import commits
+from graveler.errors import HandedOver
+from graveler.ids import BranchId, JobId
+from graveler.records import ABSENT, Absent, Branch, Job
 from graveler.refs.jobs import record as records
 
 Said = tuple[str, Mapping[str, str]]  # the message and the metadata of a commit
@@ -63,31 +60,6 @@ def hand_over(
     # addition stays staged.
     bulk.begin_on(repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *description))
     return _handed_over(repo, branch, job_id)
-
-
-def holder(
-    repo: OpenRepository, branch: BranchId, token: StagingToken, since: CommitId
-) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit that has folded in a token; ABSENT while the branch still names the token.
-
-    `since`: a head from before that commit.
-
-    Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if the token held only what was committed
-    already; `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made
-    since.
-    """
-    record = fresh(repo, branch).branch
-    if token in record.tokens_newest_first:
-        return ABSENT
-    for entry in history_until(repo, record.commit, since):
-        folds = commits.folds_of(repo.kv, repo.record, branch, entry.id)
-        if any(token in fold.tokens for fold in folds):
-            if entry.id == since:
-                raise NoChanges(NO_CHANGES)
-            return entry
-    raise Conflict(
-        f"commit lost its changes: the branch was reset during the commit: branch={branch}"
-    )
 
 
 def _stem(record: Branch) -> str:

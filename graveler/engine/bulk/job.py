@@ -29,9 +29,10 @@ from typing import Any, Final, Literal, NamedTuple
 from graveler import break_json, limits
 from graveler.engine import protection
 from graveler.engine.bulk.rows import StagedToken, tokens_of
+from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import NO_CHANGES
-from graveler.engine.commits.records import commit_of, fresh
-from graveler.engine.commits.seal import Once, nothing_staged, seal
+from graveler.engine.commits.seal import nothing_staged, seal
+from graveler.engine.commits.search import Once
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import BULK, NewJob
 from graveler.engine.ports import OpenRepository, Ports, check_writable

@@ -31,9 +31,9 @@ from graveler.engine.bulk.job import (
     seen,
 )
 from graveler.engine.commits import commit, land
+from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.records import commit_of, fresh
-from graveler.engine.commits.seal import Once, find_by_key
+from graveler.engine.commits.search import Once, find_by_key
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository

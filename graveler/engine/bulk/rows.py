@@ -6,7 +6,7 @@ A commit whose scan is spread over many readers begins with them.  Used by the s
 from typing import NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.records import fresh
+from graveler.engine.commits.heads import fresh
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Invalid, NotFound
 from graveler.ids import StagingToken, parse_branch_id, parse_path

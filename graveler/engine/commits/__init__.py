@@ -1,9 +1,10 @@
 """Commits: the verbs that move the head of a branch, and the verbs that compare commits.
 
 commit         turns staged rows into a commit; start here
-records        reads branch records and commits (fresh or cached)
+heads          reads branch records and commits, fresh or cached; swaps a branch record
 seal           takes staging tokens off a branch; commit, merge and hard reset share it
 scan           reads the rows of sealed tokens
+search         finds a commit in a history, by an idempotency key or a token
 lane           verbs of one process that move a head take turns
 land           puts a branch on a commit that is not made from its staged rows
 merge          three-way merge

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graveler.block import address
+from graveler.engine.commits.heads import check_kept, lookup
 from graveler.engine.commits.land import Terms, land
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.records import check_kept, lookup
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT
 from graveler.engine.ports import OpenRepository, check_writable, keyspace
 from graveler.errors import Invalid, NotFound

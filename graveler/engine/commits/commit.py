@@ -53,19 +53,19 @@ from graveler import limits
 from graveler.engine import protection
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
+from graveler.engine.commits.heads import commit_of, fresh, given_up, lookup, swap
 from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.commits.records import commit_of, fresh, given_up, lookup, swap
 from graveler.engine.commits.scan import Folding as Folding
 from graveler.engine.commits.scan import Overlaid as Overlaid
 from graveler.engine.commits.scan import scan
-from graveler.engine.commits.seal import Once as Once
-from graveler.engine.commits.seal import (
+from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
+from graveler.engine.commits.search import Once as Once
+from graveler.engine.commits.search import (
+    TokenSearch,
+    changes_lost,
     find_by_key,
-    history_until,
-    nothing_staged,
-    seal,
-    trim_writes,
+    find_by_token,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
@@ -383,7 +383,7 @@ def _run_tries(
         unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
         result = _find_result(call, seen, drafts)
-        if result is not None:
+        if result is not ABSENT:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
     # If the last swap named the record that was just read, it may still land.  If it named an
@@ -492,31 +492,19 @@ def _answer(draft: Draft) -> CommitEntry:
     return draft.made
 
 
-def _find_result(call: Call, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry | None:
+def _find_result(
+    call: Call, seen: Versioned, drafts: Sequence[Draft]
+) -> CommitEntry | Literal[Absent.ABSENT]:
     """The walk of step 8 (docs/explanation/protocol.md): find the commit that contains what this
     call must commit, if such a commit exists now.
 
-    It is one of the drafts (the swap landed, the answer was lost), or a commit whose fold record
-    lists `wanted`.  A fold record alone proves nothing, because its swap may have failed.  So the
-    token must also have left the branch record.  With `allow_empty`, only the drafts count.
-
-    Raises `NoChanges` if that fold record belongs to `head_before`: the token changed nothing on
-    that commit.  Errors: `HistoryTooLong`.
+    It is one of the drafts (the swap landed, the answer was lost), or, without `allow_empty`, the
+    commit that has folded in `wanted`.  Errors: those of `find_by_token`.
     """
-    repo, branch = call.repo, call.branch
-    gone = call.wanted not in seen.branch.tokens_newest_first
     own_ids = {draft.made.id for draft in drafts if draft.made is not None}
-    for entry in history_until(repo, seen.branch.commit, call.head_before):
-        if entry.id in own_ids:
-            return entry
-        if call.request.allow_empty or not gone:
-            continue
-        folds = commits.folds_of(repo.kv, repo.record, branch, entry.id)
-        if any(call.wanted in fold_.tokens for fold_ in folds):
-            if entry.id == call.head_before:  # the token changed nothing on it
-                raise NoChanges(NO_CHANGES)
-            return entry
-    return None
+    token = ABSENT if call.request.allow_empty else call.wanted
+    sought = TokenSearch(token, call.head_before, own_ids)
+    return find_by_token(call.repo, call.branch, seen.branch, sought)
 
 
 def _find_or_raise(call: Call, seen: Versioned, drafts: Sequence[Draft]) -> CommitEntry:
@@ -526,13 +514,11 @@ def _find_or_raise(call: Call, seen: Versioned, drafts: Sequence[Draft]) -> Comm
     such a call then makes an empty commit on the present head.
     """
     result = _find_result(call, seen, drafts)
-    if result is not None:
+    if result is not ABSENT:
         return result
     if drafts and drafts[-1].made is None:  # the rows equal the base, so nothing was dropped
         raise NoChanges(NO_CHANGES)
-    raise Conflict(
-        f"commit lost its changes: the branch was reset during the commit: branch={call.branch}"
-    )
+    raise changes_lost(call.branch)
 
 
 # ---- a given metarange ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.records import commit_of, resolved
+from graveler.engine.commits.heads import commit_of, resolved
 from graveler.engine.ports import OpenRepository, operation_deadline
 from graveler.errors import Corrupt, Invalid, Unavailable, Unsupported
 from graveler.ids import CommitId, is_hex64, parse_branch_id

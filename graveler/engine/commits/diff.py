@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, merge, reader
-from graveler.engine.commits.records import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.commits.heads import commit_of, fresh, head_of, timed_lookup
 from graveler.engine.commits.seal import nothing_staged
 from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline
 from graveler.framing import identity_of

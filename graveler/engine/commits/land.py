@@ -21,16 +21,10 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
+from graveler.engine.commits.heads import attempt, commit_of, fresh, given_up, lookup
 from graveler.engine.commits.lane import in_lane
-from graveler.engine.commits.records import attempt, commit_of, fresh, given_up, lookup
-from graveler.engine.commits.seal import (
-    Once,
-    find_by_key,
-    history_until,
-    nothing_staged,
-    seal,
-    trim_writes,
-)
+from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
+from graveler.engine.commits.search import Once, find_by_key, history_until
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.committed import diff, reader
 from graveler.committed.ranges import Keyspace
-from graveler.engine.commits.records import commit_of, head_of, timed_lookup
+from graveler.engine.commits.heads import commit_of, head_of, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
 from graveler.errors import Gone, Invalid
 from graveler.framing import identity_of

@@ -26,14 +26,14 @@ from graveler.committed.merge import MergeResult, Resolutions
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import land
 from graveler.engine.commits.diff import NARROWER, DiffPage, DiffQuery, base_metarange, page_of
+from graveler.engine.commits.heads import check_kept, commit_of, head_of, resolved
 from graveler.engine.commits.messages import (
     RESOLUTIONS_KEY,
     STRATEGY_KEY,
     check_message,
     check_metadata,
 )
-from graveler.engine.commits.records import check_kept, commit_of, head_of, resolved
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.search import Once
 from graveler.engine.hooks import MERGE
 from graveler.engine.ports import (
     Deadline,

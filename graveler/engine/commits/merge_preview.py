@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.committed import merge, reader
 from graveler.engine.commits.diff import NARROWER
-from graveler.engine.commits.records import check_kept, commit_of, head_of, timed_lookup
+from graveler.engine.commits.heads import check_kept, commit_of, head_of, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
 from graveler.ids import NO_METARANGE, CommitId, parse_prefix
 from graveler.records import ABSENT, Absent, Difference, Entry

@@ -15,9 +15,9 @@ from graveler.committed import diff
 from graveler.committed import merge as trees
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import land
+from graveler.engine.commits.heads import check_kept, commit_of, head_of
 from graveler.engine.commits.merge import check_conflicts
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.records import check_kept, commit_of, head_of
 from graveler.engine.hooks import CHERRY_PICK, REVERT
 from graveler.engine.ports import (
     Deadline,

@@ -20,7 +20,7 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine import protection
 from graveler.engine.commits import land
-from graveler.engine.commits.records import (
+from graveler.engine.commits.heads import (
     SwapOutcome,
     check_kept,
     commit_of,

@@ -8,19 +8,16 @@ acknowledged there: its writer writes it again, into the open token.  To *trim* 
 tokens off the branch record, because a commit contains all their rows.  The fold record (which
 tokens that commit took in) and the clean-up records are stored before the trim.  This module
 deletes no rows: readers and slow writers that hold an old branch record may still use them.
-Used by commit.py, land.py, bulk jobs, and verbs that search the history for a commit.
+Used by commit.py, land.py and bulk jobs.
 """
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
-
 from graveler import limits
-from graveler.engine.commits.records import commit_of, fresh, new_token, swap
+from graveler.engine.commits.heads import fresh, new_token, swap
 from graveler.engine.ports import OpenRepository, Ports
-from graveler.errors import Contended, HistoryTooLong
+from graveler.errors import Contended
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Write
-from graveler.records import ABSENT, Absent, CommitEntry, Fold, Versioned
+from graveler.records import Fold, Versioned
 from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups
 from graveler.staging import area
@@ -87,59 +84,3 @@ def trim_writes(
         commits.fold_write(repo.record, branch, head, tokens[-1], fold, stamp),
         *cleanups.cleanup_writes(repo.record, branch, tokens, now_ns + grace_ns, repo.ids),
     ]
-
-
-def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iterator[CommitEntry]:
-    """The commits along first parents from `start` back to `base`, both included.
-
-    If `base` is not among them, the walk ends at its depth.  Raises `HistoryTooLong` after
-    `walk_count_max` commits: a caller that searches for its own commit must not conclude that it
-    did not land.  Cost: 1 KV request for each commit that is not cached.
-    """
-    depth = commit_of(repo, base).depth
-    here, count_max = start, repo.settings.walk_count_max
-    for _ in range(count_max):
-        commit = commit_of(repo, here)
-        if commit.depth < depth:
-            return
-        yield CommitEntry(here, commit)
-        if here == base or not commit.parents:
-            return
-        here = commit.parents[0]
-    raise HistoryTooLong(
-        f"more than {count_max} commits were made since; the service does not search all of them; "
-        f"outcome unknown: since={base}"
-    )
-
-
-class Once(NamedTuple):
-    """An idempotency key: the commit that carries it is made once, even if requests are repeated.
-
-    `key` and `value` are a pair of the commit's metadata; with an empty `key`, `value` is the
-    commit's mark, which clients do not see.  `since` is a head of the branch from before the first
-    request, so it is never the commit itself.
-    """
-
-    key: str
-    value: str
-    since: CommitId
-
-
-def find_by_key(
-    repo: OpenRepository, once: Once | Literal[Absent.ABSENT], head: CommitId
-) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit with the idempotency key in the history of `head`, or ABSENT.
-
-    A caller asks this for every head that it builds on.  Its swap lands only on a head that was
-    searched, so two callers cannot both install the same commit, even if a swap arrives late.
-    Errors: `HistoryTooLong`.  Cost: no request if `since` is still the head; else 1 KV request for
-    each commit since that is not cached.
-    """
-    if once is ABSENT or once.since == head:
-        return ABSENT
-    for entry in history_until(repo, head, once.since):
-        commit = entry.commit
-        carried = commit.metadata.get(once.key) if once.key else commit.mark
-        if carried == once.value and entry.id != once.since:
-            return entry
-    return ABSENT

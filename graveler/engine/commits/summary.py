@@ -18,7 +18,7 @@ from typing import NamedTuple
 from graveler import limits
 from graveler.committed.tally import Trees, WholeRange, changes
 from graveler.engine.commits.diff import NARROWER, base_metarange, staged_changes
-from graveler.engine.commits.records import fresh, head_of
+from graveler.engine.commits.heads import fresh, head_of
 from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline, page_end
 from graveler.ids import NO_METARANGE, CommitId, parse_branch_id, parse_prefix
 from graveler.records import Absent, Difference, RangeRef

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from graveler import limits, wire_dumps
 from graveler.committed import dumps
+from graveler.engine.commits.heads import lookup, new_token
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.records import lookup, new_token
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable, keyspace
 from graveler.errors import (
     AlreadyExists,

@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.commits.records import fresh
-from graveler.engine.commits.seal import Once, find_by_key
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.search import Once, find_by_key
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
     Conflict,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from graveler.block import address
 from graveler.engine import protection
-from graveler.engine.commits.records import fresh
+from graveler.engine.commits.heads import fresh
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_branch_id

@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import protection
-from graveler.engine.commits.records import cached, fresh
+from graveler.engine.commits.heads import cached, fresh
 from graveler.engine.ports import OpenRepository, check_writable, operation_deadline
 from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import WRITTEN, Matches, Place, Row

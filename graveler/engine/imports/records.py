@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed.reader import range_columns
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.search import Once
 from graveler.engine.imports.sources import ImportPath, one, pages
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository, keyspace

@@ -25,8 +25,8 @@ from graveler.committed import reader
 from graveler.committed.apply import apply
 from graveler.engine import protection
 from graveler.engine.commits import land
+from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.messages import STRATEGY_KEY, check_message, check_metadata
-from graveler.engine.commits.records import fresh
 from graveler.engine.hooks import COMMIT
 from graveler.engine.imports.records import ImportState, SourceRecords, Steps
 from graveler.engine.imports.sources import ImportPath, ImportRequest, below, check, decode, encode

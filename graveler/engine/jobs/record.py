@@ -12,7 +12,7 @@ another worker takes the job over, the old worker notices with its next heartbea
 The lease avoids duplicate work.  Correctness does not depend on it: a worker may be suspended
 right before it swaps a branch, and continue an hour later.  A second attempt is harmless because
 the job id is an idempotency key: every commit that the job lands carries it in its metadata, and
-such a commit is made once (`seal.find_by_key`).
+such a commit is made once (`search.find_by_key`).
 
 A job ends once; a second end changes nothing.  Used by imports, bulk jobs,
 hooks, the janitor and the delivery layer.
@@ -27,7 +27,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.search import Once
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from graveler import limits
 from graveler.engine import protection
-from graveler.engine.commits.records import (
+from graveler.engine.commits.heads import (
     SwapOutcome,
     check_kept,
     fresh,

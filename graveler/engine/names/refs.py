@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from graveler.engine.commits.diff import is_dirty
-from graveler.engine.commits.records import resolved
+from graveler.engine.commits.heads import resolved
 from graveler.engine.ports import OpenRepository
 from graveler.ids import BranchId, CommitId
 from graveler.records import ABSENT

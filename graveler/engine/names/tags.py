@@ -4,7 +4,7 @@ The record of a deleted tag stays for at least a day, so that a late duplicate o
 created it, or of an earlier deletion, fails.
 """
 
-from graveler.engine.commits.records import check_kept, resolved
+from graveler.engine.commits.heads import check_kept, resolved
 from graveler.engine.hooks import (
     CREATE_TAG,
     DELETE_TAG,

@@ -24,7 +24,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, Mode
 from graveler.engine import protection
-from graveler.engine.commits.records import cached
+from graveler.engine.commits.heads import cached
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put
 from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
 from graveler.errors import Code, Invalid, NotFound

@@ -19,7 +19,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block.adapter import OVERWRITE, Mode
 from graveler.engine import protection
-from graveler.engine.commits.records import fresh
+from graveler.engine.commits.heads import fresh
 from graveler.engine.objects.stage import WriteState, check_mode, look
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, operation_deadline
 from graveler.errors import Code, Contended, NotFound, OutcomeUnknown, PreconditionFailed, Refused

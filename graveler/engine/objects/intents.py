@@ -21,8 +21,8 @@ from typing import Literal
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine import protection
-from graveler.engine.commits.records import fresh
-from graveler.engine.commits.seal import history_until
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.search import history_until
 from graveler.engine.ports import OpenRepository, check_writable, keyspace
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path

@@ -12,7 +12,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import TO_END, Body
 from graveler.committed import reader
-from graveler.engine.commits.records import commit_of, resolved
+from graveler.engine.commits.heads import commit_of, resolved
 from graveler.engine.objects import reachable
 from graveler.engine.ports import (
     OpenRepository,

@@ -24,8 +24,8 @@ from graveler import limits
 from graveler.block.adapter import OVERWRITE, Mode, PutMode
 from graveler.committed import reader
 from graveler.engine import protection
-from graveler.engine.commits.records import cached, commit_of, fresh
-from graveler.engine.commits.seal import history_until
+from graveler.engine.commits.heads import cached, commit_of, fresh
+from graveler.engine.commits.search import history_until
 from graveler.engine.ports import (
     OpenRepository,
     Ports,

@@ -35,7 +35,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
 from graveler.engine import protection
-from graveler.engine.commits.records import fresh
+from graveler.engine.commits.heads import fresh
 from graveler.engine.objects import completions, multipart, reachable, write
 from graveler.engine.objects.completions import is_over, present, unknown
 from graveler.engine.objects.copies import CopySource

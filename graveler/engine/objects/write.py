@@ -21,8 +21,8 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, Mode
 from graveler.engine import protection
+from graveler.engine.commits.heads import cached, fresh
 from graveler.engine.commits.messages import check_metadata
-from graveler.engine.commits.records import cached, fresh
 from graveler.engine.objects.stage import (
     conditional,
     put_many_newer,

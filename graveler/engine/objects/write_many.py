@@ -20,7 +20,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, NewObject
 from graveler.engine import protection
-from graveler.engine.commits.records import cached
+from graveler.engine.commits.heads import cached
 from graveler.engine.objects import write
 from graveler.engine.objects.stage import put_rows_newer, second_read
 from graveler.engine.objects.write import Upload

@@ -3,7 +3,7 @@
     1 look    an attempt is noted: is its commit in the history of the destination?
     2 note    the destination's head, and this attempt, in the record of the request
     3 merge   as any merge; the commit carries the request and its opening as its mark, and each
-              round looks for the mark in the history since the noted head (commits/seal.py)
+              round looks for the mark in the history since the noted head (commits/search.py)
     4 end     the record says *merged*, and which commit
 
 A crash before 3 lands leaves an open request.  A crash after it leaves an open request whose commit
@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits import merge as merges
+from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.commits.records import commit_of, fresh
-from graveler.engine.commits.seal import Once, find_by_key
+from graveler.engine.commits.search import Once, find_by_key
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
 from graveler.errors import (
     Code,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from graveler.committed import writer
-from graveler.engine.commits.records import lookup
+from graveler.engine.commits.heads import lookup
 from graveler.engine.objects.write import Upload, stored
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.identity import commit_id

@@ -31,8 +31,8 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
 from graveler.engine import namespaces
+from graveler.engine.commits.heads import new_token
 from graveler.engine.commits.messages import check_metadata
-from graveler.engine.commits.records import new_token
 from graveler.engine.ports import (
     OpenRepository,
     Ports,

@@ -11,7 +11,7 @@ from graveler.engine.bulk import handover, land
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.bulk.land import Finish
-from graveler.engine.commits import reset
+from graveler.engine.commits import reset, search
 from graveler.engine.commits.commit import Once
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
@@ -221,7 +221,7 @@ def test_who_holds_a_token(lake: Lake) -> None:
     since = CommitId(lake.head())
 
     def holder(token: StagingToken) -> object:
-        return handover.holder(lake.opened, BranchId(MAIN), token, since)
+        return search.holder(lake.opened, BranchId(MAIN), token, since)
 
     lake.put("a", "1")
     token = lake.record().staging
@@ -247,4 +247,4 @@ def test_nobody_holds_what_said_nothing_or_was_reset(lake: Lake) -> None:
         else:
             end()
         with pytest.raises(kind):
-            handover.holder(lake.opened, BranchId(MAIN), token, since)
+            search.holder(lake.opened, BranchId(MAIN), token, since)

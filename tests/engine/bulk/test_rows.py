@@ -10,7 +10,7 @@ from graveler.committed.apply import apply
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import rows as staged_rows
 from graveler.engine.bulk.job import Bulk, Mode
-from graveler.engine.commits import log, records, reset
+from graveler.engine.commits import heads, log, reset
 from graveler.engine.objects import write
 from graveler.engine.ports import keyspace
 from graveler.errors import (
@@ -84,9 +84,9 @@ def test_a_commit_lands_on_a_head_that_others_moved(staged: Lake) -> None:
 def put_on_side(lake: Lake) -> str:
     """Put the branch on what `side` says, by hand: while rows are staged no verb does so."""
     side = lake.head("side")
-    seen = records.fresh(lake.opened, BranchId(MAIN))
+    seen = heads.fresh(lake.opened, BranchId(MAIN))
     wanted = seen.branch._replace(rev=seen.branch.rev + 1, commit=CommitId(side))
-    assert records.swap(lake.opened, BranchId(MAIN), seen, wanted)
+    assert heads.swap(lake.opened, BranchId(MAIN), seen, wanted)
     return side
 
 

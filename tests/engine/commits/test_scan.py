@@ -5,8 +5,8 @@ import pytest
 from graveler import limits
 from graveler.engine.bulk import job
 from graveler.engine.bulk.job import Mode, NewBulk
-from graveler.engine.commits import log, records, reset
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits import heads, log, reset
+from graveler.engine.commits.search import Once
 from graveler.errors import Conflict, Contended, NoChanges, Unavailable
 from graveler.ids import BranchId, CommitId
 from graveler.testing.faults import Fault, FaultyStore
@@ -122,9 +122,9 @@ def test_at_the_bound_a_commit_that_loses_every_try_seals_nothing(lake: Lake) ->
         swaps.extend([request] if request == "set_if" else [])
         if request == "set_if" and len(swaps) <= limits.commit_round_count_max:
             # Another client replaces the record first.
-            seen = records.fresh(lake.opened, MAIN)
+            seen = heads.fresh(lake.opened, MAIN)
             other = seen.branch._replace(rev=seen.branch.rev + 1)
-            assert records.swap(lake.opened, MAIN, seen, other) is not None
+            assert heads.swap(lake.opened, MAIN, seen, other) is not None
         return Fault.NONE
 
     with pytest.raises(Contended):

@@ -10,8 +10,8 @@ import pytest
 
 from graveler import assembly
 from graveler.engine.commits import log, merge, reset
-from graveler.engine.commits.records import commit_of
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.heads import commit_of
+from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT, HookEvent, NoHooks, Pending
 from graveler.engine.names import branches
 from graveler.engine.ports import Deadline, OpenRepository, Ports

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.engine.commits import records, reset
+from graveler.engine.commits import heads, reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import ArrivedObject
 from graveler.engine.names import branches
@@ -91,7 +91,7 @@ def test_a_removal_that_is_delivered_again_undoes_no_later_write(lake: Lake) -> 
 def late_row(lake: Lake, scripted: tuple[Lake, Script], action: Callable[[], object]) -> Lake:
     """A process whose token is closed and folded in just before its row lands in it."""
     mine, script = scripted
-    records.fresh(mine.opened, BranchId("main"))  # its cache knows the branch
+    heads.fresh(mine.opened, BranchId("main"))  # its cache knows the branch
     script.before("set_if", action)
     return mine
 
@@ -169,7 +169,7 @@ def test_an_event_takes_effect_after_changes_that_were_made_before_it_came(
     mine, script = scripted
     lake.commit_of(a="0")
     lake.put("b", "1")
-    records.fresh(mine.opened, BranchId("main"))
+    heads.fresh(mine.opened, BranchId("main"))
     rival.commit()
     rival.put("a", "written") if between == "write" else rival.delete("a")
     event = told("a", "1", "arrived")

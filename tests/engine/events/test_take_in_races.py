@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from graveler import limits
-from graveler.engine.commits import records
+from graveler.engine.commits import heads
 from graveler.engine.events import batches as batching
 from graveler.engine.events import rules, take_in
 from graveler.engine.events.batches import Delivery
@@ -63,7 +63,7 @@ def test_an_event_that_is_staged_again_counts_though_an_answer_is_lost(
 ) -> None:
     lake.put("b", "1")
     mine, script = scripted
-    records.fresh(mine.opened, BranchId("main"))
+    heads.fresh(mine.opened, BranchId("main"))
     script.before("set_if", rival.commit)  # its row lands in a token that is closed
     getattr(script, moment)("set_if", lost, nth)
     assert set(deliver(mine)) <= {"staged", "known"} and script.finished

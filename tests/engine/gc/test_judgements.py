@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from graveler.block.counter import ObservedBlocks
-from graveler.engine.commits.records import commit_of
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root, RootPage

@@ -7,7 +7,7 @@ import pytest
 from graveler import limits
 from graveler.engine.bulk import job as bulk
 from graveler.engine.commits import reset
-from graveler.engine.commits.seal import Once
+from graveler.engine.commits.search import Once
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob
 from graveler.engine.upkeep import janitor

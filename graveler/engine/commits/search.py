@@ -1,0 +1,145 @@
+"""Search: finds a commit in the history of a branch, by an idempotency key or by a staging token.
+
+A verb whose swap got no answer, or whose request may be a repetition, looks here for the commit
+that it, or another client in its place, has made.  A search walks along first parents, from a head
+back to a commit that was the head before.  It never answers "not made" when a limit stops it.
+Used by the verbs that move heads, by verbs that look for their own staged row, and by jobs.
+"""
+
+from collections.abc import Iterator, Set
+from typing import Literal, NamedTuple
+
+from graveler.engine.commits.heads import commit_of, fresh
+from graveler.engine.commits.messages import NO_CHANGES
+from graveler.engine.ports import OpenRepository
+from graveler.errors import Conflict, HistoryTooLong, NoChanges
+from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.records import ABSENT, Absent, Branch, CommitEntry
+from graveler.refs.graph import commits
+
+
+def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iterator[CommitEntry]:
+    """The commits along first parents from `start` back to `base`, both included.
+
+    If `base` is not among them, the walk ends at its depth.  Raises `HistoryTooLong` after
+    `walk_count_max` commits: a caller that searches for its own commit must not conclude that it
+    did not land.  Cost: 1 KV request for each commit that is not cached.
+    """
+    depth = commit_of(repo, base).depth
+    here, count_max = start, repo.settings.walk_count_max
+    for _ in range(count_max):
+        commit = commit_of(repo, here)
+        if commit.depth < depth:
+            return
+        yield CommitEntry(here, commit)
+        if here == base or not commit.parents:
+            return
+        here = commit.parents[0]
+    raise HistoryTooLong(
+        f"more than {count_max} commits were made since; the service does not search all of them; "
+        f"outcome unknown: since={base}"
+    )
+
+
+# ---- by an idempotency key -----------------------------------------------------------------------
+
+
+class Once(NamedTuple):
+    """An idempotency key: the commit that carries it is made once, even if requests are repeated.
+
+    `key` and `value` are a pair of the commit's metadata; with an empty `key`, `value` is the
+    commit's mark, which clients do not see.  `since` is a head of the branch from before the first
+    request, so it is never the commit itself.
+    """
+
+    key: str
+    value: str
+    since: CommitId
+
+
+def find_by_key(
+    repo: OpenRepository, once: Once | Literal[Absent.ABSENT], head: CommitId
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit with the idempotency key in the history of `head`, or ABSENT.
+
+    A caller asks this for every head that it builds on.  Its swap lands only on a head that was
+    searched, so two callers cannot both install the same commit, even if a swap arrives late.
+    Errors: `HistoryTooLong`.  Cost: no request if `since` is still the head; else 1 KV request for
+    each commit since that is not cached.
+    """
+    if once is ABSENT or once.since == head:
+        return ABSENT
+    for entry in history_until(repo, head, once.since):
+        commit = entry.commit
+        carried = commit.metadata.get(once.key) if once.key else commit.mark
+        if carried == once.value and entry.id != once.since:
+            return entry
+    return ABSENT
+
+
+# ---- by a staging token --------------------------------------------------------------------------
+
+
+class TokenSearch(NamedTuple):
+    """What is looked for: the commit that has folded in `token`, or one of the commits `own_ids`.
+
+    With `token` ABSENT, only `own_ids` count.  `since`: a head of the branch from before that
+    commit.
+    """
+
+    token: StagingToken | Literal[Absent.ABSENT]
+    since: CommitId
+    own_ids: Set[CommitId] = frozenset()
+
+
+def find_by_token(
+    repo: OpenRepository, branch: BranchId, record: Branch, sought: TokenSearch
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit in the history of the branch record, or ABSENT.
+
+    A fold record alone proves nothing, because the swap of its commit may have failed.  So a commit
+    counts as the one that has folded in the token only if the record does not name the token any
+    more.  Raises `NoChanges` if the fold record belongs to `since`: the token changed nothing on
+    that commit.  Errors: `HistoryTooLong`.  Cost: that of the walk, and 1 KV request for each
+    commit on it if the token has left the record.
+    """
+    token = sought.token
+    has_left = token is not ABSENT and token not in record.tokens_newest_first
+    for entry in history_until(repo, record.commit, sought.since):
+        if entry.id in sought.own_ids:
+            return entry
+        if not has_left:
+            continue
+        folds = commits.folds_of(repo.kv, repo.record, branch, entry.id)
+        if any(token in fold.tokens for fold in folds):
+            if entry.id == sought.since:
+                raise NoChanges(NO_CHANGES)
+            return entry
+    return ABSENT
+
+
+def holder(
+    repo: OpenRepository, branch: BranchId, token: StagingToken, since: CommitId
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit that has folded in a token; ABSENT while the branch still names the token.
+
+    `since`: a head from before that commit.
+
+    Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if the token held only what was committed
+    already; `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made
+    since.
+    """
+    record = fresh(repo, branch).branch
+    if token in record.tokens_newest_first:
+        return ABSENT
+    entry = find_by_token(repo, branch, record, TokenSearch(token, since))
+    if entry is ABSENT:
+        raise changes_lost(branch)
+    return entry
+
+
+def changes_lost(branch: BranchId) -> Conflict:
+    """The error of a commit whose tokens have left the branch, and are in no commit."""
+    return Conflict(
+        f"commit lost its changes: the branch was reset during the commit: branch={branch}"
+    )
