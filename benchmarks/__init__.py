@@ -20,5 +20,6 @@ Cost and scale on AWS, computed:
 
 Shared:
     served, load, commands             a served store; a load generator; commands as users run them
+    stopwatch                            how long a call takes
     single, report, sections, written  the commands of a group; documents and their sections
 """

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.stopwatch import seconds_of
 from graveler import wire
 from graveler.arrow import COLUMNS
 from graveler.arrow.entries import range_batches
@@ -143,12 +144,12 @@ def _commits(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]
             results.setdefault(name, []).append(result.metarange_id)
         found[f"commit_{name}_ms"] = statistics.median(taken) * 1e3
         if len(numbers) <= 1_000:
-            seconds_of = [_seconds(partial(_diff, space, base, after)) for after in results[name]]
-            found[f"diff_{name}_ms"] = statistics.median(seconds_of) * 1e3
+            diffs = [seconds_of(partial(_diff, space, base, after)) for after in results[name]]
+            found[f"diff_{name}_ms"] = statistics.median(diffs) * 1e3
     merging = []
     for edition, ours in enumerate(results["1"]):
         theirs = apply.apply(space, base, _added(count // 2, edition)).metarange_id
-        merging.append(_seconds(partial(merge.merge, space, base, ours, theirs)))
+        merging.append(seconds_of(partial(merge.merge, space, base, ours, theirs)))
     found["merge_1_against_1000_ms"] = statistics.median(merging) * 1e3
     return found
 
@@ -176,13 +177,13 @@ def _diff(space: Keyspace, left: MetarangeId, right: MetarangeId) -> None:
 
 def _reads(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]:
     found: dict[str, float] = {}
-    found["scan_framed_per_s"] = count / _seconds(lambda: _drain(reader.scan(space, base)))
+    found["scan_framed_per_s"] = count / seconds_of(lambda: _drain(reader.scan(space, base)))
     _SCANNED[:] = [(space, base)]
     _drain(range_batches(space, reader.ranges(space, base)[0], b"", COLUMNS))  # loads Arrow
-    found["scan_decoded_per_s"] = count / _seconds(lambda: _decoded(0, 1))
+    found["scan_decoded_per_s"] = count / seconds_of(lambda: _decoded(0, 1))
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
         pool.map(_decoded_part, [count] * CORES)  # no such range: only starts them
-        found["scan_decoded_both_cores_per_s"] = count / _seconds(
+        found["scan_decoded_both_cores_per_s"] = count / seconds_of(
             lambda: pool.map(_decoded_part, range(CORES), chunksize=1)
         )
     found |= _lookups(space, base, count)
@@ -195,17 +196,19 @@ def _lookups(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]
     wanted = [key(generator.randrange(count)) for _ in range(LOOKUPS)]
     found: dict[str, float] = {}
     _drain(reader.get(space, base, k) for k in wanted)
-    found["lookups_per_s"] = LOOKUPS / _seconds(
+    found["lookups_per_s"] = LOOKUPS / seconds_of(
         lambda: _drain(reader.get(space, base, k) for k in wanted)
     )
-    found["lookups_batched_per_s"] = LOOKUPS / _seconds(
+    found["lookups_batched_per_s"] = LOOKUPS / seconds_of(
         lambda: [reader.get_many(space, base, wanted[n : n + 100]) for n in range(0, LOOKUPS, 100)]
     )
     _WANTED[:] = wanted
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
         pool.map(_looked_up, [0] * CORES, chunksize=1)
         found["lookups_both_cores_per_s"] = (
-            CORES * LOOKUPS / _seconds(lambda: pool.map(_looked_up, [LOOKUPS] * CORES, chunksize=1))
+            CORES
+            * LOOKUPS
+            / seconds_of(lambda: pool.map(_looked_up, [LOOKUPS] * CORES, chunksize=1))
         )
     return found
 
@@ -237,12 +240,6 @@ def _decoded(part: int, every: int) -> int:
 def _drain(items: Iterator[object]) -> None:
     for _ in items:
         pass
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 
 def _timed(work: Callable[[], apply.ApplyResult]) -> tuple[apply.ApplyResult, float]:

@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from benchmarks import committed
 from benchmarks.committed import ROUNDS, open_space, value
+from benchmarks.stopwatch import seconds_of
 from graveler.committed import apply, diff, reader
 from graveler.committed.ranges import Keyspace
 from graveler.ids import MetarangeId, RangeId
@@ -55,7 +55,7 @@ def lines(objects: int = OBJECTS) -> dict[str, float]:
             began = time.perf_counter()
             after = apply.apply(space, base, changes).metarange_id
             commits.append(time.perf_counter() - began)
-            diffs.append(_seconds(partial(_diff, space, base, after)))
+            diffs.append(seconds_of(partial(_diff, space, base, after)))
         wanted = [first + n for first in written for n in range(0, IN_A_RANGE, APART)]
         random.Random(1).shuffle(wanted)
         keys = list(map(key, wanted))
@@ -63,7 +63,7 @@ def lines(objects: int = OBJECTS) -> dict[str, float]:
             "objects": objects,
             "commit_1_ms": statistics.median(commits) * 1e3,
             "diff_1_ms": statistics.median(diffs) * 1e3,
-            "lookups_cold_per_s": len(keys) / _seconds(partial(_look_up, space, base, keys)),
+            "lookups_cold_per_s": len(keys) / seconds_of(partial(_look_up, space, base, keys)),
             "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
 
@@ -101,12 +101,6 @@ def _look_up(space: Keyspace, base: MetarangeId, keys: list[bytes]) -> None:
     for each in keys:
         if not reader.get(space, base, each):
             raise RuntimeError(f"not found: {each!r}")
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 
 def main() -> None:

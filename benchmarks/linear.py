@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from benchmarks.stopwatch import seconds_of
 from graveler import limits
 from graveler.assembly.embedded import open_embedded
 from graveler.clock import Clock
@@ -97,7 +98,7 @@ def names(count: int, folder: Path) -> Iterator[Line]:
 
 def _page_ms(repo: OpenRepository, rounds: int = _PAGES) -> float:
     return 1e3 * statistics.median(
-        _seconds(lambda: branches.list_branches(repo, PageQuery())) for _ in range(rounds)
+        seconds_of(lambda: branches.list_branches(repo, PageQuery())) for _ in range(rounds)
     )
 
 
@@ -138,13 +139,7 @@ def _list(repo: OpenRepository, count: int) -> None:
 
 
 def _rate(what: str, where: str, count: int, work: Callable[[], object]) -> Line:
-    return _line(f"{what} {count:,} files in {where}", 1e6 * _seconds(work) / count, "us a file")
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+    return _line(f"{what} {count:,} files in {where}", 1e6 * seconds_of(work) / count, "us a file")
 
 
 def _line(name: str, value: float, unit: str) -> Line:

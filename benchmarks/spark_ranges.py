@@ -27,7 +27,8 @@ from graveler.spark.cluster.results import rows_of as result_of
 from graveler.spark.core import cuts
 from graveler.spark.core.compare import stretches
 from graveler.spark.core.join import by_tasks, here, joined_over, piece_of
-from graveler.spark.verbs.entries import RANGE_ROWS, over_ranges
+from graveler.spark.core.range_rows import RANGE_ROWS
+from graveler.spark.verbs.entries import over_ranges
 
 RANGES = 500_000
 RECORDS = 10_000  # in each

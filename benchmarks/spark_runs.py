@@ -15,14 +15,13 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.stopwatch import seconds_of
 from graveler.spark import Credentials, Lake, connect, diff, entries, import_
 
 KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
@@ -94,8 +93,8 @@ def measured(
         imports, parquets = [], []
         for number in range(rounds):
             _forget(lake, f"run{number - 1}")
-            imports.append(_seconds(partial(_imported, lake, rows, f"run{number}")))
-            parquets.append(_seconds(partial(_as_parquet, rows, folder, count)))
+            imports.append(seconds_of(partial(_imported, lake, rows, f"run{number}")))
+            parquets.append(seconds_of(partial(_as_parquet, rows, folder, count)))
         last = f"run{rounds - 1}"
         found: dict[str, Any] = {
             "rows": count,
@@ -112,7 +111,7 @@ def _reads(lake: Lake, rows: DataFrame, name: str, rounds: int) -> dict[str, Any
     found: dict[str, Any] = {}
     for key, columns in (("read_rps", ()), ("read_path_size_rps", (["path", "size"],))):
         seconds = [
-            _seconds(partial(_all, entries(lake, where, *columns))) for _ in range(min(3, rounds))
+            seconds_of(partial(_all, entries(lake, where, *columns))) for _ in range(min(3, rounds))
         ]
         found[key] = round(count / statistics.median(seconds))
     changed = rows.where(f"pmod(size, {CHANGED}) = 0").withColumn("size", rows["size"] + 1)
@@ -120,7 +119,7 @@ def _reads(lake: Lake, rows: DataFrame, name: str, rounds: int) -> dict[str, Any
     expected = changed.count()
     told = diff(lake, f"{where}~1", where).count()
     assert told == expected, f"a diff of other rows than were changed: {told=} {expected=}"
-    seconds = [_seconds(diff(lake, f"{where}~1", where).count) for _ in range(min(3, rounds))]
+    seconds = [seconds_of(diff(lake, f"{where}~1", where).count) for _ in range(min(3, rounds))]
     return found | {"diff_s": round(statistics.median(seconds), 2), "diff_rows": expected}
 
 
@@ -147,12 +146,6 @@ def _as_parquet(rows: DataFrame, folder: Path, count: int) -> None:
 
 def _all(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 
 def main() -> None:

@@ -13,9 +13,11 @@ Operations, by subject:
                                           requests
     object_reads, object_writes           objects, through the service
     presigned_urls                        bytes of one object for who has a signed URL
-    upload_addresses, parts, symlinks     uploads that bypass it; links for Hive and the like
+    upload_addresses, multipart           uploads that bypass it, also in parts
+    symlinks                              for each folder, addresses for Hive and the like
     imports, bulk, jobs, dumps            work in the background, and of clusters
-    upkeep, retention_rules, preparation  garbage collection
+    collections, retention_rules          garbage collection, and its rules
+    preparation                           what lakeFS's Spark client asks before it collects
     events, actions                       event rules; runs of hooks
     users, groups, policies, external     who may do what; `directory`: what these share
     session, usage, audit                 the service itself, its usage, the audit trail
@@ -26,7 +28,7 @@ From a request to an endpoint:
     routing, dispatch, requests      the route of all operations; one request; its path and body
     bodies, parameters, queries      parse and check the input
     conditions                       conditions and byte ranges of a request
-    multipart, exchanges, cookies    form data; sessions in answers; the session cookie
+    forms, exchanges, cookies        form data; sessions in answers; the session cookie
     permits, templates, open_calls   permissions of endpoints; checks of calls without credentials
     directory                        shapes, pages and rules of users, groups, policies and keys
     deadlines, pools, feed, batches  time limits, threads, streamed bodies, small requests together

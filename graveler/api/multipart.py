@@ -1,125 +1,227 @@
-"""A streaming parser for multipart/form-data (RFC 7578): finds one part by name without holding it.
+"""Operations of multipart uploads whose bytes go to the storage by presigned URLs."""
 
-    preamble CRLF --boundary CRLF headers CRLF CRLF body CRLF --boundary-- epilogue
+from typing import Annotated, Final
 
-Memory is bounded by a chunk of the source plus the boundary.  Headers and skipped parts have size
-limits.  The body ends at a delimiter.  If the source ends without one, the reader of the body gets
-`Invalid`, so a truncated upload is never accepted as complete.  Pure.  Used by uploads.
-"""
+from msgspec import UNSET, Meta, UnsetType, field
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from graveler import limits
+from graveler.api import answers, conditions, shapes
+from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
+from graveler.api.field_types import ByteRange, Pairs
+from graveler.api.operation import ARN, BRANCH, OBJECT_ARN, Body, Runs, operation
+from graveler.api.queries import PathQuery, WriteConditions
+from graveler.api.service import Call
+from graveler.api.shapes import ObjectStats
+from graveler.auth.permissions import Permission
+from graveler.block.adapter import Part
+from graveler.engine.objects import multipart, read
+from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.errors import (
+    Conflict,
+    Invalid,
+    PreconditionFailed,
+    RangeUnsatisfiable,
+    Refused,
+    Unsupported,
+)
 
-from graveler.errors import Invalid
-
-_HEADER_LENGTH_MAX = 16 * 1024
-_SKIPPED_LENGTH_MAX = 1024 * 1024
-_PART_COUNT_MAX = 32
-_BOUNDARY = re.compile(r";\s*boundary=(?:\"([^\"]{1,70})\"|([^\s;\"]{1,70}))", re.IGNORECASE)
-_NAME = re.compile(r";\s*name=(?:\"([^\"]*)\"|([^\s;\"]+))", re.IGNORECASE)
+_PARTS: Final = BRANCH + "/staging/pmpu"
+_WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
+_NUMBER_LENGTH_MAX: Final = 9
 
 
-class Part(NamedTuple):
-    """A part: its content type (empty if it declares none) and its bytes."""
+class PartsQuery(PathQuery, frozen=True):
+    """Which object to upload, in how many parts."""
 
-    content_type: str
-    chunks: Iterator[bytes]
+    parts: Annotated[int, Meta(description="the number of URLs")] = 0
 
 
-def boundary_of(content_type: str) -> bytes:
-    """The boundary in a content type; empty if it is not multipart/form-data.
+class PresignMultipartUpload(Shape, frozen=True):
+    """An upload that was begun."""
 
-    Raises `Invalid` if a multipart content type has no valid boundary.
+    upload_id: str
+    physical_address: str
+    presigned_urls: list[str] | UnsetType = UNSET
+
+
+class PartsUploadAddress(Body, frozen=True):
+    """The address of an upload."""
+
+    physical_address: str
+
+
+class PresignedPart(Shape, frozen=True):
+    """Where a part goes."""
+
+    presigned_url: str
+
+
+class CopyPartSource(Body, frozen=True):
+    """Bytes of an object, of any repository."""
+
+    repository: str
+    ref: str
+    path: str
+    range: ByteRange | UnsetType = UNSET
+
+
+class UploadPartCopyFrom(Body, frozen=True):
+    """The address of an upload, and what to copy into a part."""
+
+    physical_address: str
+    copy_source: CopyPartSource
+
+
+class UploadedPart(Body, frozen=True):
+    """A part that was written."""
+
+    part_number: Annotated[int, Meta(ge=1, le=limits.multipart_parts_count_max)]
+    etag: Annotated[str, Meta(max_length=limits.checksum_length_bytes_max)]
+
+
+class CompletePresignMultipartUpload(Body, frozen=True):
+    """The parts of an upload, and the object that they become."""
+
+    physical_address: str
+    parts: Annotated[tuple[UploadedPart, ...], Meta(max_length=limits.multipart_parts_count_max)]
+    content_type: str = ""
+    user_metadata: Pairs = field(default_factory=dict)
+    force: bool = False
+
+
+@operation(
+    "createPresignMultipartUpload",
+    "POST",
+    _PARTS,
+    tag="staging",
+    permissions=(_WRITE,),
+    answers={201: PresignMultipartUpload},
+    errors=(Unsupported,),
+    runs=Runs.POOL,
+)
+def create_presign_multipart_upload(call: Call, query: PartsQuery) -> Answer:
+    """Begin a multipart upload, with presigned URLs for its parts."""
+    _check_served(call)
+    begun = multipart.begin(call.repo, call.arguments["branch"], query.path, query.parts)
+    urls = [call.absolute(url) for url in begun.urls]
+    upload = PresignMultipartUpload(begun.upload.id, begun.upload.address, urls or UNSET)
+    return answers.json(upload, 201)
+
+
+@operation(
+    "uploadPart",
+    "PUT",
+    _PARTS + "/{uploadId}/parts/{partNumber}",
+    tag="staging",
+    permissions=(_WRITE,),
+    answers={200: PresignedPart},
+    errors=(Unsupported,),
+    runs=Runs.POOL,
+)
+def upload_part(call: Call, query: PathQuery, body: PartsUploadAddress) -> Answer:
+    """Get a presigned URL for one part."""
+    _check_served(call)
+    branch, upload = call.arguments["branch"], _upload(call, body.physical_address)
+    url = multipart.part_url(call.repo, branch, query.path, upload, _number(call))
+    return answers.json(PresignedPart(call.absolute(url)))
+
+
+@operation(
+    "uploadPartCopy",
+    "PUT",
+    _PARTS + "/{uploadId}/parts/{partNumber}/copy",
+    tag="staging",
+    permissions=(
+        Permission(
+            "fs:ReadObject",
+            ARN + "repository/{copy_source.repository}/object/{copy_source.path}",
+        ),
+        _WRITE,
+    ),
+    answers={204: Content.NOTHING},
+    errors=(RangeUnsatisfiable, Unsupported),
+    runs=Runs.POOL,
+)
+def upload_part_copy(call: Call, query: PathQuery, body: UploadPartCopyFrom) -> Answer:
+    """Copy bytes of another object into a part.
+
+    The object may be of any repository.  The answer has the etag of the part.
     """
-    if content_type.partition(";")[0].strip().lower() != "multipart/form-data":
-        return b""
-    match = _BOUNDARY.search(content_type)
-    if match is None:
-        raise _broken("content type must name a boundary of 1 to 70 characters")
-    return (match[1] or match[2]).encode("latin-1")
+    _check_served(call)
+    copied = body.copy_source
+    source_repo = open_repository(call.ports, repository.get(call.ports, copied.repository))
+    entry = read.stat(source_repo, copied.ref, copied.path)
+    window = conditions.window("" if copied.range is UNSET else copied.range, entry.size)
+    if isinstance(window, conditions.Unsatisfiable):
+        raise RangeUnsatisfiable("range invalid: it must be one range of the source", entry.size)
+    source = PartSource(source_repo, entry, window.start, window.end)
+    branch, upload = call.arguments["branch"], _upload(call, body.physical_address)
+    part = multipart.copy_part(call.repo, branch, query.path, upload, _number(call), source)
+    return Answer(204, (answers.text_header(b"etag", f'"{part.etag}"'),))
 
 
-def open_part(source: Iterable[bytes], boundary: bytes, name: str) -> Part:
-    """Read up to the first part named `name`.  Raises `Invalid` if there is none."""
-    reader = _Reader(iter(source), boundary)
-    reader.skip_preamble()
-    for _ in range(_PART_COUNT_MAX):
-        headers = reader.headers()
-        if not headers:
-            break
-        if _name_of(headers.get("content-disposition", "")) == name:
-            return Part(headers.get("content-type", ""), reader.body())
-        reader.skip_body()
-    raise _broken(f'part "{name}" is missing')
+@operation(
+    "completePresignMultipartUpload",
+    "PUT",
+    _PARTS + "/{uploadId}",
+    tag="staging",
+    permissions=(_WRITE,),
+    answers={200: ObjectStats},
+    errors=(Conflict, PreconditionFailed, Refused, Unsupported),
+    runs=Runs.POOL,
+)
+def complete_presign_multipart_upload(
+    call: Call, query: PathQuery, headers: WriteConditions, body: CompletePresignMultipartUpload
+) -> Answer:
+    """Join the parts and link the object."""
+    _check_served(call)
+    finish = Finish(
+        _upload(call, body.physical_address),
+        tuple(Part(part.part_number, part.etag.strip('"')) for part in body.parts),
+        body.content_type,
+        body.user_metadata,
+        headers.mode,
+    )
+    branch, path = call.arguments["branch"], query.path
+    entry = multipart.finish(call.repo, branch, path, finish, force=body.force)
+    # Clients expect the address relative to the namespace here.
+    shape = shapes.full_stats(call.repo.record, path, entry, address=entry.address)
+    return answers.json(shape)
 
 
-class _Reader:
-    """A window over the source, and the position in the grammar."""
-
-    def __init__(self, source: Iterator[bytes], boundary: bytes) -> None:
-        self._source = source
-        self._window = bytearray(b"\r\n")  # so that it finds a boundary at the very start
-        self._delimiter = b"\r\n--" + boundary
-
-    def skip_preamble(self) -> None:
-        """Read past the first boundary."""
-        for _ in self._until_delimiter(_HEADER_LENGTH_MAX):
-            pass
-
-    def headers(self) -> dict[str, str]:
-        """The headers of the next part; empty after the last one."""
-        while len(self._window) < 2:
-            self._fill()
-        if self._window[:2] == b"--":
-            return {}
-        while (end := self._window.find(b"\r\n\r\n")) < 0:
-            if len(self._window) > _HEADER_LENGTH_MAX:
-                raise _broken(f"headers of a part are too long: at most {_HEADER_LENGTH_MAX} bytes")
-            self._fill()
-        lines = bytes(self._window[:end]).decode("utf-8", "replace").split("\r\n")
-        del self._window[: end + 4]
-        pairs = (line.partition(":") for line in lines if line.strip())
-        return {key.strip().lower(): value.strip() for key, _, value in pairs} or {"": ""}
-
-    def body(self) -> Iterator[bytes]:
-        """The bytes of the part."""
-        return self._until_delimiter(0)
-
-    def skip_body(self) -> None:
-        """Skip the body of a part that is not needed."""
-        for _ in self._until_delimiter(_SKIPPED_LENGTH_MAX):
-            pass
-
-    def _until_delimiter(self, length_max: int) -> Iterator[bytes]:
-        length = 0
-        keep = len(self._delimiter) - 1
-        while True:
-            index = self._window.find(self._delimiter)
-            ready = index if index >= 0 else max(0, len(self._window) - keep)
-            if ready:
-                length += ready
-                if length_max and length > length_max:
-                    raise _broken(f"an unused part is too long: at most {length_max} bytes")
-                yield bytes(self._window[:ready])
-                del self._window[:ready]
-            if index >= 0:
-                del self._window[: len(self._delimiter)]
-                return
-            self._fill()
-
-    def _fill(self) -> None:
-        for chunk in self._source:
-            if chunk:
-                self._window += chunk
-                return
-        raise _broken("body ended before its last boundary")
+@operation(
+    "abortPresignMultipartUpload",
+    "DELETE",
+    _PARTS + "/{uploadId}",
+    tag="staging",
+    permissions=(_WRITE,),
+    answers={204: Content.NOTHING},
+    errors=(Unsupported,),
+    runs=Runs.POOL,
+)
+def abort_presign_multipart_upload(
+    call: Call, query: PathQuery, body: PartsUploadAddress
+) -> Answer:
+    """Abort an upload and delete its parts."""
+    _check_served(call)
+    upload = _upload(call, body.physical_address)
+    multipart.give_up(call.repo, call.arguments["branch"], query.path, upload)
+    return NO_CONTENT
 
 
-def _name_of(disposition: str) -> str:
-    match = _NAME.search(disposition)
-    return "" if match is None else match[1] if match[1] is not None else match[2]
+def _number(call: Call) -> int:
+    text = call.arguments["partNumber"]
+    if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_LENGTH_MAX):
+        raise Invalid('parameter "partNumber" in path has an error: it must be a whole number')
+    return int(text)
 
 
-def _broken(rule: str) -> Invalid:
-    return Invalid(f"request body has an error: multipart {rule}")
+def _upload(call: Call, address: str) -> PartsUpload:
+    return PartsUpload(address, call.arguments["uploadId"])
+
+
+def _check_served(call: Call) -> None:
+    if not call.service.settings.presigns_parts:
+        raise Unsupported("presign multipart upload API is not supported")

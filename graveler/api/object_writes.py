@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import field
 
 from graveler import limits
-from graveler.api import answers, errors, multipart, permits, shapes
+from graveler.api import answers, errors, forms, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
 from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
@@ -76,7 +76,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
     """
     mode = headers.mode
     content_type = call.header(b"content-type")
-    boundary = multipart.boundary_of(content_type)
+    boundary = forms.boundary_of(content_type)
     branch = call.arguments["branch"]
     await call.service.pools.point(write.check_branch, call.repo, branch)
     upload = Upload(
@@ -135,7 +135,7 @@ def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:
     """The upload with its body, which may be a part of a form."""
     content_type = upload.content_type
     if boundary:
-        content_type, part = multipart.open_part(chunks, boundary, "content")
+        content_type, part = forms.open_part(chunks, boundary, "content")
         # A complete body stays a tuple, so that the engine can send it again after a refusal.
         chunks = tuple(part) if isinstance(chunks, Sequence) else part
     return replace(upload, body=chunks, content_type=content_type)

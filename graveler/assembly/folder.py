@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graveler import private_files
+from graveler.block.disk import sync_path
 from graveler.clock import Ids
 from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
 
@@ -155,12 +156,4 @@ def _fresh(ids: Ids) -> bytes:
 
 def _write_key(path: Path, key: StoreKey) -> None:
     private_files.replace(path, key.secret + key.before)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_path(path.parent)

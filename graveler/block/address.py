@@ -19,7 +19,13 @@ from graveler.clock import Clock, Ids, descending_partition
 from graveler.errors import Invalid
 from graveler.records import ABSENT, Absent, AddressType
 
-HOOK_LOGS = "_lakefs/actions/log/"
+FILES = "_lakefs/"  # ranges and metaranges of a repository, below its namespace
+OBJECTS = "data/"  # the bytes of objects that the service writes
+OWN_FOLDER = "_graveler/"  # files of jobs, dumps and collections
+OWN_FILES = (FILES, OWN_FOLDER)
+HOOK_LOGS = f"{FILES}actions/log/"
+_FILE = re.compile(rf"{FILES}[0-9a-f]{{64}}", re.ASCII)
+_OBJECT = re.compile(rf"{OBJECTS}[0-9a-v]{{20}}/[0-9a-v]{{20}}(?:,[A-Za-z0-9_-]{{24}})?", re.ASCII)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
 _SPELLINGS = {"s3a": "s3", "s3n": "s3"}
 _WITHOUT_BUCKET = "local"
@@ -130,7 +136,7 @@ def overlaps(namespace: str, other: str) -> bool:
 
 def range_file(namespace: str, range_id: str) -> str:
     """The address of the file of a range or metarange."""
-    return join(namespace, f"_lakefs/{range_id}")
+    return join(namespace, f"{FILES}{range_id}")
 
 
 def marker(namespace: str) -> str:
@@ -139,7 +145,7 @@ def marker(namespace: str) -> str:
     It is created conditionally.  Its content names the claimant, because after a lost answer a
     claimant recognises its own claim only by the content.
     """
-    return join(namespace, "_lakefs/dummy")
+    return join(namespace, f"{FILES}dummy")
 
 
 def hook_log(namespace: str, run: str, hook_run: str) -> str:
@@ -157,7 +163,18 @@ def new_data_address(clock: Clock, ids: Ids, partition: bytes) -> str:
 
 def data_address(now_ns: int, ids: Ids, partition: bytes) -> str:
     """As `new_data_address`, for a given time."""
-    return f"data/{descending_partition(now_ns, partition)}/{ids.unique(20)}"
+    return f"{OBJECTS}{descending_partition(now_ns, partition)}/{ids.unique(20)}"
+
+
+def is_ours(name: str) -> bool:
+    """Whether a relative address has a shape that only this system generates: a file of a range or
+    metarange, or an object."""
+    return is_our_object(name) or _FILE.fullmatch(name) is not None
+
+
+def is_our_object(name: str) -> bool:
+    """Whether a relative address has the shape of an object that the service writes."""
+    return _OBJECT.fullmatch(name) is not None
 
 
 def _is_canonical(address: str) -> bool:

@@ -1,7 +1,8 @@
 """Makes written files durable, many at once.
 
 Linux can sync a whole file system in one call, which also reports what failed since the given
-descriptor was opened.  Elsewhere each file and each folder is synced.  For the local driver only.
+descriptor was opened.  Elsewhere each file and each folder is synced.  For the local driver, and
+for the folder of an embedded store.
 """
 
 import ctypes
@@ -30,9 +31,9 @@ def sync_files(root: str, descriptor: int, places: Iterable[Place]) -> None:
         folder = Path(root, *place.folders)
         folders.add(folder)
         with suppress(FileNotFoundError):
-            _sync(folder / place.name)
+            sync_path(folder / place.name)
     for folder in folders:
-        _sync(folder)
+        sync_path(folder)
 
 
 @lru_cache(maxsize=1)
@@ -43,7 +44,8 @@ def _sync_of_file_systems() -> Callable[[int], int] | None:
     return sync
 
 
-def _sync(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Make one file durable, or the names in one folder.  Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -10,16 +10,12 @@ import click
 
 from graveler.cli import policy, user, user_group
 from graveler.cli.arguments import ignored, paging, yes
-from graveler.cli.command import client, group
+from graveler.cli.command import client, group, run_command
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 
 _NAMED: Final = (field("id"),)
 _WHOLE_LIST: Final = ignored(takes=("--amount", "--after", "--prefix"))  # it is short, and whole
-
-
-def _call(command: click.Command, **values: Any) -> int:
-    return int(click.get_current_context().invoke(command, **values))
 
 
 def _option(name: str, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -43,14 +39,14 @@ def users_group() -> None:
 @paging
 def list_users(invocation: Invocation, **values: Any) -> int:
     """`graveler user list`."""
-    return _call(user.list_users, **values)
+    return run_command(user.list_users, **values)
 
 
 @client("create", group=users_group, examples=("graveler auth users create --id ann",))
 @_option("id", "the user")
 def create_user(invocation: Invocation, id: str) -> int:
     """`graveler user create`."""
-    return _call(user.create, user=id)
+    return run_command(user.create, user=id)
 
 
 @client("delete", group=users_group, examples=("graveler auth users delete --id ann --yes",))
@@ -58,7 +54,7 @@ def create_user(invocation: Invocation, id: str) -> int:
 @yes
 def delete_user(invocation: Invocation, id: str, yes: bool) -> int:
     """`graveler user delete`."""
-    return _call(user.delete, user=id, yes=yes)
+    return run_command(user.delete, user=id, yes=yes)
 
 
 @group("groups", parent=users_group)
@@ -107,7 +103,7 @@ def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> i
 @_option("policy", "the policy")
 def attach_to_user(invocation: Invocation, id: str, policy: str) -> int:
     """`graveler user attach`."""
-    return _call(user.attach, user=id, policy=policy)
+    return run_command(user.attach, user=id, policy=policy)
 
 
 @client(
@@ -119,7 +115,7 @@ def attach_to_user(invocation: Invocation, id: str, policy: str) -> int:
 @_option("policy", "the policy")
 def detach_from_user(invocation: Invocation, id: str, policy: str) -> int:
     """`graveler user detach`."""
-    return _call(user.detach, user=id, policy=policy)
+    return run_command(user.detach, user=id, policy=policy)
 
 
 @group("credentials", parent=users_group)
@@ -132,14 +128,14 @@ def credentials() -> None:
 @_WHOLE_LIST
 def list_keys(invocation: Invocation, id: str) -> int:
     """`graveler user key list`."""
-    return _call(user.list_keys, user=id or _caller(invocation))
+    return run_command(user.list_keys, user=id or _caller(invocation))
 
 
 @client("create", group=credentials, examples=("graveler auth users credentials create --id ann",))
 @click.option("--id", default="", metavar="ID", help="the user (default: you)")
 def create_key(invocation: Invocation, id: str) -> int:
     """`graveler user key create`."""
-    return _call(user.create_key, user=id or _caller(invocation))
+    return run_command(user.create_key, user=id or _caller(invocation))
 
 
 @client(
@@ -156,7 +152,7 @@ def delete_key(invocation: Invocation, id: str, key: str, yes: bool) -> int:
     Here --access-key-id is the key to end; before the command, as an option of `graveler`, it is
     the key to sign in with.
     """
-    return _call(user.delete_key, user=id or _caller(invocation), key=key, yes=yes)
+    return run_command(user.delete_key, user=id or _caller(invocation), key=key, yes=yes)
 
 
 def _caller(invocation: Invocation) -> str:
@@ -177,7 +173,7 @@ def groups_group() -> None:
 @paging
 def list_groups(invocation: Invocation, **values: Any) -> int:
     """`graveler group list`."""
-    return _call(user_group.list_groups, **values)
+    return run_command(user_group.list_groups, **values)
 
 
 @client("create", group=groups_group, examples=("graveler auth groups create --id analysts",))
@@ -185,7 +181,7 @@ def list_groups(invocation: Invocation, **values: Any) -> int:
 @click.option("--description", default="", metavar="TEXT", help="what it is for")
 def create_group(invocation: Invocation, id: str, description: str) -> int:
     """`graveler group create`."""
-    return _call(user_group.create, group=id, description=description)
+    return run_command(user_group.create, group=id, description=description)
 
 
 @client("delete", group=groups_group, examples=("graveler auth groups delete --id analysts -y",))
@@ -193,7 +189,7 @@ def create_group(invocation: Invocation, id: str, description: str) -> int:
 @yes
 def delete_group(invocation: Invocation, id: str, yes: bool) -> int:
     """`graveler group delete`."""
-    return _call(user_group.delete, group=id, yes=yes)
+    return run_command(user_group.delete, group=id, yes=yes)
 
 
 @group("members", parent=groups_group)
@@ -221,7 +217,7 @@ def list_members(invocation: Invocation, id: str) -> int:
 @click.option("--user", default="", metavar="ID", help="the user (default: you)")
 def add_member(invocation: Invocation, id: str, user: str) -> int:
     """`graveler group add`."""
-    return _call(user_group.add, group=id, user=user or _caller(invocation))
+    return run_command(user_group.add, group=id, user=user or _caller(invocation))
 
 
 @client(
@@ -233,7 +229,7 @@ def add_member(invocation: Invocation, id: str, user: str) -> int:
 @click.option("--user", default="", metavar="ID", help="the user (default: you)")
 def remove_member(invocation: Invocation, id: str, user: str) -> int:
     """`graveler group remove`."""
-    return _call(user_group.remove, group=id, user=user or _caller(invocation))
+    return run_command(user_group.remove, group=id, user=user or _caller(invocation))
 
 
 @group("policies", parent=groups_group)
@@ -263,7 +259,7 @@ def list_policies_of_group(invocation: Invocation, id: str) -> int:
 @_option("policy", "the policy")
 def attach_to_group(invocation: Invocation, id: str, policy: str) -> int:
     """`graveler group attach`."""
-    return _call(user_group.attach, group=id, policy=policy)
+    return run_command(user_group.attach, group=id, policy=policy)
 
 
 @client(
@@ -275,7 +271,7 @@ def attach_to_group(invocation: Invocation, id: str, policy: str) -> int:
 @_option("policy", "the policy")
 def detach_from_group(invocation: Invocation, id: str, policy: str) -> int:
     """`graveler group detach`."""
-    return _call(user_group.detach, group=id, policy=policy)
+    return run_command(user_group.detach, group=id, policy=policy)
 
 
 # ---- policies ------------------------------------------------------------------------------------
@@ -290,14 +286,14 @@ def policies_group() -> None:
 @paging
 def list_policies(invocation: Invocation, **values: Any) -> int:
     """`graveler policy list`."""
-    return _call(policy.list_policies, **values)
+    return run_command(policy.list_policies, **values)
 
 
 @client("show", group=policies_group, examples=("graveler auth policies show --id FSReadAll",))
 @_option("id", "the policy")
 def show_policy(invocation: Invocation, id: str) -> int:
     """`graveler policy show`."""
-    return _call(policy.show, policy=id)
+    return run_command(policy.show, policy=id)
 
 
 @client(
@@ -309,7 +305,7 @@ def show_policy(invocation: Invocation, id: str) -> int:
 @click.option("--statement-document", "file", required=True, metavar="FILE", help="- is stdin")
 def create_policy(invocation: Invocation, id: str, file: str) -> int:
     """`graveler policy create`."""
-    return _call(policy.create, policy=id, file=file)
+    return run_command(policy.create, policy=id, file=file)
 
 
 @client("delete", group=policies_group, examples=("graveler auth policies delete --id a -y",))
@@ -317,4 +313,4 @@ def create_policy(invocation: Invocation, id: str, file: str) -> int:
 @yes
 def delete_policy(invocation: Invocation, id: str, yes: bool) -> int:
     """`graveler policy delete`."""
-    return _call(policy.delete, policy=id, yes=yes)
+    return run_command(policy.delete, policy=id, yes=yes)

@@ -259,3 +259,8 @@ def group(name: str, *, parent: click.Group | None = None) -> Callable[[Callable
         return commands
 
     return create
+
+
+def run_command(command: click.Command, **values: Any) -> int:
+    """Run another command in the context of this one; its exit code."""
+    return int(click.get_current_context().invoke(command, **values))

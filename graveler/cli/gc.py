@@ -7,7 +7,7 @@ With a server the command waits for the result; an interruption ends only the wa
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
@@ -207,6 +207,8 @@ def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
 
 
 def _collected(repo: "OpenRepository", result: "CollectionResult", *, dry: bool) -> Collected:
+    from graveler.engine.gc.candidates import total_of
+
     collected: Collected = {
         "repository": repo.id,
         "dry_run": dry,
@@ -214,8 +216,8 @@ def _collected(repo: "OpenRepository", result: "CollectionResult", *, dry: bool)
         "candidates": "",
         "commits": result.commits,
         "commits_kept": result.kept,
-        "condemned": _sum_of(result.condemned),
-        "deleted": _sum_of(result.deleted),
+        "condemned": total_of(result.condemned),
+        "deleted": total_of(result.deleted),
     }
     if dry:
         collected["files"] = [
@@ -232,10 +234,6 @@ def _listed(action: Literal["delete", "condemn"], file: "GarbageFile") -> Listed
         "size_bytes": file.size,
         "reason": str(file.reason),
     }
-
-
-def _sum_of(files: "Sequence[GarbageFile]") -> Sum:
-    return {"count": len(files), "size_bytes": sum(file.size for file in files)}
 
 
 def _undone(ports: "Ports", options: GcOptions) -> Collected:

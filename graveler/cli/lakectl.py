@@ -14,7 +14,7 @@ import click
 
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import address_argument, complete_side, ignored
-from graveler.cli.command import Group, client
+from graveler.cli.command import Group, client, run_command
 from graveler.cli.downloads import download
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.objects import FS as FS_HERE
@@ -71,7 +71,7 @@ def fs_upload(invocation: Invocation, words: tuple[str, ...], source: str, **mor
     if len(sides) != 2:
         raise UsageMistake("one SRC and one address expected")
     more["recursive"] = more["recursive"] or Path(sides[0]).is_dir()
-    return _call(upload, source=sides[0], address=sides[1], **more)
+    return run_command(upload, source=sides[0], address=sides[1], **more)
 
 
 @client("download", examples=("graveler fs download lakefs://lake/main/sales/ sales",))
@@ -92,7 +92,7 @@ def fs_download(invocation: Invocation, address: str, target: Path | None, **mor
                 *(invocation.session, place.repository, place.ref, place.folder), amount=1
             )
             more["recursive"] = next(inside, None) is not None
-    return _call(download, address=address, target=target, **more)
+    return run_command(download, address=address, target=target, **more)
 
 
 @client(
@@ -217,7 +217,3 @@ def _plugins() -> Iterator[Mapping[str, str]]:
             if name not in seen and file.is_file() and os.access(file, os.X_OK):
                 seen.add(name)
                 yield {"name": name, "program": str(file)}
-
-
-def _call(command: click.Command, **values: Any) -> int:
-    return int(click.get_current_context().invoke(command, **values))

@@ -6,12 +6,11 @@ stepwise.py.
 """
 
 import json
-from collections.abc import Sequence
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine.gc import cluster_turns, collect, lists
-from graveler.engine.gc.candidates import GarbageFile
+from graveler.engine.gc import cluster_turns, collect, condemned_files
+from graveler.engine.gc.candidates import total_of
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import JobOrder
@@ -36,17 +35,17 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     collected = collect.collect(repo, delete=not dry_run, steps=steps)
     size = Size(collected.files, collected.commits, repo.clock.now_ns())
     sizes.put(repo.kv, repo.record, size, repo.ids.stamp())
-    folder = lists.folder(repo.record, collected.run) if collected.run else ""
+    folder = condemned_files.folder(repo.record, collected.run) if collected.run else ""
     if dry_run:  # each attempt has its own list, so that no list mixes two attempts
         id = ulid(repo.clock.now_ns(), repo.ids.stamp())
-        folder = lists.rehearsed(repo, id, collected.condemned, collected.deleted)
+        folder = condemned_files.rehearsed(repo, id, collected.condemned, collected.deleted)
     result = {
         "run": collected.run,
         "candidates": folder,
         "commits": collected.commits,
         "commits_kept": collected.kept,
-        "condemned": _sum(collected.condemned),
-        "deleted": _sum(collected.deleted),
+        "condemned": total_of(collected.condemned),
+        "deleted": total_of(collected.deleted),
     }
     record.note_result(repo, job.id, json.dumps(result))
 
@@ -76,7 +75,3 @@ def too_large(repo: OpenRepository) -> str:
         "too large for a worker: collect it on Spark (graveler.spark.collect): "
         f"files={known.files} commits={known.commits} given_up={known.given_up}"
     )
-
-
-def _sum(doomed: Sequence[GarbageFile]) -> dict[str, int]:
-    return {"count": len(doomed), "size_bytes": sum(each.size for each in doomed)}

@@ -26,13 +26,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from graveler.spark.cluster.land import BadRows, Imported, JobTerms, import_
     from graveler.spark.cluster.register import register
     from graveler.spark.cluster.server import Credentials
     from graveler.spark.gc.collect import Careful, Collection, collect
     from graveler.spark.lake import Lake, connect
     from graveler.spark.verbs.commit import Committed, commit
     from graveler.spark.verbs.entries import entries
+    from graveler.spark.verbs.land import BadRows, Imported, JobTerms, import_
     from graveler.spark.verbs.pack import Packed, pack
     from graveler.spark.verbs.read import read
     from graveler.spark.verbs.tables import diff, log, ranges
@@ -65,13 +65,13 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "BadRows": "cluster.land",
+    "BadRows": "verbs.land",
     "Careful": "gc.collect",
     "Collection": "gc.collect",
     "Committed": "verbs.commit",
     "Credentials": "cluster.server",
-    "Imported": "cluster.land",
-    "JobTerms": "cluster.land",
+    "Imported": "verbs.land",
+    "JobTerms": "verbs.land",
     "Lake": "lake",
     "Packed": "verbs.pack",
     "SaveOptions": "verbs.write",
@@ -81,7 +81,7 @@ _HOMES: Final = {
     "connect": "lake",
     "diff": "verbs.tables",
     "entries": "verbs.entries",
-    "import_": "cluster.land",
+    "import_": "verbs.land",
     "log": "verbs.tables",
     "pack": "verbs.pack",
     "ranges": "verbs.tables",

@@ -32,8 +32,9 @@ from graveler.ids import parse_prefix
 from graveler.spark.cluster.pins import at_commit, pinned
 from graveler.spark.cluster.plans import Planner
 from graveler.spark.core.compare import Stretch
+from graveler.spark.core.range_rows import row_of
 from graveler.spark.lake import Lake
-from graveler.spark.verbs.entries import Reading, row_of, scanning
+from graveler.spark.verbs.entries import Reading, scanning
 from graveler.spark.verbs.read import TableRequest, planned, shared
 from graveler.spark.verbs.tables import (
     DIFF_COLUMNS,

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from graveler.client import break_parameters
 from graveler.errors import Invalid
 from graveler.spark.cluster.credentials import credentials
-from graveler.spark.cluster.land import JobTerms, import_
 from graveler.spark.gc.collect import Careful, collect
 from graveler.spark.lake import Lake, connect, parse_target
 from graveler.spark.verbs.commit import commit
 from graveler.spark.verbs.inventory import delivered
+from graveler.spark.verbs.land import JobTerms, import_
 from graveler.spark.verbs.pack import pack
 
 

@@ -25,14 +25,13 @@ from itertools import islice, zip_longest
 
 from graveler import limits
 from graveler.block import address
+from graveler.block.address import FILES, OWN_FILES
 from graveler.committed import hash
 from graveler.committed.graft import check_below
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
 from graveler.committed.reader import get, range_batches, scan
 from graveler.engine import namespaces
 from graveler.engine.commits.heads import check_kept
-from graveler.engine.gc.candidates import FILES
-from graveler.engine.objects.reachable import OWN_FILES
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.framing import identity_of

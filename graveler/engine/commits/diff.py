@@ -203,9 +203,13 @@ def _behind(after: bytes, delimiter: bytes, prefix: bytes) -> bytes:
 
 def _line(difference: Difference) -> DiffLine:
     return DiffLine(
-        difference.kind, difference.key.decode(), _entry(difference.left), _entry(difference.right)
+        difference.kind,
+        difference.key.decode(),
+        version_of(difference.left),
+        version_of(difference.right),
     )
 
 
-def _entry(value: bytes | Absent) -> Entry | Literal[Absent.ABSENT]:
+def version_of(value: bytes | Absent) -> Entry | Literal[Absent.ABSENT]:
+    """The entry that a side of a difference holds; ABSENT if the path is not there.  Pure."""
     return decode_entry(value) if isinstance(value, bytes) else ABSENT

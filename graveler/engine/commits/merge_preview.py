@@ -11,13 +11,12 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import merge, reader
-from graveler.engine.commits.diff import NARROWER
+from graveler.engine.commits.diff import NARROWER, version_of
 from graveler.engine.commits.heads import check_kept, commit_of, head_of, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
 from graveler.ids import NO_METARANGE, CommitId, parse_prefix
 from graveler.records import ABSENT, Absent, Difference, Entry
 from graveler.refs.graph import graph
-from graveler.wire import decode_entry
 
 Version = Entry | Literal[Absent.ABSENT]
 
@@ -106,8 +105,6 @@ def preview(
 
 def _versions(conflict: Difference, base: bytes | Absent) -> ConflictVersions:
     path = conflict.key.decode()
-    return ConflictVersions(path, _version(base), _version(conflict.right), _version(conflict.left))
-
-
-def _version(value: bytes | Absent) -> Version:
-    return decode_entry(value) if isinstance(value, bytes) else ABSENT
+    return ConflictVersions(
+        path, version_of(base), version_of(conflict.right), version_of(conflict.left)
+    )

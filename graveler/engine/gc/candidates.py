@@ -8,19 +8,14 @@ namespace stay, and a candidate cannot name a file outside of it.  Used by colle
 and mark.py.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypedDict
 
 from graveler.block import address
+from graveler.block.address import FILES, is_our_object, is_ours
 from graveler.errors import Invalid
 from graveler.records import ABSENT, AddressType, Repository
-
-FILES = "_lakefs/"
-OBJECTS = "data/"
-_FILE = re.compile(r"_lakefs/[0-9a-f]{64}", re.ASCII)
-_OBJECT = re.compile(r"data/[0-9a-v]{20}/[0-9a-v]{20}(?:,[A-Za-z0-9_-]{24})?", re.ASCII)
 
 Kind = Literal["metarange", "range", "object"]
 Reason = Literal["expired", "unused"]
@@ -46,6 +41,18 @@ class GarbageFile(NamedTuple):
     size: int
     kind: Kind
     reason: Reason = "unused"
+
+
+class Total(TypedDict):
+    """How many files, and how many bytes."""
+
+    count: int
+    size_bytes: int
+
+
+def total_of(files: Sequence[GarbageFile]) -> Total:
+    """The number and the bytes of files.  Pure."""
+    return {"count": len(files), "size_bytes": sum(file.size for file in files)}
 
 
 @dataclass(slots=True)
@@ -110,11 +117,6 @@ def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str])
     return candidates
 
 
-def is_ours(name: str) -> bool:
-    """Whether a relative address has a shape that only this system generates."""
-    return _OBJECT.fullmatch(name) is not None or _FILE.fullmatch(name) is not None
-
-
 class AddressedEntry(Protocol):
     """An entry, decoded in full or as it is stored."""
 
@@ -135,7 +137,7 @@ def used_name(repo: Repository, entry: AddressedEntry) -> str:
     Empty if the bytes are outside of the namespace, or if the address cannot be read at all.
     """
     text = entry.address
-    if entry.address_type == AddressType.RELATIVE and _OBJECT.fullmatch(text) is not None:
+    if entry.address_type == AddressType.RELATIVE and is_our_object(text):
         return text
     is_full = entry.address_type == AddressType.FULL
     if entry.address_type == AddressType.BY_PREFIX:

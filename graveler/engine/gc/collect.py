@@ -36,7 +36,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block.adapter import UNVERSIONED, Target
 from graveler.clock import ulid
-from graveler.engine.gc import eligible, lists
+from graveler.engine.gc import condemned_files, eligible
 from graveler.engine.gc import listing as listed
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.candidates import Candidates, GarbageFile, candidates_of
@@ -47,8 +47,7 @@ from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Contended, Invalid, NotFound
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent
-from graveler.refs.gc import marks as condemned
-from graveler.refs.gc import runs, unreachable
+from graveler.refs.gc import marks, runs, unreachable
 from graveler.refs.gc.marks import Mark
 from graveler.refs.gc.runs import Run, RunState, VersionedRun
 
@@ -117,13 +116,13 @@ def collect(
         deleted = tuple(
             file
             for seen in plan.due
-            for page in lists.read(repo, seen.run.id)
+            for page in condemned_files.read(repo, seen.run.id)
             for file in page
             if file.address in plan.candidates.due
         )
         return CollectionResult("", doomed, deleted, *counts)
     note_unreached(repo, plan.verdict.lost, plan.verdict.found)
-    condemned.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
+    marks.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
     if plan.candidates.due:
         listed.close(steps, plan.listing)
     swept = _sweep(repo, plan)
@@ -165,7 +164,7 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
     open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
     pending: dict[str, list[GarbageFile]] = {
-        seen.run.id: [file for page in lists.read(repo, seen.run.id) for file in page]
+        seen.run.id: [file for page in condemned_files.read(repo, seen.run.id) for file in page]
         for seen in open_runs
     }
     names = (file.address for files in pending.values() for file in files)
@@ -198,7 +197,7 @@ def _sweep(repo: OpenRepository, plan: _Plan) -> list[GarbageFile]:
             return []
         sweeping.append(turned)
     if plan.candidates.due:
-        condemned.put_all(repo.kv, repo.record, plan.verdict.spend, repo.ids)
+        marks.put_all(repo.kv, repo.record, plan.verdict.spend, repo.ids)
     return [each for run in sweeping for each in _delete_all(repo, run, plan.candidates.due)]
 
 
@@ -206,10 +205,10 @@ def _delete_all(repo: OpenRepository, sweeping: VersionedRun, due: set[str]) -> 
     """Delete what one run condemned and what is still `due`."""
     run = sweeping.run.id
     swept: list[GarbageFile] = []
-    for number, page in enumerate(lists.read(repo, run)):
+    for number, page in enumerate(condemned_files.read(repo, run)):
         doomed = tuple(each for each in page if each.address in due)
         if doomed:
-            lists.log_deleted(repo, run, number, doomed)
+            condemned_files.log_deleted(repo, run, number, doomed)
             _delete(repo, doomed)
             swept += doomed
     turn(repo, sweeping, RunState.SWEPT)
@@ -230,7 +229,7 @@ def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFil
     known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
     standing = {
         id
-        for id, mark in condemned.list_all(repo.kv, repo.record)
+        for id, mark in marks.list_all(repo.kv, repo.record)
         if known.get(mark.run, RunState.UNDONE) is not RunState.UNDONE
     }
     fresh = sorted(verdict.condemn - standing)
@@ -240,8 +239,8 @@ def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFil
     if fresh:
         eligible.announce(repo)
         mark = Mark(run, repo.clock.now_ns())
-        condemned.put(repo.kv, repo.record, fresh, mark, repo.ids)
-    lists.write(repo, run, doomed)
+        marks.put(repo.kv, repo.record, fresh, mark, repo.ids)
+    condemned_files.write(repo, run, doomed)
     size = sum(each.size for each in doomed)
     new = Run(run, RunState.CONDEMNED, repo.clock.now_ns(), len(doomed), size)
     note(repo, new)
@@ -267,8 +266,8 @@ def undo(repo: OpenRepository, run: str) -> Run:
         raise Conflict(
             f"run cannot be undone: its files are being deleted or were deleted: run={run}"
         )
-    marks = condemned.list_all(repo.kv, repo.record)
-    condemned.forget(repo.kv, repo.record, [id for id, mark in marks if mark.run == run])
+    stored = marks.list_all(repo.kv, repo.record)
+    marks.forget(repo.kv, repo.record, [id for id, mark in stored if mark.run == run])
     return undone.run
 
 

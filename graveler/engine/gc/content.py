@@ -6,9 +6,10 @@ Metaranges and ranges that an earlier attempt of the same job has read are not r
 
 from collections.abc import Iterable, Iterator
 
+from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
-from graveler.engine.gc.candidates import FILES, Candidates, is_ours, used_name
+from graveler.engine.gc.candidates import Candidates, used_name
 from graveler.engine.gc.readings import KnownMetaranges, KnownUses, Uses
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import OpenRepository, keyspace

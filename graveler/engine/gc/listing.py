@@ -20,8 +20,9 @@ from typing import Final, Literal, NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import BlockStore, ListedObject
+from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.listing import list_all
-from graveler.engine.gc.candidates import FILES, OBJECTS, Line, is_ours
+from graveler.engine.gc.candidates import Line
 from graveler.engine.jobs.checkpoints import Step, Steps
 from graveler.errors import StorageFull
 from graveler.records import ABSENT, Absent, Repository

@@ -24,8 +24,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from graveler.block.address import FILES
 from graveler.engine.dumps import dump
-from graveler.engine.gc.candidates import FILES, Candidates, used_name
+from graveler.engine.gc.candidates import Candidates, used_name
 from graveler.engine.gc.content import NO_FILE, Content
 from graveler.engine.gc.retention import (
     check_restored,

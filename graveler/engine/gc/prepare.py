@@ -19,7 +19,7 @@ Used by the delivery layer.
 import csv
 import json
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from io import StringIO
 from typing import Final, NamedTuple
 
@@ -113,16 +113,12 @@ def uncommitted(
         files += 1
     following = ""
     if page.following:
-        following = _encoded(progress._replace(files=files, place=page.following))
+        following = root_pages.encoded(progress._replace(files=files, place=page.following))
     return PreparedPage(progress.run, folder if files else "", following)
 
 
 def _new_run(ports: Ports) -> str:
     return descending_partition(ports.clock.now_ns(), ports.ids.stamp())
-
-
-def _encoded(progress: _Progress) -> str:
-    return urlsafe_b64encode(json.dumps(progress).encode()).decode()
 
 
 def _decoded(after: str) -> _Progress:

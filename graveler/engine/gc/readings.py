@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from graveler import wire
+from graveler.block.address import is_ours
 from graveler.committed.ranges import Keyspace
-from graveler.engine.gc.candidates import is_ours
 from graveler.engine.jobs.checkpoints import Step, Steps, add_next
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, RangeId, is_hex64

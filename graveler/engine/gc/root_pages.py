@@ -34,10 +34,11 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
+from graveler.block.address import FILES
 from graveler.engine.bulk import job
 from graveler.engine.dumps import dump
 from graveler.engine.gc import judgements, roots
-from graveler.engine.gc.candidates import FILES, used_name
+from graveler.engine.gc.candidates import used_name
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.gc.roots import Need, Objects
 from graveler.engine.ports import OpenRepository
@@ -120,7 +121,7 @@ def page(repo: OpenRepository, after: str, amount: int) -> RootPage:
     if following is None:
         behind = _PHASES[_PHASES.index(place.phase) + 1 :]
         following = _Place(behind[0]) if behind else None
-    return RootPage(records, "" if following is None else _encoded(following))
+    return RootPage(records, "" if following is None else encoded(following))
 
 
 def uncommitted(repo: OpenRepository, after: str, amount: int) -> RootPage:
@@ -217,7 +218,8 @@ _READERS: Final[dict[str, _Reader]] = {
 }
 
 
-def _encoded(place: _Place) -> str:
+def encoded(place: tuple[object, ...]) -> str:
+    """A place in a listing, as the text that the next page is asked with."""
     return urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 

@@ -17,12 +17,11 @@ not handed out.  Used by the API.
 """
 
 from graveler.block import address
+from graveler.block.address import OWN_FILES, is_ours
 from graveler.engine import protection
-from graveler.engine.gc.candidates import is_ours
 from graveler.engine.imports import sources
 from graveler.engine.imports.sources import ImportPath
 from graveler.engine.objects.addresses import Link, check_written, checked, described
-from graveler.engine.objects.reachable import OWN_FILES
 from graveler.engine.objects.write import check_described, put
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid

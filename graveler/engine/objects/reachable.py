@@ -12,13 +12,11 @@ every signed URL goes through it.  Used by the verbs of objects, `verify.py` and
 """
 
 from graveler.block import address
+from graveler.block.address import OWN_FILES
 from graveler.engine import namespaces
-from graveler.engine.gc.candidates import FILES
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Refused
 from graveler.records import ABSENT, Absent, AddressType, Entry, Repository
-
-OWN_FILES = (FILES, "_graveler/")  # ranges and metaranges; files of jobs and garbage collection
 
 
 def address_of(repo: OpenRepository, entry: Entry) -> str:

@@ -32,10 +32,10 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject, Target
+from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.listing import list_all
 from graveler.engine import namespaces
 from graveler.engine.gc import eligible
-from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.objects.uploads import discard
 from graveler.engine.ports import OpenRepository, Ports, open_repository
@@ -49,7 +49,6 @@ from graveler.refs.names.deletions import Deletion
 from graveler.refs.tokens import cleanups, multiparts
 from graveler.staging import area
 
-_OWN = "_graveler/"
 _GoesOn = Callable[[], bool]
 _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # every operation has ended by then
 
@@ -213,7 +212,7 @@ def _drop_notes(repo: OpenRepository, before_ns: int, goes_on: _GoesOn) -> bool:
 
     notes = (
         file
-        for folder in (_OWN, address.HOOK_LOGS)
+        for folder in (address.OWN_FOLDER, address.HOOK_LOGS)
         for file in list_all(repo.blocks, f"{repo.namespace}/{folder}")
         if _is_own(repo, file, before_ns)
     )

@@ -8,4 +8,5 @@ merge, overlay   put entries onto a base
 join             the ranges of all buckets as one list
 repack, layouts  ranges with other break parameters
 compare          what differs between two commits
+range_rows       ranges as rows of a DataFrame
 """

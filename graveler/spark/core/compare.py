@@ -28,6 +28,7 @@ from graveler.framing import identity_of
 from graveler.ids import RangeId
 from graveler.records import ABSENT, Difference, RangeRef
 from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.range_rows import row_of
 
 _RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
 STRETCHES: Final = f"left {_RANGES}, right {_RANGES}, after binary, upto binary"
@@ -55,13 +56,8 @@ class Stretch(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """The stretch as a row of `STRETCHES`."""
-        sides = {"left": list(map(_row_of, self.left)), "right": list(map(_row_of, self.right))}
+        sides = {"left": list(map(row_of, self.left)), "right": list(map(row_of, self.right))}
         return {**sides, "after": self.after, "upto": self.upto}
-
-
-def _row_of(ref: RangeRef) -> dict[str, Any]:
-    names = ("id", "min_key", "max_key", "size", "count")
-    return {name: getattr(ref, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import SCHEMA, Part, parts_of, rows_of
 from graveler.spark.core.join import by_tasks, joined_over, sewing
-from graveler.spark.verbs.entries import row_of
+from graveler.spark.core.range_rows import row_of
 
 _BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
 _JOINED_MAX: Final = 16  # at least so many new ranges a stretch: the last may be read again

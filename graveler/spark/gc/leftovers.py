@@ -14,9 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from graveler.block.address import FILES
 from graveler.block.deletion import delete_every
 from graveler.block.listing import list_all
-from graveler.engine.gc.candidates import FILES
 from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc.listing import Scope

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from graveler.block import address
+from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.listing import list_all
 from graveler.clock import descending_partition
-from graveler.engine.gc.candidates import FILES, OBJECTS, is_ours
 from graveler.identity import break_hash, break_seed
 from graveler.records import ABSENT
 from graveler.spark.cluster import pieces

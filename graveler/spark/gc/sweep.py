@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 
 from graveler import limits
 from graveler.block.adapter import Target
+from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
-from graveler.engine.gc.candidates import FILES, is_ours
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import MetarangeId
 from graveler.spark.cluster import pieces

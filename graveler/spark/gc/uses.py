@@ -19,9 +19,10 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_batches
-from graveler.engine.gc.candidates import FILES, is_ours, used_name
+from graveler.engine.gc.candidates import used_name
 from graveler.errors import NotFound
 from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository

@@ -1,6 +1,7 @@
 """The verbs that users call, one module for each.
 
-imports      import rows that name objects, as one commit
+land         import rows that name objects, as one commit
+imports      writes the ranges of an import
 inventory    read an S3 Inventory as the rows of an import
 commit       commit very many staged rows
 staged_rows  read staged rows of a branch as a DataFrame

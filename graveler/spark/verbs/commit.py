@@ -21,11 +21,11 @@ from graveler.errors import GravelerError, Invalid
 from graveler.ids import MetarangeId
 from graveler.settings import endpoint_url
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
-from graveler.spark.cluster.land import JobTerms
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.overlay import overlaid
 from graveler.spark.lake import Lake, parse_target, place_of
 from graveler.spark.verbs import staged_rows
+from graveler.spark.verbs.land import JobTerms
 from graveler.spark.verbs.staged_rows import Table
 
 _MESSAGE: Final = "Commit staged changes"

@@ -19,14 +19,14 @@ from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.arrow.entries import range_batches
 from graveler.arrow.scan import meeting
 from graveler.errors import Invalid
-from graveler.ids import MetarangeId, RangeId, parse_prefix
+from graveler.ids import MetarangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import pinned
 from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.range_rows import RANGE_ROWS, refs_in, row_of
 from graveler.spark.lake import Lake
 
-RANGE_ROWS: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
 _ROWS_WANTED: Final = 1_000_000  # in a task
 
 
@@ -81,24 +81,10 @@ def over_ranges(spark: SparkSession, refs: Sequence[RangeRef], run: Task, result
     return in_tasks(spark, list(map(row_of, refs)), RANGE_ROWS, run, result, tasks)
 
 
-def row_of(ref: RangeRef) -> dict[str, Any]:
-    """A range as a row of `RANGE_ROWS`."""
-    names = ("id", "min_key", "max_key", "size", "count")
-    return {name: getattr(ref, name) for name in names}
-
-
 def tasks_for(spark: SparkSession, count: int) -> int:
     """How many tasks read `count` entries: one for about a million, and at least
     `parallel_tasks`."""
     return max(parallel_tasks(spark), count // _ROWS_WANTED)
-
-
-def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
-    """The ranges in a batch of rows of `RANGE_ROWS`."""
-    for row in batch.to_pylist():
-        yield RangeRef(
-            RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"]
-        )
 
 
 def scanning(reading: Reading) -> Any:

@@ -5,7 +5,7 @@
     result rows ──driver──► other rows, or refused ones? ── else joined ──► one metarange
 
 The ranges and the metarange are those that a single writer of the sorted rows makes.  Readers see
-no change: a metarange that no commit names is garbage.  `cluster/land.py` then lands the metarange.
+no change: a metarange that no commit names is garbage.  `land.py` then lands the metarange.
 For this package.
 """
 

@@ -21,12 +21,12 @@ from graveler.engine.repositories.break_parameters import check
 from graveler.errors import Invalid, PreconditionFailed
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
-from graveler.spark.cluster.land import JobTerms
 from graveler.spark.cluster.pins import pinned
 from graveler.spark.cluster.places import Place
 from graveler.spark.core.layouts import Layout, expected_ranges, layout_of, pays
 from graveler.spark.core.repack import PackedTable, ranges_of, repacked, stored_share
 from graveler.spark.lake import Lake, Target, parse_target, place_of
+from graveler.spark.verbs.land import JobTerms
 
 _MESSAGE: Final = "Pack ranges"
 

@@ -25,11 +25,12 @@ from graveler.ids import parse_prefix
 from graveler.spark.cluster.parallel import in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import Pin, pinned
 from graveler.spark.cluster.places import Place, opened
+from graveler.spark.core.range_rows import row_of
 from graveler.spark.files.folders import File, Layout, layout
 from graveler.spark.files.formats import Format, Stretch, check_types, format_of
 from graveler.spark.files.partitions import is_value, value_of
 from graveler.spark.lake import Lake
-from graveler.spark.verbs.entries import Reading, entries_of, row_of, scanning
+from graveler.spark.verbs.entries import Reading, entries_of, scanning
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20

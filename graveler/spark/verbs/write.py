@@ -25,13 +25,13 @@ from graveler.committed.reader import scan
 from graveler.errors import Conflict, Invalid
 from graveler.ids import MetarangeId, parse_prefix
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
-from graveler.spark.cluster.land import begun
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.check import Addresses
 from graveler.spark.files.formats import check_types, format_of
 from graveler.spark.files.store import STORED, Storing, storing, without_rows
 from graveler.spark.lake import Lake, Target, parse_target, place_of
 from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark.verbs.land import begun
 
 SaveMode = Literal["append", "overwrite", "error"]
 _ROWS_MAX: Final = 5_000_000

@@ -24,13 +24,13 @@ from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
 from graveler.spark import Lake, connect
-from graveler.spark.cluster.land import JobTerms
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.merge import bounds_of, merged
 from graveler.spark.core.overlay import overlaid
 from graveler.spark.job import parser, run
 from graveler.spark.verbs import staged_rows
 from graveler.spark.verbs.commit import commit
+from graveler.spark.verbs.land import JobTerms
 from graveler.staging import area
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.wire import encode_entry

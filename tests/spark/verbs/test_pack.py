@@ -24,10 +24,10 @@ from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
 from graveler.spark import Lake, diff
-from graveler.spark.cluster.land import JobTerms
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.layouts import Layout, expected_ranges, layout_of, pays
 from graveler.spark.core.repack import ranges_of, repacked, stored_share, stretches_of
+from graveler.spark.verbs.land import JobTerms
 from graveler.spark.verbs.pack import pack
 from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE

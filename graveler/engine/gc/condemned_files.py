@@ -14,8 +14,9 @@ from itertools import groupby
 
 from graveler import limits
 from graveler.block import address
+from graveler.block.address import is_ours
 from graveler.block.listing import list_all
-from graveler.engine.gc.candidates import GarbageFile, Kind, is_ours
+from graveler.engine.gc.candidates import GarbageFile, Kind
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt
 from graveler.records import Repository
