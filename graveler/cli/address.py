@@ -17,6 +17,7 @@ from graveler.errors import Invalid
 
 SCHEME: Final = "lakefs://"
 SCHEMES: Final = (SCHEME, "graveler://")
+_FORMS: Final = "REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH"
 
 
 class UsageMistake(Invalid):
@@ -73,9 +74,17 @@ def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
     profile, at, name = repository.partition("@")
     repository = name if at else repository
     ref, _, path = rest.partition("/")
-    if not repository or "://" in text or (path and not ref) or (at and not profile):
-        raise UsageMistake(
-            f"address invalid: {text!r}: it must look like REPOSITORY, REPOSITORY/REF or "
-            "REPOSITORY/REF/PATH"
-        )
+    if not repository or ":" in repository or (path and not ref) or (at and not profile):
+        meant = _meant(text)
+        form = f"write {meant}" if meant else f"it must look like {_FORMS}"
+        raise UsageMistake(f"address invalid: {text!r}: {form}")
     return Address(repository, ref, path, profile if at else "")
+
+
+def _meant(text: str) -> str:
+    """How an address that is invalid was perhaps meant; empty if nobody can know."""
+    scheme, colon, rest = text.partition(":")
+    is_scheme = bool(colon) and f"{scheme}://" in SCHEMES
+    words = rest if is_scheme else text
+    meant = words.lstrip("/")
+    return meant if (is_scheme or meant != words) and ":" not in meant else ""

@@ -14,11 +14,14 @@ from graveler.cli.command import Group, client, group
 from graveler.cli.failures import naming_taken
 from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
+from graveler.cli.mistakes import naming
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs
 from graveler.errors import Conflict, PreconditionFailed
+from graveler.ids import parse_branch_id
 
 COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))
+_YES_HELP: Final = "do not ask; with {}, --confirm does that"
 _COUNT_MAX: Final = 10_000  # of uncommitted changes that a question counts
 
 
@@ -93,7 +96,10 @@ def create(
     """
     address, session = invocation.ref(new), invocation.session
     begin = _source(invocation, address, source or lakectl_source)
-    with naming_taken("branch", address, f"graveler branch show {address}"):
+    with (
+        naming(parse_branch_id, address.ref),
+        naming_taken("branch", address, f"graveler branch show {address}"),
+    ):
         created = refs.create_branch(session, address.repository, address.ref, begin, hidden=hidden)
     commit = invocation.output.id(created["commit_id"])
     lines = [f"created branch {address} from {begin} at {commit}"]
@@ -156,7 +162,7 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
 @click.option("--hard", is_flag=True, help="move the head of the branch to REF")
 @click.option("--confirm", "typed", metavar="NAME", help="with --hard: the branch again")
 @at
-@yes
+@click.option("-y", "--yes", is_flag=True, help=_YES_HELP.format("--hard"))
 def reset(
     invocation: Invocation,
     address: str,
@@ -257,7 +263,7 @@ def _uncommitted(
 @click.option("--object", "path", default="", metavar="PATH", help="only this path")
 @click.option("--commit", default="", metavar="ID", help="move the head of the branch to it")
 @click.option("--confirm", "typed", metavar="NAME", help="with --commit: the branch again")
-@yes
+@click.option("-y", "--yes", is_flag=True, help=_YES_HELP.format("--commit"))
 def lakectl_reset(
     invocation: Invocation,
     branch: str,

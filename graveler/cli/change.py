@@ -81,6 +81,11 @@ def commit(
     try:
         created = commits.commit(*place, order)
     except NoChanges as error:
+        error.fields = {
+            **error.fields,
+            "reason": f"nothing to commit on {address}",
+            "remedy": f"graveler status {address}",
+        }
         if is_here("branch"):
             _point_to_files(invocation, error)
         raise
@@ -166,7 +171,7 @@ def merge(
             squash=squash,
         )
     except NoChanges as error:
-        raise _nothing_to_merge(invocation, come, error) from error
+        raise _nothing_to_merge(invocation, come, into, error) from error
     except Conflict as error:
         amount = CONFLICTS_SHOWN + 1
         paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
@@ -179,8 +184,13 @@ def merge(
     return 0
 
 
-def _nothing_to_merge(invocation: Invocation, source: Address, error: NoChanges) -> NoChanges:
-    """The error, or one that says that the source has uncommitted changes.  Cost: one request."""
+def _nothing_to_merge(
+    invocation: Invocation, source: Address, destination: Address, error: NoChanges
+) -> NoChanges:
+    """The error of a merge that would change nothing.  It says if the source has uncommitted
+    changes.  Cost: one request."""
+    reason = f"nothing to merge: {destination} has all of {source}"
+    error.fields = {**error.fields, "reason": reason}
     try:
         changes = commits.uncommitted(
             invocation.session, source.repository, source.ref, amount=_COUNT_MAX
@@ -331,6 +341,10 @@ def _reverted(
             parent=parent,
             allow_empty=allow_empty,
         )
+    except NoChanges as error:
+        reason = f"nothing to revert: {into} has nothing of {commit['id'][:_ID_LENGTH]} any more"
+        error.fields = {**error.fields, "reason": reason}
+        raise
     except Conflict as error:
         replay = _replay_conflict(invocation, commit, into, parent, undo=True)
         if replay is None:
@@ -381,6 +395,10 @@ def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | Non
     session, name = invocation.session, into.repository
     try:
         created = commits.cherry_pick(session, name, into.ref, source.ref, parent=parent or 0)
+    except NoChanges as error:
+        reason = f"nothing to pick: {into} has all that {source} changed"
+        error.fields = {**error.fields, "reason": reason}
+        raise
     except Conflict as error:
         commit = commits.get(session, name, source.ref)
         replay = _replay_conflict(invocation, commit, into, parent or 0, undo=False)

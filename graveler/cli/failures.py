@@ -29,6 +29,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import Group
 from graveler.cli.hints import of_server, on
 from graveler.cli.invocation import Invocation
+from graveler.cli.mistakes import recognized
 from graveler.cli.output import dumped, plain_lines
 from graveler.errors import Conflict, Contended, GravelerError, PreconditionFailed
 
@@ -97,7 +98,7 @@ def report(error: GravelerError, invocation: Invocation) -> int:
     sys.stdout.flush()
     if isinstance(error, PartlyDone) and error.fields.get("done") == "0":
         error = unwritable(error, invocation)
-    error = precise(error, invocation)
+    error = recognized(precise(error, invocation), invocation)
     message = _message(error, invocation)
     hint = of_server(invocation, _hint(error, invocation))
     fields = {

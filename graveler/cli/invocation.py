@@ -97,12 +97,14 @@ class Invocation:
             return address
         address = self.address(text)
         if address.path:
-            raise UsageMistake(f"ref expected, without a path: {text!r}")
+            raise UsageMistake(
+                f"ref expected, without a path: {text!r}: no branch, tag or commit has a '/'"
+            )
         if not address.ref:
             if not default:
                 raise UsageMistake(
-                    f"ref missing: {address.repository!r} alone is a repository: write "
-                    f"{address.repository}/REF, or {self._home_of(text)}"
+                    f"ref missing: {address.repository!r} alone is a repository.  Which branch? "
+                    f"For example {address.repository}/main, or {self._home_of(text)}"
                 )
             address = Address(address.repository, default)
         return address
@@ -116,7 +118,9 @@ class Invocation:
         address = self.address(text, profiles=profiles)
         if not address.ref:
             path = "" if optional else "/PATH"
-            raise UsageMistake(f"ref missing: write {address.repository}/REF{path}")
+            raise UsageMistake(
+                f"ref missing.  Which branch? For example {address.repository}/main{path}"
+            )
         if not address.path and not optional:
             raise UsageMistake(f"path missing: write {address}/PATH")
         if fills:
@@ -163,10 +167,13 @@ class Invocation:
             if not click.confirm(plain_lines(question), err=True):
                 raise Declined
 
-    def confirm_name(self, question: str, name: str, typed: str | None) -> None:
-        """As `confirm`, for what cannot be undone: the name must be typed, or given."""
+    def confirm_name(
+        self, question: str, name: str, typed: str | None, *, or_yes: bool = False
+    ) -> None:
+        """As `confirm`, for what cannot be undone: the name must be typed, or given.  `or_yes`: the
+        command takes `--yes` instead, as in lakectl."""
         if typed is None:
-            self._check_input(f"--confirm {name}")
+            self._check_input(f"--confirm {name}{' or --yes' if or_yes else ''}")
             import click
 
             typed = click.prompt(plain_lines(f"{question}\nType {name} to go on"), err=True)

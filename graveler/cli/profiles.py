@@ -74,8 +74,9 @@ class Profile:
             )
 
     def check_server(self) -> None:
-        """Raises `UsageMistake` without a server."""
+        """Raises `UsageMistake` without a server, or if its URL is none."""
         if self.server:
+            check_url(self.server)
             return
         if self.source == OF_VARIABLES:
             raise UsageMistake(
@@ -83,7 +84,9 @@ class Profile:
                 remedy=f"set {URL_VARIABLE} too, or unset the variables, or give --profile NAME",
             )
         raise UsageMistake(
-            "no server", remedy=f"graveler login URL, or give --server, or set {URL_VARIABLE}"
+            "no server",
+            remedy="graveler login URL, or give --server URL, or set "
+            f"{PROFILE_VARIABLE} or {URL_VARIABLE}",
         )
 
     def without_secrets(self) -> "Profile":
@@ -291,6 +294,17 @@ def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
     except OSError as error:
         raise Unavailable(f"configuration cannot be written: {place}: {error.strerror}") from error
     return place
+
+
+def check_url(url: str) -> None:
+    """Raises `UsageMistake` if it is no URL of a server."""
+    from graveler.client.session import api_url
+
+    try:
+        api_url(url)
+    except Invalid as error:
+        shown = "" if "@" in url else f": {url!r}"  # it may have a password
+        raise UsageMistake(f"{error}{shown}") from error
 
 
 def check_name(name: str) -> str:

@@ -1,5 +1,9 @@
 """`graveler repo`: repositories."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 import click
 
 from graveler.cli.address import UsageMistake
@@ -8,11 +12,14 @@ from graveler.cli.command import client, group
 from graveler.cli.failures import naming_taken
 from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.mistakes import naming
 from graveler.cli.output import Column, field, plural
 from graveler.client import objects, refs
 from graveler.errors import Invalid
-from graveler.ids import parse_repository_id
+from graveler.ids import parse_branch_id, parse_repository_id
 
+_USUAL_BRANCH: Final = "main"
+_IN_USE: Final = "storage namespace already in use"  # ends what servers say of a namespace
 COLUMNS = (
     field("id", title="REPOSITORY"),
     field("creation_date", "time", "CREATED"),
@@ -81,31 +88,50 @@ def create(
     """
     name = invocation.repository(repository).repository
     namespace = namespace or _namespace(invocation, name)
-    try:
-        with naming_taken("repository", name, f"graveler repo show {name}"):
-            created = refs.create_repository(
-                *(invocation.session, name, namespace),
-                default_branch=default_branch,
-                sample_data=sample_data,
-                read_only=read_only,
-                bare=bare,
-            )
-    except Invalid as error:
-        error.fields = {**error.fields, **_better_reason(name)}
-        raise
+    with (
+        _explaining_namespace(invocation, name, namespace),
+        naming(parse_branch_id, default_branch or _USUAL_BRANCH),
+        naming(parse_repository_id, name),
+        naming_taken("repository", name, f"graveler repo show {name}"),
+    ):
+        created = refs.create_repository(
+            *(invocation.session, name, namespace),
+            default_branch=default_branch,
+            sample_data=sample_data,
+            read_only=read_only,
+            bare=bare,
+        )
     filled = f"repository {created['id']} with the branch {created['default_branch']}"
     text = f"created bare repository {created['id']}" if bare else f"created {filled}"
     invocation.output.record(created, [text])
     return 0
 
 
-def _better_reason(name: str) -> dict[str, str]:
-    """Why a server may have refused a name, if Graveler's rule for names explains it."""
+@contextmanager
+def _explaining_namespace(invocation: Invocation, name: str, namespace: str) -> Iterator[None]:
+    """A refusal of the namespace says what a namespace of this server looks like, or which one is
+    perhaps free.  Cost: one request, after a refusal that says nothing of its own."""
     try:
-        parse_repository_id(name)
+        yield
     except Invalid as error:
-        return {"reason": str(error)}
-    return {}
+        if isinstance(error, UsageMistake) or error.fields.get("status") != "400":
+            raise
+        if error.fields["reason"].endswith(_IN_USE):
+            free = f"graveler repo create {name} {namespace.rstrip('/')}-2"
+            reason = f"{namespace} is the storage of a repository, or was that of a deleted one"
+            remedy = f"{free}; Graveler frees the storage of a deleted repository after a day"
+            error.fields = {**error.fields, "reason": reason, "remedy": remedy}
+            raise
+        places = objects.namespaces(invocation.session)
+        if places.takes(namespace):
+            raise
+        if places.prefix:
+            reason = "this server keeps its objects in a folder: leave NAMESPACE out"
+            raise UsageMistake(reason, remedy=f"graveler repo create {name}") from error
+        raise UsageMistake(
+            f"namespace invalid: {namespace}",
+            remedy=f"graveler repo create {name} {places.example}{name}",
+        ) from error
 
 
 def _namespace(invocation: Invocation, name: str) -> str:
@@ -128,7 +154,7 @@ def _namespace(invocation: Invocation, name: str) -> str:
 @address_argument("repository")
 @click.option("--confirm", "typed", metavar="NAME", help="the name again, instead of a question")
 @click.option("--force", is_flag=True, help="even if it is read-only")
-@click.option("-y", "--yes", is_flag=True, hidden=True)  # of lakectl
+@click.option("-y", "--yes", is_flag=True, help="do not ask for the name, as in lakectl")
 def delete(
     invocation: Invocation, repository: str, typed: str | None, force: bool, yes: bool
 ) -> int:
@@ -139,7 +165,7 @@ def delete(
     name = invocation.repository(repository).repository
     record = refs.get_repository(invocation.session, name)
     question = f"Delete {name} ({record['storage_namespace']}) with its whole history?"
-    invocation.confirm_name(question, name, name if yes else typed)
+    invocation.confirm_name(question, name, name if yes else typed, or_yes=True)
     refs.delete_repository(invocation.session, name, force=force)
     invocation.output.note(f"deleted repository {name}")
     return 0

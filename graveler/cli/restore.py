@@ -14,7 +14,7 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.output import first_line, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import Message
-from graveler.errors import Unsupported
+from graveler.errors import NoChanges, Unsupported
 
 _COUNT_MAX: Final = 10_000  # of changes that a question counts
 
@@ -67,9 +67,14 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
             yes=yes,
         )
     text = message or f"Restore {goal['id'][:12]}: {subject}"
-    created = commits.commit(
-        session, name, into.ref, Message(text), source_metarange=goal["meta_range_id"]
-    )
+    try:
+        created = commits.commit(
+            session, name, into.ref, Message(text), source_metarange=goal["meta_range_id"]
+        )
+    except NoChanges as error:
+        reason = f"nothing to restore: {into} is equal to {goal['id'][:12]} already"
+        error.fields = {**error.fields, "reason": reason}
+        raise
     journal.record(invocation, into, "restore", created["parents"][0], created["id"], kind="branch")
     first = first_line(created["message"])
     output.record(created, [f"[{into.ref} {output.id(created['id'])}] {plain(first)}"])

@@ -11,9 +11,11 @@ from graveler.cli.command import client, group
 from graveler.cli.failures import naming_taken
 from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
+from graveler.cli.mistakes import naming
 from graveler.cli.output import field
 from graveler.client import commits, refs
 from graveler.errors import NotFound
+from graveler.ids import parse_tag_id
 
 COLUMNS: Final = (field("id", title="TAG"), field("commit_id", "id", "COMMIT"))
 
@@ -76,7 +78,10 @@ def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: 
     if force:
         created = _moved(invocation, address, source, yes=yes)
     else:
-        with naming_taken("tag", address, f"graveler tag show {address}; -f moves it"):
+        with (
+            naming(parse_tag_id, address.ref),
+            naming_taken("tag", address, f"graveler tag show {address}; -f moves it"),
+        ):
             created = refs.create_tag(session, name, address.ref, source)
     commit = invocation.output.id(created["commit_id"])
     invocation.output.record(created, [f"created tag {address} at {commit}"])

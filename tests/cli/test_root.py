@@ -359,9 +359,9 @@ def test_a_second_repository_of_a_name_and_a_wrong_name(lake: Lake) -> None:
         f"graveler: repository exists already: {lake.name}\ntry: graveler repo show {lake.name}\n",
     )
     wrong = lake.user.run("repo", "create", "Bad_Name")
-    assert wrong.code == 1 and "it must be 3 to 63 characters of a-z, 0-9 and '-'" in wrong.err
+    assert wrong.code == 2 and "it must be 3 to 63 characters of a-z, 0-9 and '-'" in wrong.err
     known = lake.user.run("repo", "create", "whole-name", "ftp://elsewhere")
-    assert known.code == 1 and "repository name" not in known.err
+    assert known.code == 2 and "repository name" not in known.err
 
 
 def test_a_branch_without_its_repository_is_told_how_to_write_it(lake: Lake) -> None:
@@ -398,7 +398,7 @@ def test_a_missing_ref_is_named_with_an_example(user: Client, tmp_path: Path) ->
     for line in ("log", "show", "commit", "diff", "ls", "status"):
         result = user.line(line)
         assert result.code == 2 and "as in lake/main; only in a linked folder" in result.err, line
-    assert "write dev/REF, or REPOSITORY/dev" in user.line("merge dev main").err
+    assert "For example dev/main, or REPOSITORY/dev" in user.line("merge dev main").err
 
 
 def test_a_repository_alone_is_its_default_branch(lake: Lake) -> None:

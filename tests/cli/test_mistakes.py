@@ -1,0 +1,134 @@
+"""What a beginner gets wrong: the message says what was meant, and how to write it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Client
+from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
+
+
+def refused(lake: Lake, line: str) -> tuple[int, list[str]]:
+    """The code and the lines of a command that fails; `NAME` is the repository."""
+    result = lake.user.line(line.replace("NAME", lake.name))
+    assert result.code and not result.out, result
+    return result.code, result.err.replace(lake.name, "NAME").splitlines()
+
+
+# ---- names and addresses -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("repo create Lake", "repository name invalid: it must be 3 to 63 characters of"),
+        ("repo create other-lake -d a%b", "branch name invalid: it must be letters, digits"),
+        ("repo show Lake", "repository name invalid: it must be 3 to 63 characters of"),
+        ("branch create NAME/a%b", "branch name invalid: it must be letters, digits"),
+        ("tag create NAME/v..1", "tag name invalid: it must be ASCII without spaces"),
+        ("branch create NAME/feature/x", "ref expected, without a path: 'NAME/feature/x': no br"),
+        ("commit NAME/x%y -m text", "'x%y' is no name of a branch"),
+        ("ls lakefs:/NAME/main", "address invalid: 'lakefs:/NAME/main': write NAME/main"),
+        ("ls /NAME/main", "address invalid: '/NAME/main': write NAME/main"),
+        ("ls s3://NAME/main", "address invalid: 's3://NAME/main': it must look like REPOSITORY"),
+        ("merge NAME main", "ref missing: 'NAME' alone is a repository.  Which branch? For exam"),
+        ("stat NAME", "ref missing.  Which branch? For example NAME/main/PATH"),
+    ],
+)
+def test_a_wrong_name_is_wrong_usage(lake: Lake, line: str, reason: str) -> None:
+    code, (first, *_) = refused(lake, line)
+    assert code == 2 and first.startswith(f"graveler: {reason}"), first
+
+
+def test_a_path_without_its_branch(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "readme.txt"
+    file.write_text("x")
+    code, lines = refused(lake, f"upload {file} NAME/readme.txt")
+    written = "'readme.txt' is no name of a branch: write NAME/main/readme.txt"
+    assert (code, lines) == (2, [f"graveler: {written}"])
+
+
+@pytest.mark.parametrize("namespace", ["s3://bucket/lake", "/tmp/lake"])
+def test_a_namespace_that_the_storage_of_the_server_has_not(lake: Lake, namespace: str) -> None:
+    code, lines = refused(lake, f"repo create NAME-2 {namespace}")
+    assert (code, lines) == (
+        2,
+        [
+            "graveler: this server keeps its objects in a folder: leave NAMESPACE out",
+            "try: graveler repo create NAME-2",
+        ],
+    )
+
+
+def test_a_server_in_a_cloud_shows_how_a_namespace_looks(user: Client) -> None:
+    config = b'{"storage_config": {"blockstore_namespace_example": "s3://example-bucket/"}}'
+    with scripted([Said(400, b'{"message": "no"}'), Said(200, config)]) as server:
+        user.know(server.url)
+        result = user.run("repo", "create", "lake", "local://lake")
+    assert result.code == 2
+    assert result.err.endswith("try: graveler repo create lake s3://example-bucket/lake\n")
+
+
+def test_the_namespace_of_a_deleted_repository(lake: Lake) -> None:
+    assert lake.user.run("repo", "create", f"{lake.name}-2").code == 0
+    assert lake.user.run("repo", "delete", f"{lake.name}-2", "--yes").code == 0
+    code, (reason, remedy) = refused(lake, "repo create NAME-2")
+    assert code == 1
+    place = "local://NAME-2"
+    assert reason == (
+        f"graveler: {place} is the storage of a repository, or was that of a deleted one"
+    )
+    again = f"graveler repo create NAME-2 {place}-2"
+    assert remedy.startswith(f"try: {again}; ")
+    line = again.removeprefix("graveler ").replace("NAME", lake.name)
+    assert lake.user.line(line).code == 0
+
+
+# ---- nothing to do -------------------------------------------------------------------------------
+
+
+def test_a_change_that_changes_nothing_says_what_has_it_all(lake: Lake) -> None:
+    lake.commit_of("a")
+    lake.user.run("branch", "create", f"{lake.name}/dev")
+    picked = lake.commit_of("b")
+    assert lake.user.run("revert", f"{lake.name}/main", picked, "--yes").code == 0
+    for line, lines in (
+        (
+            "commit NAME/main -m text",
+            ["nothing to commit on NAME/main", "try: graveler status NAME/main"],
+        ),
+        ("merge NAME/dev main", ["nothing to merge: NAME/main has all of NAME/dev"]),
+        (
+            f"revert NAME/main {picked} --yes",
+            [f"nothing to revert: NAME/main has nothing of {picked[:12]} any more"],
+        ),
+        ("cherry-pick NAME/main~2 main", ["nothing to pick: NAME/main has all that NAME/main~2 "]),
+    ):
+        code, (first, *rest) = refused(lake, line)
+        assert code == 1 and first.startswith(f"graveler: {lines[0]}"), first
+        assert rest == lines[1:]
+    head = lake.user.run("show", f"{lake.name}/main", "--json")
+    assert head.code == 0
+    code, (first,) = refused(lake, "restore NAME/main main --yes")
+    assert code == 1 and first.startswith("graveler: nothing to restore: NAME/main is equal to ")
+
+
+# ---- confirmations -------------------------------------------------------------------------------
+
+
+def test_what_confirms_a_name_is_in_the_help_and_in_the_refusal(lake: Lake) -> None:
+    """`repo delete` takes `--yes`, as in lakectl; a hard reset does not."""
+    lake.commit_of("a")
+    code, (line,) = refused(lake, "repo delete NAME")
+    assert code == 2 and line.endswith("give --confirm NAME or --yes")
+    hard = "reset --hard NAME/main main~1"
+    for words in (hard, f"{hard} --yes"):
+        code, (line,) = refused(lake, words)
+        assert code == 2 and line.endswith("give --confirm main")
+    shown = lake.user.run("reset", "--help").out
+    assert re.search("--yes +do not ask; with --hard, --confirm does that", shown)
+    shown = lake.user.run("repo", "delete", "--help").out
+    assert re.search("--yes +do not ask for the name, as in lakectl", shown)
+    assert lake.user.run("repo", "delete", lake.name, "--yes").code == 0
