@@ -1,18 +1,55 @@
-"""Which of the addresses of a command a server means by "not found".
+"""What a server means by "not found": which of the addresses of a command, or a folder.
 
 The server names one thing, and a command may have several: the client asks for each, last one
 first, because the first one may be what the command makes.  For this folder.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graveler.cli.address import Address
 from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
+
+if TYPE_CHECKING:
+    from graveler.cli.tally import Tally
+
+NOTHING_BELOW: Final = "no objects below this prefix"
+
+
+def check_found(tally: "Tally") -> None:
+    """After a transfer of a prefix: raises `NotFound` if it had nothing to do."""
+    if not tally.files_expected:
+        raise NotFound(NOTHING_BELOW)
+
+
+@contextmanager
+def naming_folder(
+    invocation: Invocation, place: Address, *, takes_folders: bool = True
+) -> Iterator[None]:
+    """For a read of one object: if it does not exist, and objects exist below its path, the error
+    says so.  `takes_folders`: the command has `-r`.  Cost: one request if there is no such
+    object."""
+    from graveler.client import objects
+
+    try:
+        yield
+    except NotFound as error:
+        below: list[Any] = []
+        with suppress(GravelerError):
+            where = (place.repository, place.ref, place.folder)
+            below = list(objects.list_objects(session_of(invocation, place), *where, amount=1))
+        if not below:
+            raise
+        folder = place.at(place.folder)
+        reason = f"{folder} is a folder: give -r" if takes_folders else f"{folder} is a folder"
+        remedy = "" if takes_folders else on(place, f"graveler ls {folder.unprofiled}")
+        fields = {**error.fields, "reason": reason, "remedy": remedy}
+        raise NotFound(reason, "", **fields) from error
 
 
 def precise(error: GravelerError, invocation: Invocation) -> GravelerError:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from graveler.cli import mirror, past
+from graveler.cli.absence import check_found
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.arguments import at, side_argument
 from graveler.cli.command import client
@@ -63,9 +63,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
         )
     if is_remote(source):
         return int(
-            click.get_current_context().invoke(
-                download, address=source, target=Path(target), **more
-            )
+            click.get_current_context().invoke(download, address=source, target=target, **more)
         )
     raise UsageMistake("neither side is on the server: write lakefs:// before the remote one")
 
@@ -107,6 +105,7 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     # Without --checksum, the same command copies all again.
     state = Tally.resumable if options.checksum else Tally.state
     transfer.run(expected, tally, state=state)
+    check_found(tally)
     surplus = deletable(invocation, surplus, tally, "copied")
     delete_objects(session_of(invocation, into), into, surplus, tally)
     return ended(invocation, tally, "copied", options)

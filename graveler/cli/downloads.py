@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from graveler.cli import files, mirror, past
+from graveler.cli.absence import check_found, naming_folder
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at
 from graveler.cli.command import client
@@ -43,11 +44,15 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
 
     A file appears under its name only when its size and MD5 are right.  The same command continues
     an interrupted download.  Files that are the same already are left out.  Without DEST, files go
-    to the current folder; --delete needs DEST.
+    to the current folder; --delete needs DEST.  A DEST that ends with a slash is a folder, which is
+    made if it is missing.
+    A file that differs from its object is replaced without a question; --no-clobber fails instead.
+    Ends with 3 if there is nothing to download.
     """
     options = TransferOptions(**more).checked()
     folder = _folder(target, address, options)
     recursive = options.recursive
+    is_folder = recursive or folder.is_dir() or (target or "").endswith("/")
     place = past.then(invocation, invocation.path(address, optional=recursive))
     session, tally = invocation.session, Tally()
     presign = options.pre_sign and objects.presigns(session)
@@ -70,7 +75,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     def orders(tally: Tally) -> Iterator[files.Download]:
         for stats, relative in chosen:
             try:
-                file = _file(folder, relative, recursive=recursive)
+                file = files.target(folder, relative) if is_folder else folder
             except Invalid as error:
                 tally.expect(0)
                 tally.failed(stats["path"], error)
@@ -91,6 +96,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
         receive, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
     transfer.run(orders, tally)
+    check_found(tally)
     delete_files(folder, deletable(invocation, surplus, tally, "downloaded"), tally)
     return ended(invocation, tally, "downloaded", options)
 
@@ -117,19 +123,14 @@ def _download_row(order: files.Download) -> dict[str, Any]:
     return mirror.row(action, str(order.file), order.stats.get("size_bytes", 0))
 
 
-def _file(target: Path, relative: str, *, recursive: bool) -> Path:
-    if recursive or target.is_dir():
-        return files.target(target, relative)
-    return target
-
-
 def wanted(
     invocation: Invocation, place: Address, options: TransferOptions
 ) -> Iterator[tuple[Stats, str]]:
     """The chosen objects at an address, each with its path below it."""
     session, choice = session_of(invocation, place), options.choice
     if not options.recursive:
-        stats = objects.stat(session, place.repository, place.ref, place.path)
+        with naming_folder(invocation, place):
+            stats = objects.stat(session, place.repository, place.ref, place.path)
         yield stats, place.path.rpartition("/")[2]
         return
     prefix = place.folder

@@ -196,12 +196,18 @@ def download(order: Download, tally: Tally) -> None:
     """Download an object, or continue a part of it; then make it visible.
 
     Raises `Corrupt` if the bytes are not those that the server describes; the part is deleted.
-    Raises `AlreadyExists` if the file exists and may not."""
+    Raises `AlreadyExists` if the file exists and may not, and `Invalid` if a folder has its name,
+    or a file that of its folder."""
     stats, file = order.stats, order.file
     if order.create_only and os.path.lexists(file):
         raise AlreadyExists(f"file already exists: {file}")
+    if file.is_dir():
+        raise Invalid(f"a folder is in the way: {file}")
     length = stats.get("size_bytes", 0)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Invalid(f"a file is in the way: {file.parent} must be a folder") from error
     part = _part(file, stats["checksum"])
     with _held(part) as handle:
         try:
@@ -212,11 +218,17 @@ def download(order: Download, tally: Tally) -> None:
             raise
         if not is_right:
             part.unlink(missing_ok=True)
+            tally.moved(-received.length)
             raise Corrupt(
                 f"wrong content: {received.length:,} of {length:,} bytes, or another checksum"
             )
         os.utime(part, (stats["mtime"], stats["mtime"]))
-        _reveal(part, file, create_only=order.create_only)
+        try:
+            _reveal(part, file, create_only=order.create_only)
+        except IsADirectoryError as error:  # made meanwhile, perhaps by the download beside
+            part.unlink(missing_ok=True)
+            tally.moved(-received.length)
+            raise Invalid(f"a folder is in the way: {file}") from error
 
 
 def _reveal(part: Path, file: Path, *, create_only: bool) -> None:

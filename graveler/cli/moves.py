@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from graveler.cli import mirror
+from graveler.cli.absence import NOTHING_BELOW, naming_folder
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.arguments import side_argument
 from graveler.cli.command import client
@@ -51,7 +52,7 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     invocation.target = into
     moves = list(_moves(invocation, come, into, options))
     if not moves:
-        raise NotFound("no objects below this prefix")
+        raise NotFound(NOTHING_BELOW)
     mirror.check_apart(map(_source_path, moves), (move.path for move in moves))
     if options.dry_run:
         rows = (mirror.row("move", move.path, move.source.get("size_bytes", 0)) for move in moves)
@@ -117,7 +118,9 @@ def _listed(invocation: Invocation, come: Address, *, recursive: bool) -> Iterat
     if recursive:
         yield from objects.list_objects(*place)
     else:
-        yield objects.stat(*place)
+        with naming_folder(invocation, come):
+            stats = objects.stat(*place)
+        yield stats
 
 
 def _moves(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from graveler.cli import mirror, past
+from graveler.cli.absence import NOTHING_BELOW, naming_folder
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, count, ignored, yes
 from graveler.cli.command import Group, client, group
@@ -97,11 +98,23 @@ def ls(
     if is_du:
         number = invocation.output.items(_DU_COLUMNS, _sums(stats, place.path))
     else:
-        rows = (_without_zeros(item) for item in stats)
+        listed: list[str] = []  # the first paths
+        rows = (_without_zeros(item) for item in _noting(stats, listed))
         number = invocation.output.items(_LONG_COLUMNS if is_long else _COLUMNS, rows)
+        if listed == [f"{place.path}/"] and invocation.output.terminal:
+            inside = of_server(invocation, f"graveler ls {place}/")
+            invocation.output.note(f"a folder; what it has: {inside}")
     if not number:
         invocation.output.note(f"no objects below {place}")
     return 0
+
+
+def _noting(stats: Iterable[Stats], paths: list[str]) -> Iterator[Stats]:
+    """The same, and adds the first two paths to a list."""
+    for item in stats:
+        if len(paths) < 2:
+            paths.append(item["path"])
+        yield item
 
 
 def _prefix(invocation: Invocation, text: str) -> Address:
@@ -159,9 +172,10 @@ def _without_zeros(stats: Stats) -> dict[str, Any]:
 def stat(invocation: Invocation, address: str, pre_sign: bool) -> int:
     """Show one object."""
     place = past.then(invocation, invocation.path(address))
-    stats = objects.stat(
-        *(invocation.session, place.repository, place.ref, place.path), presign=pre_sign
-    )
+    with naming_folder(invocation, place, takes_folders=False):
+        stats = objects.stat(
+            *(invocation.session, place.repository, place.ref, place.path), presign=pre_sign
+        )
     invocation.output.pairs(stats, _STAT)
     return 0
 
@@ -174,9 +188,12 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     """Print the content of objects."""
     sys.stdout.flush()
     for place in [past.then(invocation, invocation.path(address)) for address in addresses]:
-        with objects.open_object(
-            invocation.session, place.repository, place.ref, place.path
-        ) as answer:
+        with (
+            naming_folder(invocation, place, takes_folders=False),
+            objects.open_object(
+                invocation.session, place.repository, place.ref, place.path
+            ) as answer,
+        ):
             while piece := answer.read():
                 sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
@@ -189,7 +206,10 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
 def presign(invocation: Invocation, address: str) -> int:
     """Print a URL with which anybody can read the object for some minutes."""
     place = past.then(invocation, invocation.path(address))
-    stats = objects.stat(invocation.session, place.repository, place.ref, place.path, presign=True)
+    with naming_folder(invocation, place, takes_folders=False):
+        stats = objects.stat(
+            *(invocation.session, place.repository, place.ref, place.path), presign=True
+        )
     if not stats["physical_address"].startswith(("http://", "https://")):
         raise Unsupported("this server signs no URLs: start it with --public-url, or ask its owner")
     invocation.output.record(stats, [stats["physical_address"]])
@@ -235,7 +255,9 @@ def rm(
 
     def chosen() -> Iterator[Stats]:
         if not recursive:
-            yield objects.stat(session, place.repository, place.ref, place.path)
+            with naming_folder(invocation, place):
+                stats = objects.stat(session, place.repository, place.ref, place.path)
+            yield stats
             return
         for stats in objects.list_objects(session, place.repository, place.ref, place.folder):
             if choice.chooses(stats["path"][len(place.folder) :]):
@@ -251,7 +273,7 @@ def rm(
     mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
     tally.check("deleted")
     if not tally.files_expected:
-        raise NotFound("no objects below this prefix")
+        raise NotFound(NOTHING_BELOW)
     deleted = plural(tally.deleted, "object") if recursive else place
     until = of_server(invocation, f"uncommitted until `graveler commit {place.at('')}`")
     invocation.output.note(f"deleted {deleted}: {until}")
@@ -261,7 +283,7 @@ def rm(
 def _ask(invocation: Invocation, place: Address, chosen: Iterator[Stats]) -> None:
     number = sum(1 for _ in islice(chosen, _COUNT_MAX + 1))
     if not number:
-        raise NotFound("no objects below this prefix")
+        raise NotFound(NOTHING_BELOW)
     words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
     invocation.confirm(f"Delete {words or plural(number, 'object')} below {place}?", yes=False)
 

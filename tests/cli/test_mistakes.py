@@ -1,6 +1,8 @@
 """What a beginner gets wrong: the message says what was meant, and how to write it."""
 
+import json
 import re
+from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,95 @@ def test_what_confirms_a_name_is_in_the_help_and_in_the_refusal(lake: Lake) -> N
     shown = lake.user.run("repo", "delete", "--help").out
     assert re.search("--yes +do not ask for the name, as in lakectl", shown)
     assert lake.user.run("repo", "delete", lake.name, "--yes").code == 0
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("download NAME/main/data/", ": give -r"),
+        ("download NAME/main/data out", ": give -r"),
+        ("rm NAME/main/data/", ": give -r"),
+        ("cp lakefs://NAME/main/data lakefs://NAME/main/copy", ": give -r"),
+        ("mv lakefs://NAME/main/data lakefs://NAME/main/copy", ": give -r"),
+        ("stat NAME/main/data", "\ntry: graveler ls NAME/main/data/"),
+        ("cat NAME/main/data/", "\ntry: graveler ls NAME/main/data/"),
+        ("presign NAME/main/data", "\ntry: graveler ls NAME/main/data/"),
+    ],
+)
+def test_a_folder_where_an_object_is_expected(lake: Lake, line: str, remedy: str) -> None:
+    lake.put("data/a")
+    code, lines = refused(lake, line)
+    assert (code, "\n".join(lines)) == (3, f"graveler: NAME/main/data/ is a folder{remedy}")
+
+
+def test_a_name_that_only_begins_like_an_object_is_no_folder(lake: Lake) -> None:
+    lake.put("data.csv")
+    code, (reason, _) = refused(lake, "stat NAME/main/data")
+    assert (code, reason) == (3, "graveler: not found: NAME/main/data")
+
+
+def test_a_list_of_a_folder_without_its_slash_leads_into_it(lake: Lake) -> None:
+    lake.put("data/a")
+    into = f"a folder; what it has: graveler ls {lake.name}/main/data/\n"
+    code, text = lake.user.on_terminal(f"ls {lake.name}/main/data")
+    assert code == 0 and text.endswith(into)
+    lake.put("data2/a")
+    assert "a folder; what" not in lake.user.on_terminal(f"ls {lake.name}/main/data")[1]
+    assert lake.user.line(f"ls {lake.name}/main/data/").err == ""
+
+
+def test_a_destination_with_a_slash_is_a_folder(lake: Lake, tmp_path: Path) -> None:
+    lake.put("data/a", b"1")
+    down = lake.user.run("download", f"{lake.name}/main/data/a", f"{tmp_path}/new/folder/")
+    assert down.code == 0
+    assert (tmp_path / "new" / "folder" / "a").read_bytes() == b"1"
+    copied = lake.user.run("cp", f"lakefs://{lake.name}/main/data/a", f"{tmp_path}/other/")
+    assert copied.code == 0
+    assert (tmp_path / "other" / "a").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("command", ["download", "cp"])
+def test_a_transfer_of_nothing_does_not_exist(lake: Lake, tmp_path: Path, command: str) -> None:
+    lake.put("data/a")
+    source = "lakefs://NAME/main/nodir/"
+    target = tmp_path / "out" if command == "download" else "lakefs://NAME/main/copy/"
+    code, (reason, _) = refused(lake, f"{command} -r {source} {target}")
+    assert (code, reason) == (3, "graveler: no objects below this prefix: NAME/main/nodir/")
+
+
+def test_an_object_and_a_folder_of_one_name(lake: Lake, tmp_path: Path) -> None:
+    """One of them cannot be a file: it counts as nothing, and leaves no part behind."""
+    lake.put("c/d", b"1")
+    lake.put("c/d/a", b"23")
+    out = tmp_path / "out"
+    (out / "d").mkdir(parents=True)
+    for _ in range(2):  # the second time, `d/a` is the same
+        result = lake.user.run("download", "-r", f"{lake.name}/main/c/", str(out))
+        assert result.code == 8
+        assert result.err.splitlines()[1:] == [f"  c/d: a folder is in the way: {out}/d"]
+        assert sorted(path.name for path in out.rglob("*")) == ["a", "d"]
+    assert result.out == "downloaded 0 objects, 0 B; 1 were the same\n"
+    (tmp_path / "file").write_text("")
+    blocked = lake.user.run("download", f"{lake.name}/main/c/d/a", f"{tmp_path}/file/x")
+    assert blocked.code == 1
+    assert blocked.err == (f"graveler: a file is in the way: {tmp_path}/file must be a folder\n")
+
+
+def test_a_folder_that_appears_during_a_download(lake: Lake, tmp_path: Path) -> None:
+    def appear() -> None:
+        (tmp_path / "out").mkdir()
+
+    stats = {"path": "a", "path_type": "object", "checksum": md5(b"12").hexdigest(), "mtime": 1}
+    found = Said(200, json.dumps({**stats, "size_bytes": 2, "physical_address": "x"}).encode())
+    config = Said(200, b"{}")
+    with scripted([config, found, Said(200, b"12", before=appear)]) as server:
+        lake.user.know(server.url)
+        result = lake.user.run("download", "lake/main/a", f"{tmp_path}/out")
+    assert (result.code, result.err) == (
+        1,
+        f"graveler: a folder is in the way: {tmp_path}/out\n",
+    )
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -120,7 +120,7 @@ def test_no_secret_goes_to_another_server(variables: dict[str, str], server: str
     assert (profile.server, profile.access_key_id) == (server, key)
     assert bool(profile.secret_access_key) == bool(key)
     if not key:
-        with pytest.raises((Unauthenticated, UsageMistake), match="no credentials|URL invalid"):
+        with pytest.raises((Unauthenticated, UsageMistake), match=r"no credentials|URL invalid"):
             profile.check_whole()
 
 
