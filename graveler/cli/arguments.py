@@ -222,13 +222,14 @@ def count(function: F) -> F:
 
 
 def at(function: F) -> F:
-    """Add `--at`: refs are read as they were at a time (past.py)."""
+    """Add `--at`: refs are read as they were at a time, by the dates of commits (past.py)."""
     return click.option(
         "--at",
         expose_value=False,
         callback=_store,
         metavar="TIME",
-        help="refs as they were then: '2 days ago', 2026-11-23",
+        help="refs at the last commit before TIME, by the dates of their present history: "
+        "'2 days ago', 2026-11-23",
     )(function)
 
 

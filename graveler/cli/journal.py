@@ -2,11 +2,13 @@
 
 A line of `undo.jsonl` is a move: which ref, on which server, from which commit to which.  Another
 line marks it as undone.  The journal knows nothing of other clients, so `undo` compares the head
-with the commit that the move led to.
+with the commit that the move led to.  A repository that was deleted and created again is another
+one: a move knows in which one it was.
 """
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,7 @@ from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
+from graveler.client.commits import LogFilter
 from graveler.clock import SystemClock
 from graveler.errors import (
     Conflict,
@@ -38,7 +41,8 @@ _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20
 _ID_LENGTH: Final = 12  # in texts
 _MOVES_KEPT: Final = 1_000  # when the file is shortened
-_NEW: Final = ("pull_request", "source")  # fields that the first version had not
+_NEW: Final = ("pull_request", "source", "made_in")  # fields that the first version had not
+_REVERTS_MAX: Final = 100  # of later commits, among which a revert is looked for
 _COLUMNS: Final = (
     field("time", "time", "TIME"),
     field("action"),
@@ -62,6 +66,7 @@ class Move:
     time_ns: int
     pull_request: str = ""  # whose merge it was
     source: str = ""  # the branch that it merged
+    made_in: str = ""  # `_identity` of the repository; empty if it was not known
 
     @property
     def ref(self) -> Address:
@@ -86,10 +91,12 @@ def record(
     kind: str,
     pull: MergedPull | None = None,
 ) -> None:
-    """Remember a move.  A journal that cannot be written fails no command."""
+    """Remember a move.  A journal that cannot be written fails no command.  Cost: one request."""
     now_ns = SystemClock().now_ns()
     server = invocation.session.url
     move = Move(server, ref.repository, kind, ref.ref, action, before, after, now_ns)
+    with suppress(GravelerError):
+        move = replace(move, made_in=_identity(invocation, ref.repository))
     if pull is not None:
         move = replace(move, pull_request=pull.id, source=pull.source)
     # Without empty fields, so that an earlier version can read the lines that it knows.
@@ -112,7 +119,7 @@ def record_commit(
     pull: MergedPull | None = None,
 ) -> None:
     """Remember a commit that became the head of a branch: its first parent was the head before.
-    Cost: one request."""
+    Cost: two requests."""
     try:
         parents = commits.get(invocation.session, branch.repository, id)["parents"]
     except GravelerError as error:
@@ -207,6 +214,13 @@ def undo(
     changes are not brought back.  A branch that has moved since is left alone: the command ends
     with 5, and names one that keeps the later commits.  A pull request stays merged, because the
     API cannot open it again: the command says how to ask for the same merge anew.
+
+    \b
+    Which one:
+      undo     the last move of this client, as if it had not been
+      revert   what one commit changed, by a new commit; the later ones stay
+      restore  the content of an old commit, by a new commit; all history stays
+      reset    uncommitted changes; with --hard, later commits leave the history
     """
     moves = _of(invocation, address)
     if is_list:
@@ -262,12 +276,33 @@ def _new_pull(invocation: Invocation, move: Move) -> str:
     return of_server(invocation, f"graveler pr create {branches}")
 
 
+def _identity(invocation: Invocation, repository: str) -> str:
+    """What tells a repository from a later one of its name."""
+    known = refs.get_repository(invocation.session, repository)
+    return f"{known['creation_date']} {known['storage_namespace']}"
+
+
 def _of(invocation: Invocation, address: str | None) -> list[Move]:
-    """The moves on this server, newest first; those of an address only."""
+    """The moves on this server, newest first; those of an address only.  Moves in a repository that
+    does not exist any more are left out.  Cost: one request for each repository."""
     place = invocation.path(address, optional=True) if address and "/" in address else None
     if address and place is None:
         place = invocation.repository(address)
-    return list(_chosen(invocation.session.url, place))
+    identities: dict[str, str] = {}  # empty: not known
+
+    def is_there(move: Move) -> bool:
+        name = move.repository
+        if move.made_in and name not in identities:
+            try:
+                identities[name] = _identity(invocation, name)
+            except NotFound:
+                identities[name] = "none"
+            except GravelerError:  # the move itself will say it
+                identities[name] = ""
+        known = identities.get(name, "")
+        return not (move.made_in and known) or move.made_in == known
+
+    return [move for move in _chosen(invocation.session.url, place) if is_there(move)]
 
 
 def _chosen(server: str, place: Address | None) -> Iterator[Move]:
@@ -299,11 +334,31 @@ def _check_head(invocation: Invocation, move: Move) -> None:
     get = refs.get_branch if move.kind == "branch" else refs.get_tag
     head = get(invocation.session, move.repository, move.name)["commit_id"]
     if head != move.after:
+        reverting = _revert_of(invocation, move)
+        if reverting:
+            raise Conflict(
+                f"the {move.action} of {move.ref} is undone already: {reverting[:_ID_LENGTH]} "
+                "reverts it; nothing was changed",
+                remedy=f"graveler log {move.ref}",
+            )
         raise Conflict(
             f"{move.ref} has moved since the {move.action}: it is at {head[:_ID_LENGTH]}, not at "
             f"{move.after[:_ID_LENGTH]}; nothing was changed",
             remedy=_way_without_loss(invocation, move),
         )
+
+
+def _revert_of(invocation: Invocation, move: Move) -> str:
+    """The id of a later commit of the branch that reverts the move; empty if there is none.  The
+    message of a revert names the commit, that of lakeFS too.  Cost: one request."""
+    if move.kind == "tag" or move.action == "reset":
+        return ""
+    where = (invocation.session, move.repository, move.name, LogFilter(stop_at=move.after))
+    with suppress(GravelerError):
+        for commit in commits.log(*where, amount=_REVERTS_MAX):
+            if commit["id"] != move.after and move.after in commit["message"]:
+                return commit["id"]
+    return ""
 
 
 def _way_without_loss(invocation: Invocation, move: Move) -> str:

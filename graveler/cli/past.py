@@ -45,7 +45,8 @@ def then(invocation: Invocation, address: Address) -> Address:
     subject = first_line(commit["message"])
     date = invocation.output.time(commit["creation_date"])
     invocation.output.note(
-        f"{where} at {moments.rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}"
+        f"{where} at {moments.rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}\n"
+        "by the dates of its history as it is now: what a reset or an undo took away is not seen"
     )
     return replace(address, ref=commit["id"])
 

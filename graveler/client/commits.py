@@ -42,7 +42,8 @@ class _Difference(TypedDict):
 
 
 class Difference(_Difference, total=False):
-    """A path that differs.  `size_bytes` is absent for a common prefix."""
+    """A path that differs.  `size_bytes` is absent for a common prefix, and for what is removed
+    and not committed."""
 
     size_bytes: int
 
@@ -179,9 +180,13 @@ def diff(
 def uncommitted(
     session: Session, repository: str, branch: str, *, prefix: str = "", amount: int | None = None
 ) -> Iterator[Difference]:
-    """The uncommitted changes of a branch, sorted by path."""
+    """The uncommitted changes of a branch, sorted by path.
+
+    Servers answer the size 0 for all that is removed, which is left out here."""
     path = below("repositories", repository, "branches", branch, "diff")
     for item in listed(session, path, prefix, amount=amount):
+        if item.get("type") == "removed" and not item.get("size_bytes"):
+            item = {name: value for name, value in item.items() if name != "size_bytes"}
         yield cast(Difference, item)
 
 

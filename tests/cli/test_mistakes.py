@@ -226,3 +226,32 @@ def test_a_folder_that_appears_during_a_download(lake: Lake, tmp_path: Path) -> 
         f"graveler: a folder is in the way: {tmp_path}/out\n",
     )
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+# ---- what is said of the past and of removals ----------------------------------------------------
+
+
+def test_a_removal_that_is_not_committed_has_no_size(lake: Lake) -> None:
+    """Servers answer 0."""
+    lake.put("a", b"1234567")
+    lake.put("b", b"123")
+    lake.commit()
+    assert lake.user.run("rm", f"{lake.name}/main/a").code == 0
+    lake.put("b", b"")
+    assert lake.user.run("diff", f"{lake.name}/main").out == "removed\ta\t\nchanged\tb\t0\n"
+    rows = json.loads(lake.user.run("diff", f"{lake.name}/main", "--json").out)
+    assert [("size_bytes" in row, row["path"]) for row in rows] == [(False, "a"), (True, "b")]
+    lake.commit()
+    compared = lake.user.run("diff", f"{lake.name}/main~1..main").out
+    assert compared == "removed\ta\t7\nchanged\tb\t0\n"
+
+
+def test_a_time_is_looked_up_in_the_present_history(lake: Lake) -> None:
+    lake.commit_of("a")
+    result = lake.user.run("log", f"{lake.name}/main", "--at", "now")
+    assert result.err.splitlines()[1:] == [
+        "by the dates of its history as it is now: what a reset or an undo took away is not seen"
+    ]
+    assert "by the dates of their present history" in " ".join(
+        lake.user.run("log", "--help").out.split()
+    )

@@ -107,7 +107,8 @@ def test_a_tag_that_cannot_be_moved_is_made_again(user: Client, refused: Said, c
 
 
 def test_a_tag_that_is_lost_is_said_and_can_be_undone(user: Client) -> None:
-    answers = [*BEGUN, of_tag(507), of_tag(507), Said(404), of_tag(201, OLD)]
+    unknown = Said(404)  # the tag, then the repository
+    answers = [*BEGUN, of_tag(507), of_tag(507), unknown, unknown, of_tag(201, OLD)]
     with scripted(answers) as server:
         user.know(server.url)
         result = user.run(*MOVE)
@@ -339,3 +340,48 @@ def test_a_restore_keeps_uncommitted_changes_from_being_lost(lake: Lake) -> None
         assert result.code == 1 and reason in result.err
     assert head(lake) == last
     assert user.run("diff", f"{name}/main").out.startswith("added\tc\t")
+
+
+def test_a_repository_that_was_made_again_has_none_of_the_old_moves(lake: Lake) -> None:
+    name, user = f"{lake.name}-again", lake.user
+    assert user.run("repo", "create", name, f"local://{name}/1").code == 0
+    assert user.run("branch", "create", f"{name}/dev").code == 0
+    assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0
+    assert [row["ref"] for row in json.loads(user.run("undo", "--list", "--json").out)] == [
+        f"{name}/dev"
+    ]
+    assert user.run("repo", "delete", name, "--yes").code == 0
+    assert user.run("undo", "--list", "--json").out == "[]\n"
+    assert user.run("repo", "create", name, f"local://{name}/2").code == 0
+    assert user.run("undo", "--list", "--json").out == "[]\n"
+    assert user.run("undo", "--yes").code == 3
+
+
+def test_a_move_of_an_unknown_repository_is_still_undone(lake: Lake) -> None:
+    """The first versions recorded no identity."""
+    name, user = lake.name, lake.user
+    assert user.run("branch", "create", f"{name}/dev").code == 0
+    assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    fields = json.loads(file.read_text())
+    assert fields.pop("made_in")
+    file.write_text(json.dumps(fields) + "\n")
+    assert user.run("undo", "--yes").code == 0
+    assert user.run("branch", "show", f"{name}/dev").code == 0
+
+
+def test_a_merge_that_was_reverted_is_undone_already(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    user.run("branch", "create", f"{name}/dev")
+    added(lake, "b", "dev")
+    assert user.run("merge", f"{name}/dev", "main").code == 0
+    assert user.run("revert", f"{name}/main", "main", "--parent", "1", "--yes").code == 0
+    reverting = head(lake)
+    added(lake, "c")
+    result = user.run("undo", "--yes")
+    assert (result.code, result.err) == (
+        5,
+        f"graveler: the merge of {name}/main is undone already: {reverting[:12]} reverts it; "
+        f"nothing was changed\ntry: graveler log {name}/main\n",
+    )
