@@ -11,7 +11,7 @@ others.
 
 If an address gave the right secret to this process within the last hour, the limit by key does not
 apply to it, so failures of other senders do not block it.  Any other address may have to wait while
-others guess, but at most a minute after they stop.  The set-up token is not a key: its failures
+others guess, but at most a minute after they stop.  The setup token is not a key: its failures
 count by address only.
 
 Each process counts separately.  It remembers `_COUNT_MAX` addresses and as many keys: those with

@@ -200,7 +200,7 @@ class Authenticator:
         token: str,
         address: str = "",
     ) -> tuple[Account, NewCredential]:
-        """Create the administrator if the set-up token is right; with a fresh credential if none is
+        """Create the administrator if the setup token is right; with a fresh credential if none is
         given.  Raises `AlreadyExists`, `Refused`, `Throttled`, `Invalid`."""
         if _account_of(self.keeper, self._first) is not ABSENT:
             raise AlreadyExists("already initialized", Code.ADMINISTRATOR_EXISTS)
@@ -343,7 +343,7 @@ def _wrong_setup_token(attempts: Attempts, address: str) -> Refused:
     attempts.check(ABSENT, address)
     attempts.failed(ABSENT, address)
     return Refused(
-        "set-up token missing or wrong: send the token that the service printed at its start in "
+        "setup token missing or wrong: send the token that the service printed at its start in "
         "the header X-Graveler-Setup-Token"
     )
 

@@ -9,6 +9,7 @@
     output, progress, tally               tables, JSON, colours, pages; progress; counts
     failures, hints, absence              exit codes; commands that messages name; what was not
                                           found
+    mistakes, words                       names that a server refuses; words of other tools
     address, moments, past                what addresses and times mean
     profiles, keyring_store, account      profiles and where their secrets lie
     completion, shells, plugins, lakectl  completion; programs as commands; lakectl's commands

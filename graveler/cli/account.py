@@ -2,7 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,11 +14,12 @@ from graveler.cli import keyring_store, profiles
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import yes
 from graveler.cli.command import client, group
+from graveler.cli.hints import NOT_REACHED
 from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER
 from graveler.cli.output import Column, field
 from graveler.cli.profiles import DEFAULT, Profile, Profiles
-from graveler.errors import Conflict, Invalid, NotFound, Refused, Unauthenticated
+from graveler.errors import Code, Conflict, Invalid, NotFound, Refused, Unauthenticated, Unavailable
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, environment
 
 if TYPE_CHECKING:
@@ -75,9 +77,12 @@ def login(
     """
     chosen = profiles.chosen_name(invocation.flags, environment(), DEFAULT)
     name = profiles.check_name(chosen)
+    server = url or str(invocation.flags.get("server", ""))
+    if server:
+        profiles.check_url(server)
     if setup:
         # A file that cannot be read, or a no, must not cost the only key.
-        _confirm_replaced(invocation, name, url or str(invocation.flags.get("server", "")), yes=yes)
+        _confirm_replaced(invocation, name, server, yes=yes)
         profile = _set_up(invocation, url)
     else:
         if by_token:
@@ -114,9 +119,10 @@ def _kept(name: str, profile: Profile) -> tuple["User", Path]:
 
     session = profiles.session(profile, Connections())
     try:
-        user = identity.current_user(session)
+        with _at_url():
+            user = identity.current_user(session)
     except Unauthenticated as error:
-        error.fields = {**error.fields, **_not_accepted(profile)}
+        error.fields = {**error.fields, **profile.not_accepted()}
         raise
     known = profiles.read(environment())
     before = known.by_name.get(name, Profile())
@@ -125,17 +131,17 @@ def _kept(name: str, profile: Profile) -> tuple["User", Path]:
     return user, profiles.write(Profiles(name, {**known.by_name, name: profile}), environment())
 
 
-def _not_accepted(profile: Profile) -> dict[str, str]:
-    """The reason and the remedy, for the fields of the error."""
-    if profile.session_token:
-        reason, remedy = "this token", "another token: it is of another server, or has expired"
-    else:
-        reason = "this access key id with this secret"
-        remedy = (
-            "login again; a lost secret of the administrator: "
-            "graveler credentials reset --store DIR, on the server"
-        )
-    return {"reason": f"{profile.server} does not accept {reason}", "remedy": remedy}
+@contextmanager
+def _at_url() -> Iterator[None]:
+    """For a sign-in: if nothing answers at the URL, or something else, the URL is what to look at,
+    because no profile is in use."""
+    try:
+        yield
+    except (Unavailable, NotFound) as error:
+        is_answer = error.fields.get("status", "404") != "404"
+        if not is_answer and error.code is not Code.CERTIFICATE_REFUSED:
+            error.fields = {**error.fields, "remedy": NOT_REACHED}
+        raise
 
 
 def _print_key(invocation: Invocation, profile: Profile) -> None:
@@ -156,15 +162,20 @@ def _asked(invocation: Invocation, url: str | None) -> Profile:
     else:
         key, secret = str(flags.get("access_key_id", "")), ""
     url = url or str(flags.get("server", ""))
-    if not (url and key and secret) and not invocation.may_ask():
-        raise UsageMistake(
-            "login needs a URL, --access-key-id and --secret-stdin if nobody can be asked"
-        )
+    values = {"a URL": url, "--access-key-id": key, "--secret-stdin": secret}
+    missing = [name for name, value in values.items() if not value]
+    if missing and not invocation.may_ask():
+        needed = " and ".join([", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing)
+        is_empty = missing == ["--secret-stdin"] and flags.get("secret_stdin")
+        empty = "; the standard input has none" if is_empty else ""
+        raise UsageMistake(f"login needs {needed} if nobody can be asked{empty}")
     url = url or click.prompt("Server URL", err=True)
     if not (key and secret):
         from graveler.client import identity
 
-        identity.check_reachable(url)  # before somebody types a key in vain
+        profiles.check_url(url)
+        with _at_url():
+            identity.check_reachable(url)  # before somebody types a key in vain
     key = key or click.prompt("Access key id", err=True)
     secret = secret or click.prompt("Secret access key", hide_input=True, err=True)
     return Profile("", url, key, secret)
@@ -185,7 +196,9 @@ def _set_up(invocation: Invocation, url: str | None) -> Profile:
     url = url or str(invocation.flags.get("server", ""))
     if not url:
         raise UsageMistake("--setup needs the URL of the server")
-    if identity.is_set_up(url):
+    with _at_url():
+        is_set_up = identity.is_set_up(url)
+    if is_set_up:
         raise Conflict(
             f"{url} has an administrator already",
             remedy=f"graveler login {url}; a lost secret: graveler credentials reset --store DIR, "
@@ -198,7 +211,7 @@ def _set_up(invocation: Invocation, url: str | None) -> Profile:
     try:
         key = identity.set_up(url, token, _ADMINISTRATOR)
     except Refused as error:  # what else can be refused has been asked just before
-        reason = "set-up token missing or wrong"
+        reason = "setup token missing or wrong"
         remedy = f"graveler login {url} --setup, with the token that `graveler serve` printed at "
         error.fields = {**error.fields, "reason": reason, "remedy": f"{remedy}its last start"}
         raise

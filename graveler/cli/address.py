@@ -75,16 +75,16 @@ def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
     repository = name if at else repository
     ref, _, path = rest.partition("/")
     if not repository or ":" in repository or (path and not ref) or (at and not profile):
-        meant = _meant(text)
-        form = f"write {meant}" if meant else f"it must look like {_FORMS}"
+        corrected = _corrected(text)
+        form = f"write {corrected}" if corrected else f"it must look like {_FORMS}"
         raise UsageMistake(f"address invalid: {text!r}: {form}")
     return Address(repository, ref, path, profile if at else "")
 
 
-def _meant(text: str) -> str:
+def _corrected(text: str) -> str:
     """How an address that is invalid was perhaps meant; empty if nobody can know."""
     scheme, colon, rest = text.partition(":")
     is_scheme = bool(colon) and f"{scheme}://" in SCHEMES
     words = rest if is_scheme else text
-    meant = words.lstrip("/")
-    return meant if (is_scheme or meant != words) and ":" not in meant else ""
+    address = words.lstrip("/")
+    return address if (is_scheme or address != words) and ":" not in address else ""

@@ -119,6 +119,19 @@ def side_argument(name: str, **more: Any) -> Callable[[Callable[..., Any]], Call
     return click.argument(name, shell_complete=complete_side, **more)
 
 
+def remote_argument(name: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add an argument that is a whole address also after another one; shells complete it."""
+    return click.argument(name, shell_complete=_complete_whole, **more)
+
+
+def _complete_whole(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    from graveler.cli.completion import addresses
+
+    return addresses(ctx.ensure_object(Invocation), incomplete)
+
+
 def complete_side(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":

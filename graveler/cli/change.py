@@ -69,6 +69,8 @@ def commit(
     invocation.target = address
     text = message.strip() and message
     if not text and not allow_empty_message:
+        if not allow_empty:
+            _check_uncommitted(invocation, address)
         text = _edited(invocation, address)
     if date:
         seconds = int(moments.parse(date, SystemClock().now_ns()).timestamp())
@@ -81,16 +83,29 @@ def commit(
     try:
         created = commits.commit(*place, order)
     except NoChanges as error:
-        error.fields = {
-            **error.fields,
-            "reason": f"nothing to commit on {address}",
-            "remedy": f"graveler status {address}",
-        }
-        if is_here("branch"):
-            _point_to_files(invocation, error)
+        _explain_nothing(invocation, address, error)
         raise
     _print_commit(invocation, address.ref, created)
     return 0
+
+
+def _check_uncommitted(invocation: Invocation, branch: Address) -> None:
+    """Before somebody writes a message in vain: raises `NoChanges` if nothing is uncommitted.
+    Cost: one request, if somebody can write one."""
+    if not invocation.may_ask():
+        return
+    place = (invocation.session, branch.repository, branch.ref)
+    if next(commits.uncommitted(*place, amount=1), None) is None:
+        error = NoChanges("nothing to commit")
+        _explain_nothing(invocation, branch, error)
+        raise error
+
+
+def _explain_nothing(invocation: Invocation, branch: Address, error: NoChanges) -> None:
+    reason, remedy = f"nothing to commit on {branch}", f"graveler status {branch}"
+    error.fields = {**error.fields, "reason": reason, "remedy": remedy}
+    if is_here("branch"):
+        _point_to_files(invocation, error)
 
 
 def _point_to_files(invocation: Invocation, error: NoChanges) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from graveler.cli import profiles
 from graveler.cli.command import client
 from graveler.cli.failures import DONE, FAILED
+from graveler.cli.hints import NOT_REACHED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.cli.profiles import Profile
@@ -23,7 +24,7 @@ from graveler.client.connections import Connections, Request
 from graveler.client.origins import proxy_of
 from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock
-from graveler.errors import Code, GravelerError, Invalid, Unavailable
+from graveler.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
 from graveler.variables import environment
 
 T = TypeVar("T")
@@ -80,8 +81,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         yield finding._replace(found=api)
         yield from _proxy(api)
         connections = Connections()
-        remedy = "is the server running, is the URL right, does a firewall or a proxy block it?"
-        date, finding = _tried("connection", lambda: _date(connections, api), remedy)
+        date, finding = _tried("connection", lambda: _date(connections, api), NOT_REACHED)
         yield finding
         if api.startswith("https:"):
             yield Finding("TLS", "ok", "the certificate is trusted")
@@ -90,7 +90,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         yield finding._replace(found=profile.access_key_id or "a session token")
         user, finding = _tried(
             "key",
-            lambda: identity.current_user(session),
+            lambda: _user(session, profile),
             f"make another key, then: graveler login {profile.server}",
         )
         yield finding._replace(found=f"user {user['id']}")
@@ -167,6 +167,15 @@ def _apart(date: str, clock: Clock) -> Finding:
 
 def _session(profile: Profile, connections: Connections) -> Session:
     return profiles.session(profile, connections)
+
+
+def _user(session: Session, profile: Profile) -> identity.User:
+    try:
+        return identity.current_user(session)
+    except Unauthenticated as error:
+        reason = profile.not_accepted()["reason"]
+        error.fields = {**error.fields, "reason": reason}
+        raise
 
 
 def _version(settings: Any) -> str:

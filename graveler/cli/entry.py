@@ -1,23 +1,30 @@
 """The entry point of the console script.
 
-`graveler --help` is printed without Click, which takes long to import.  Every other command needs
-Click; if it is missing, the message says what to install.
+`graveler --help` and `graveler --version` are printed without Click, which takes long to import.
+Every other command needs Click; if it is missing, the message says what to install for the command
+that was typed.
 """
 
 import sys
 
+from graveler import __version__
 from graveler.cli import overview
 
 
 def main() -> int:
     """Run the command of this process and return the exit code."""
     try:
-        return _help() if overview.is_asked(sys.argv[1:]) else _run()
+        if overview.is_asked(sys.argv[1:]):
+            return _print(overview.text())
+        if sys.argv[1:] == [*overview.VERSION.names]:
+            return _print(f"graveler {__version__}")
+        return _run()
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
+        extras = overview.extras_of(sys.argv[1:])
         print(
-            "graveler: package click is not installed: it comes with pip install 'graveler[cli]'",
+            f"graveler: package click is not installed: pip install 'graveler[{extras}]'",
             file=sys.stderr,
         )
         return 1
@@ -26,9 +33,9 @@ def main() -> int:
         return 130
 
 
-def _help() -> int:
+def _print(text: str) -> int:
     try:
-        print(overview.text(), flush=True)
+        print(text, flush=True)
     except OSError as error:
         from graveler.cli.main import refused
 

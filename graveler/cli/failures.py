@@ -21,9 +21,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import click
-from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand, NoSuchOption
+from click.exceptions import MissingParameter, NoArgsIsHelpError, NoSuchCommand
 
 from graveler import errors
+from graveler.cli import words
 from graveler.cli.absence import precise, unwritable
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.command import Group
@@ -33,21 +34,6 @@ from graveler.cli.mistakes import recognized
 from graveler.cli.output import dumped, plain_lines
 from graveler.errors import Conflict, Contended, GravelerError, PreconditionFailed
 
-# Words of git that are no commands here, and what leads to what they do.
-_OF_GIT: Final[Mapping[str, str]] = {
-    "add": "graveler upload FILE REPOSITORY/BRANCH/ stages a file",
-    "checkout": "each command names its branch: graveler ls REPOSITORY/BRANCH",
-    "clone": "graveler local clone REPOSITORY/BRANCH, or graveler download -r",
-    "fetch": "nothing is fetched: each command asks the server",
-    "init": "graveler repo create NAME",
-    "pull": "graveler local pull, in a folder that graveler local clone made",
-    "push": "nothing is pushed: graveler commit commits on the server",
-    "rebase": "graveler cherry-pick, or graveler merge --squash",
-    "stash": "graveler branch create: an uncommitted change belongs to its branch",
-    "switch": "each command names its branch: graveler ls REPOSITORY/BRANCH",
-}
-# Options of other servers for what `--listen` says.
-_OF_LISTEN: Final = frozenset(("--address", "--bind", "--host", "--port", "-p"))
 _NOT_UNIQUE: Final = "not unique"  # ends what servers say of a taken name
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130
@@ -118,14 +104,12 @@ def report_usage(error: click.ClickException, invocation: Invocation) -> int:
         return USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "graveler"
-    hint, message = f"{command} --help", error.format_message()
-    if isinstance(error, NoSuchCommand) and error.command_name in _OF_GIT:
-        hint, message = _OF_GIT[error.command_name], error.message  # without names that look alike
-    if isinstance(error, NoSuchOption) and error.option_name in _OF_LISTEN and _listens(context):
-        hint, message = f"{command} --listen HOST:PORT", error.message
+    led = words.lead(error)
+    message, hint = led or (error.format_message(), "")
+    hint = hint or f"{command} --help"
     message = " ".join(message.split()).rstrip(".")  # Click lists choices in lines of their own
     message = message[:1].lower() + message[1:]
-    message += _example(error)
+    message += "" if led else _example(error)
     _print(invocation, "usage", message, hint, {"status": 0, "request_id": ""})
     return USAGE if isinstance(error, click.UsageError) else FAILED
 
@@ -145,10 +129,6 @@ def _example(error: click.ClickException) -> str:
             else ""
         )
     return ""
-
-
-def _listens(context: click.Context | None) -> bool:
-    return context is not None and any("--listen" in each.opts for each in context.command.params)
 
 
 def report_system(error: OSError | UnicodeError | EOFError, invocation: Invocation) -> int:
@@ -209,7 +189,10 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
         return f"{invocation.target} has uncommitted changes; nothing was done"
     if isinstance(error, errors.Unauthenticated):
-        return f"{reason}: {error.fields.get('server') or invocation.profile.server}"
+        server = error.fields.get("server")
+        if error.fields.get("status") == "401" and not server:
+            return invocation.profile.not_accepted()["reason"]
+        return f"{reason}: {server or invocation.profile.server}"
     return reason
 
 
@@ -241,5 +224,5 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.OutcomeUnknown):
         return "look whether it happened before you repeat it: graveler log, graveler status"
     if isinstance(error, errors.Unavailable) and "status" not in error.fields:
-        return "graveler config show says which server is used"
+        return "graveler config show says which server is used, graveler doctor why it fails"
     return ""

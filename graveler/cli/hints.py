@@ -20,6 +20,7 @@ _WITHOUT: Final = frozenset(
         *("credentials", "demo", "gateway", "gc", "retention", "serve", "verify"),
     )
 )
+NOT_REACHED: Final = "is the server running, is the URL right, does a firewall or a proxy block it?"
 _OPTIONS: Final = ("profile", "config", "access_key_id")
 _COMMAND: Final = re.compile(r"(?<![\w./-])graveler (?P<name>[a-z][a-z-]*)")
 

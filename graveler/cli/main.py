@@ -116,9 +116,10 @@ def _missing(error: ModuleNotFoundError, argv: list[str]) -> int:
         raise error
     sys.stdout.flush()
     command = next((word for word in argv if word in overview.COMMANDS), "")
+    needed = {_EXTRAS[package], *overview.extras_of(argv).split(",")}
     print(
-        f"{f'graveler {command}'.strip()}: package {package} is not installed: it comes with "
-        f"pip install 'graveler[{_EXTRAS[package]}]'",
+        f"{f'graveler {command}'.strip()}: package {package} is not installed: "
+        f"pip install 'graveler[{','.join(sorted(needed))}]'",
         file=sys.stderr,
     )
     return failures.FAILED

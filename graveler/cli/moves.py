@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from graveler.cli import mirror
 from graveler.cli.absence import NOTHING_BELOW, naming_folder
-from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.arguments import side_argument
+from graveler.cli.address import Address, UsageMistake
+from graveler.cli.arguments import remote_argument
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.tally import Tally
@@ -33,18 +33,19 @@ class _Move(NamedTuple):
 @client(
     "mv",
     examples=(
-        "graveler mv lakefs://lake/main/a.csv lakefs://lake/main/b.csv",
-        "graveler mv -r lakefs://lake/dev/raw/ lakefs://lake/dev/bronze/ --yes",
+        "graveler mv lake/main/a.csv lake/main/b.csv",
+        "graveler mv -r lake/dev/raw/ lake/dev/bronze/ --yes",
     ),
 )
-@side_argument("source", metavar="SRC")
-@side_argument("target", metavar="DEST")
+@remote_argument("source", metavar="SRC")
+@remote_argument("target", metavar="DEST")
 @move_options
 def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """Move an object, or everything below a prefix (-r), within a branch.
 
-    Both sides need lakefs:// before them.  The server copies; each source is deleted when its copy
-    is found to be equal, and stays if anything fails.  Asks before objects at DEST are replaced.
+    Both sides are on the server, with or without lakefs:// before them.  The server copies; each
+    source is deleted when its copy is found to be equal, and stays if anything fails.  Asks before
+    objects at DEST are replaced.
     """
     options = TransferOptions(**more).checked()
     recursive = options.recursive
@@ -95,8 +96,6 @@ def _sides(
     invocation: Invocation, source: str, target: str, *, recursive: bool
 ) -> tuple[Address, Address]:
     """Both addresses.  With `recursive`, both are prefixes."""
-    if not (is_remote(source) and is_remote(target)):
-        raise UsageMistake("both sides must be on the server: write lakefs:// before them")
     come = invocation.path(source, optional=recursive)
     into = invocation.path(target, optional=True)
     if (come.repository, come.ref) != (into.repository, into.ref):

@@ -161,16 +161,24 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "graveler.cli.events", "events", "commit objects that arrive in a bucket", _OPERATE
     ),
 }
+# The extras of the package that a command needs; all others need `cli`.
+_EXTRAS: Final[Mapping[str, str]] = {
+    "serve": "cli,server",
+    "demo": "cli,demo,server",
+    "gateway": "cli,gateway",
+}
 _OPTIONS_TITLE: Final = "Options, before or after a client command"
 _ABOUT: Final = (
     "Git for data lakes: branches, commits and merges over an object store.",
     "Addresses are REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH, for example "
     "lake/main/sales/2026.csv.",
     "Any server with the API of lakeFS is served. lakectl is the client of lakeFS: its file "
-    "and variables are read, and lakefs:// may stand before addresses, as it does there.",
+    "and variables are read, and lakefs:// may stand before addresses, as it does there. In cp it "
+    "must, because a side without it is a file.",
 )
 _STEPS_AND_CODES: Final = """\
-First steps (serve needs pip install 'graveler[cli,server]'):
+First steps:
+  # Every command needs pip install 'graveler[cli]', and serve 'graveler[cli,server]'.
   graveler serve --store DIR                     # in another terminal; prints a token
   graveler login http://127.0.0.1:8000 --setup   # or: graveler login URL, of a known server
   graveler repo create lake                      # on S3: repo create lake s3://BUCKET/lake
@@ -209,6 +217,12 @@ _WIDTH_MIN, _WIDTH_DEFAULT, WIDTH_MAX = 50, 80, 100
 def is_asked(words: Sequence[str]) -> bool:
     """Whether a command line asks for this help, and for nothing else."""
     return len(words) == 1 and (words[0] in HELP_NAMES or words[0] == "help")
+
+
+def extras_of(words: Sequence[str]) -> str:
+    """The extras of the package that the command of a line needs, as `pip` takes them."""
+    command = next((word for word in words if word in COMMANDS), "")
+    return _EXTRAS.get(command, "cli")
 
 
 def text(width: int = 0) -> str:

@@ -61,6 +61,7 @@ class Profile:
     source: str = "nothing is configured"
     session_token: str = field(default="", repr=False)  # sent instead of the key
     in_keyring: bool = False  # its secrets are there, and not in the fields, until it is used
+    other: str = ""  # the server of the source, if `--server` is another one: no secret goes there
 
     def check_whole(self) -> None:
         """Raises `UsageMistake` without a server, `Unauthenticated` without credentials."""
@@ -68,8 +69,9 @@ class Profile:
         if not self.session_token and not (self.access_key_id and self.secret_access_key):
             way = f"set {KEY_VARIABLE} and {SECRET_VARIABLE}"
             is_whole = self.source != OF_VARIABLES
+            elsewhere = f": no login is kept for this URL; yours is for {self.other}"
             raise Unauthenticated(
-                f"no credentials for {self.server}",
+                f"no credentials for {self.server}{elsewhere if self.other else ''}",
                 remedy=f"graveler login {self.server}, or {way}" if is_whole else f"{way}, too",
             )
 
@@ -88,6 +90,22 @@ class Profile:
             remedy="graveler login URL, or give --server URL, or set "
             f"{PROFILE_VARIABLE} or {URL_VARIABLE}",
         )
+
+    def not_accepted(self) -> dict[str, str]:
+        """The reason and the remedy if the server does not accept the credentials, for the fields
+        of the error."""
+        if self.session_token:
+            rejected, remedy = (
+                "this token",
+                "another token: it is of another server, or has expired",
+            )
+        else:
+            rejected = "this access key id with this secret"
+            remedy = (
+                "login again; a lost secret of the administrator: "
+                "graveler credentials reset --store DIR, on the server"
+            )
+        return {"reason": f"{self.server} does not accept {rejected}", "remedy": remedy}
 
     def without_secrets(self) -> "Profile":
         """The same server and settings."""
@@ -126,7 +144,7 @@ def resolve(flags: Mapping[str, Any], variables: Mapping[str, str], stdin: TextI
     profile = _source(flags, variables)
     server = str(flags.get("server", ""))
     if server and profile.server and not same_origin(server, profile.server):
-        profile = Profile(repository=profile.repository, source="--server")
+        profile = Profile(repository=profile.repository, source="--server", other=profile.server)
     if server:
         profile = replace(profile, server=server)
     key = str(flags.get("access_key_id", ""))

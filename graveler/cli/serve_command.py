@@ -107,6 +107,9 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     A folder that does not exist or is empty becomes a new store.  One with other files is refused.
     If GRAVELER_ACCESS_KEY_ID and GRAVELER_SECRET_ACCESS_KEY are set, they are the administrator's
     credentials.  Otherwise `graveler login URL --setup` creates them.
+
+    S3 clients reach the store at the same URL, with the same keys: REPOSITORY is the bucket and
+    BRANCH/PATH the key, with addresses in path style unless --s3-domain is given.
     """
     before = front.Front(more["public_url"] or "", more["trusted_proxies"], more["allowed_hosts"])
     host = front.host_of(before.public_url.partition("://")[2])

@@ -1,5 +1,7 @@
 """`graveler upload`: files to objects.  transfer.py runs it."""
 
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -33,14 +35,18 @@ from graveler.variables import environment
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
 _SUFFIXES_KEPT: Final = 1_000
+_GLOB_MARKS: Final = "*?["
+_GLOBS_SHOWN: Final = 3
 
 
 @client(
     "upload",
+    context_settings={"allow_extra_args": True},  # `_check_one` says more of them
     examples=(
         "graveler upload sales.csv lake/main/sales/2026.csv",
         "graveler upload sales.csv lake/main/sales/            # keeps the name",
         "graveler upload -r data lake/main/data/",
+        "graveler upload -r data lake/main/data/ --include '*.csv'",
         "pg_dump … | graveler upload - lake/main/dump.sql",
     ),
 )
@@ -65,16 +71,13 @@ def upload(
     same command continues after the last whole part, unless the file changed.
     """
     options = TransferOptions(**more).checked()
+    _check_one([source, address, *click.get_current_context().args])
     place = invocation.path(address, optional=True, fills=True)
+    _warn_of_path(invocation, place)
     description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
     if source == "-":
         return _upload_stdin(invocation, place, description, options)
-    local = Path(source)
-    if not local.exists():
-        raise NotFound(f"file not found: {source}", remedy="")
-    if local.is_dir() != options.recursive:
-        rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
-        raise UsageMistake(f"{source} {rule}")
+    local = _local(source, address, options)
     task, tally = _Uploads(invocation, place, description, pre_sign=options.pre_sign), Tally()
     surplus: list[str] = []
     if options.recursive:
@@ -109,6 +112,52 @@ def upload(
     surplus = deletable(invocation, surplus, tally, "uploaded")
     delete_objects(invocation.session, place, surplus, tally)
     return ended(invocation, tally, "uploaded", options)
+
+
+def _check_one(words: list[str]) -> None:
+    """Raises `UsageMistake` for several sources, as a shell makes them of `*.csv`."""
+    if len(words) > 2:
+        raise UsageMistake(
+            f"one SRC expected, not {len(words) - 1}: several files go by -r and --include",
+            remedy=_with_globs(words[:-1], words[-1]),
+        )
+
+
+def _local(source: str, address: str, options: TransferOptions) -> Path:
+    """The file or the folder.  Raises `NotFound`, `UsageMistake`."""
+    local = Path(source)
+    if not local.exists():
+        is_glob = any(mark in source for mark in _GLOB_MARKS)
+        remedy = _with_globs([source], address) if is_glob else ""
+        raise NotFound(f"file not found: {source}", remedy=remedy)
+    if local.is_dir() != options.recursive:
+        rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
+        raise UsageMistake(f"{source} {rule}")
+    return local
+
+
+def _with_globs(sources: list[str], address: str) -> str:
+    """The command that uploads what these files or globs name, as far as that can be known."""
+    folders = {os.path.dirname(name) for name in sources}
+    folder = folders.pop() if len(folders) == 1 else ""
+    suffixes = {os.path.splitext(name)[1] for name in sources}
+    suffix = suffixes.pop() if len(suffixes) == 1 else ""
+    globs = [f"*{suffix}"] if suffix else [os.path.basename(name) for name in sources]
+    is_known = folder and not any(mark in folder for mark in _GLOB_MARKS)
+    words = ["graveler", "upload", "-r", folder if is_known else ".", address]
+    included = (word for glob in globs[:_GLOBS_SHOWN] for word in ("--include", glob))
+    return shlex.join([*words, *included])
+
+
+def _warn_of_path(invocation: Invocation, place: Address) -> None:
+    """Object stores take every path; a file system does not, so nobody could download it as one."""
+    parts = place.path.split("/")
+    inner = parts[:-1] if parts[-1] == "" else parts
+    if any(part in ("", ".", "..") for part in inner):
+        invocation.output.note(
+            f"the path {place.path!r} is taken as it is, and download -r will leave it out: no "
+            "file can have it"
+        )
 
 
 def _run_uploads(

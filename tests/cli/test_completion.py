@@ -49,9 +49,18 @@ def test_addresses_are_completed_by_the_server(lake: Lake) -> None:
     assert offered(user, f"graveler ls lakefs://{name}/de") == [f"lakefs://{name}/dev"]
 
 
-@pytest.mark.parametrize("command", ["cp", "mv"])
-def test_sides_of_a_transfer_are_addresses_or_files(lake: Lake, command: str) -> None:
+def test_both_sides_of_a_move_are_whole_addresses(lake: Lake) -> None:
     name, user = lake.name, lake.user
+    lake.put("sales.csv")
+    for start in (name, f"lakefs://{name}"):
+        path = f"{start}/main/sales.csv"
+        assert offered(user, f"graveler mv {start}/main/sa") == [path]
+        assert offered(user, f"graveler mv {path} {start}/ma") == [f"{start}/main"]
+    assert offered(user, f"graveler mv {name}/main/sales.csv ma") == []
+
+
+def test_sides_of_a_copy_are_addresses_or_files(lake: Lake) -> None:
+    name, user, command = lake.name, lake.user, "cp"
     lake.put("sales.csv")
     path = f"lakefs://{name}/main/sales.csv"
     assert offered(user, f"graveler {command} lakefs://{name}/main/sa") == [path]

@@ -200,11 +200,11 @@ def test_the_key_of_a_stack_is_not_in_a_file(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("package", "extra", "command"),
     [
-        ("cryptography", "server", ["credentials", "rotate", "--stack", "lake"]),
-        ("botocore", "aws", ["credentials", "reset", "--stack", "lake", "--yes"]),
+        ("cryptography", "cli,server", ["credentials", "rotate", "--stack", "lake"]),
+        ("botocore", "aws,cli", ["credentials", "reset", "--stack", "lake", "--yes"]),
     ],
 )
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+def test_a_missing_package_is_named_with_the_extras_that_the_command_needs(
     package: str, extra: str, command: list[str]
 ) -> None:
     """A process in which the package cannot be imported.  Nothing is asked of AWS."""
@@ -222,6 +222,6 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
-        f"graveler credentials: package {package} is not installed: it comes with "
+        f"graveler credentials: package {package} is not installed: "
         f"pip install 'graveler[{extra}]'\n"
     )

@@ -245,7 +245,7 @@ def test_branch_and_tag_names(lake: Lake, file: Path) -> None:
         f"tag create {at}/tag4 {at}/main~",
         f"tag show {at}/tag4",
     )
-    assert codes == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert codes == [0, 0, 2, 0, 0, 0, 0, 0]
     tags = {
         row["id"]: row["commit_id"] for row in json.loads(user.line(f"tag list {at} --json").out)
     }

@@ -255,3 +255,173 @@ def test_a_time_is_looked_up_in_the_present_history(lake: Lake) -> None:
     assert "by the dates of their present history" in " ".join(
         lake.user.run("log", "--help").out.split()
     )
+
+
+# ---- words of other tools ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("repo add x", ["no such command 'add'", "graveler repo create lake"]),
+        ("repo ls", ["no such command 'ls'", "graveler repo list"]),
+        ("put x", ["no such command 'put'", "graveler upload --help"]),
+        ("delete x", ["no such command 'delete'", "graveler rm --help"]),
+        ("list", ["no such command 'list'", "graveler ls --help"]),
+        ("branch -d x", ["no such option '-d'", "graveler branch delete lake/dev"]),
+        ("tag -D x", ["no such option '-D'", "graveler tag delete lake/v1.2"]),
+        (
+            "branch lake/x",
+            [
+                "no such command 'lake/x'",
+                "graveler branch create lake/x, graveler branch show lake/x, or "
+                "graveler branch delete lake/x",
+            ],
+        ),
+        (
+            "ls --recursiv lake",
+            ["no such option '--recursiv'. Did you mean '--recursive'?", "graveler ls --help"],
+        ),
+    ],
+)
+def test_a_word_of_another_tool_leads_to_ours(user: Client, line: str, lines: list[str]) -> None:
+    result = user.line(line)
+    assert (result.code, result.err) == (2, f"graveler: {lines[0]}\ntry: {lines[1]}\n")
+
+
+# ---- uploads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "globs"),
+    [
+        (("a.csv", "b.csv"), "-r . NAME/main/ --include '*.csv'"),
+        (("data/a.csv", "data/b.csv"), "-r data NAME/main/ --include '*.csv'"),
+        (("a", "b"), "-r . NAME/main/ --include a --include b"),
+        (("data/*.csv",), "-r data NAME/main/ --include '*.csv'"),
+        (("da*/x",), "-r . NAME/main/ --include x"),
+    ],
+)
+def test_several_files_are_uploaded_by_a_glob(
+    lake: Lake, words: tuple[str, ...], globs: str
+) -> None:
+    result = lake.user.run("upload", *words, f"{lake.name}/main/")
+    assert result.code == (2 if words[1:] else 3)
+    remedy = f"graveler upload {globs}".replace("NAME", lake.name)
+    assert result.err.splitlines()[1:] == [f"try: {remedy}"]
+
+
+def test_the_glob_that_is_proposed_uploads_the_files(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    for name in ("a.csv", "b.csv", "c.txt"):
+        (tmp_path / "data" / name).write_text(name)
+    result = lake.user.run("upload", "data/a.csv", "data/b.csv", f"{lake.name}/main/")
+    again = result.err.splitlines()[1].removeprefix("try: graveler ")
+    assert lake.user.line(again).code == 0
+    listed = lake.user.run("ls", "-r", f"{lake.name}/main/").out
+    assert [line.split("\t")[-1] for line in listed.splitlines()] == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("path", ["/x", "../x", "a//b", "a/./b", "../"])
+def test_a_path_that_no_file_can_have_is_warned_of(lake: Lake, tmp_path: Path, path: str) -> None:
+    """Object stores take every path, so it is uploaded all the same."""
+    file = tmp_path / "x"
+    file.write_text("x")
+    result = lake.user.run("upload", str(file), f"{lake.name}/main/{path}")
+    assert result.code == 0 and "is taken as it is, and download -r will leave it" in result.err
+    usual = lake.user.run("upload", str(file), f"{lake.name}/main/a/b/")
+    assert (usual.code, usual.err) == (0, "")
+    quiet = lake.user.run("upload", str(file), f"{lake.name}/main/{path}", "--json")
+    assert (quiet.code, quiet.err) == (0, "")
+
+
+# ---- moves and commits ---------------------------------------------------------------------------
+
+
+def test_a_move_needs_no_scheme(lake: Lake) -> None:
+    lake.put("a", b"1")
+    name = lake.name
+    assert lake.user.run("mv", f"{name}/main/a", f"lakefs://{name}/main/b").code == 0
+    assert lake.user.run("cat", f"{name}/main/b").out == "1"
+    assert "In cp it" in lake.user.run("--help").out
+
+
+def test_the_editor_opens_only_if_there_is_something_to_commit(lake: Lake) -> None:
+    opened = lake.user.home / "opened"
+    line = f"commit {lake.name}/main"
+    editor = lake.user.home / "editor"
+    editor.write_text(f"#!/bin/sh\ntouch {opened}\n")
+    editor.chmod(0o755)
+    lake.user.variables |= {"EDITOR": str(editor), "VISUAL": str(editor)}
+    code, text = lake.user.on_terminal(line)
+    assert (code, text) == (
+        1,
+        f"graveler: nothing to commit on {lake.name}/main\ntry: graveler status {lake.name}/main\n",
+    )
+    assert not opened.exists()
+    lake.put("a")
+    lake.user.on_terminal(line)
+    assert opened.exists()
+
+
+# ---- servers and credentials ---------------------------------------------------------------------
+
+KEY = ("--access-key-id", "AKIAOTHER", "--secret-stdin")
+SECRET = b"not-the-secret-of-anybody-but-long\n"
+CLOSED = "http://127.0.0.1:9"
+
+
+def test_login_names_what_is_missing(user: Client) -> None:
+    for words, missing in (
+        ((), "a URL, --access-key-id and --secret-stdin"),
+        ((CLOSED,), "--access-key-id and --secret-stdin"),
+        ((CLOSED, *KEY[:2]), "--secret-stdin"),
+    ):
+        result = user.run("login", *words)
+        assert (result.code, result.err) == (
+            2,
+            f"graveler: login needs {missing} if nobody can be asked\n",
+        )
+
+
+def test_login_at_a_wrong_url_asks_for_the_url(user: Client, lake: Lake) -> None:
+    for url, code in ((CLOSED, 6), (f"{lake.live.client.url}/elsewhere", 3)):
+        for words in ((url, *KEY, "--yes"), (url, "--setup", "--yes")):
+            result = user.run("login", *words, input=SECRET)
+            assert result.code == code, result
+            assert result.err.endswith(
+                "try: is the server running, is the URL right, does a firewall or a proxy block "
+                "it?\n"
+            )
+    wrong = user.run("login", "127.0.0.1:1", *KEY, input=SECRET)
+    assert wrong.code == 2 and wrong.err.startswith("graveler: server URL invalid: ")
+
+
+def test_a_server_without_a_login_is_told_apart_from_ours(lake: Lake) -> None:
+    result = lake.user.run("repo", "list", "--server", CLOSED)
+    kept = f"no login is kept for this URL; yours is for {lake.live.client.url}"
+    assert result.code == 4
+    assert result.err.splitlines()[0] == f"graveler: no credentials for {CLOSED}: {kept}"
+    wrong = lake.user.run("repo", "list", "--server", "lake.example.com")
+    assert wrong.code == 2 and "server URL invalid" in wrong.err
+    secret = lake.user.run("repo", "list", "--server", "http://ann:secret@lake.example.com")
+    assert secret.code == 2 and "ann" not in secret.err
+
+
+def test_a_wrong_secret_is_said_as_login_says_it(lake: Lake) -> None:
+    url = lake.live.client.url
+    reason = f"{url} does not accept this access key id with this secret"
+    result = lake.user.run("whoami", *KEY, input=SECRET)
+    assert (result.code, result.err.splitlines()) == (
+        4,
+        [f"graveler: {reason}", f"try: graveler login {url}"],
+    )
+    assert f"key\tfailed\t{reason}\t" in lake.user.run("doctor", *KEY, input=SECRET).out
+
+
+def test_without_a_server_our_own_variable_comes_first(user: Client) -> None:
+    remedy = user.run("repo", "list").err.splitlines()[1]
+    assert remedy.index("GRAVELER_PROFILE") < remedy.index("LAKECTL_SERVER_ENDPOINT_URL")

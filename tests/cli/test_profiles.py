@@ -355,7 +355,7 @@ def test_a_set_up_is_refused_in_words_of_the_command(user: Client, tmp_path: Pat
         wrong = user.run("login", url, "--setup", input=b"another\n")
         assert wrong.code == 4
         assert wrong.err == (
-            "graveler: set-up token missing or wrong\n"
+            "graveler: setup token missing or wrong\n"
             f"try: graveler login {url} --setup, with the token that `graveler serve` printed at "
             "its last start\n"
         )
@@ -374,7 +374,7 @@ def test_a_server_that_does_not_answer_is_named_before_a_key_is_typed(user: Clie
     assert shown.end() == 6
     assert "does not answer" in shown.text and "Access key id" not in shown.text
     shown = terminal(user, "login", "127.0.0.1:1")
-    assert shown.end() == 1
+    assert shown.end() == 2
     assert "must look like https://host" in shown.text and "Access key id" not in shown.text
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from graveler import errors
+from graveler import __version__, errors
 from graveler.cli import failures, overview
 from graveler.cli import main as cli_main
 from graveler.cli.address import UsageMistake
@@ -288,16 +288,34 @@ def test_tables_suggest_what_was_meant(user: Client) -> None:
     assert isinstance(root(), Tables)
 
 
-def test_a_missing_click_is_named_with_the_extra_that_brings_it() -> None:
+@pytest.mark.parametrize(
+    ("words", "extras"),
+    [
+        ((), "cli"),
+        (("ls", "lake"), "cli"),
+        (("serve", "--store", "demo"), "cli,server"),
+        (("-q", "demo"), "cli,demo,server"),
+        (("gateway",), "cli,gateway"),
+    ],
+)
+def test_a_missing_click_is_named_with_all_that_the_command_needs(
+    words: tuple[str, ...], extras: str
+) -> None:
     code = (
         "import sys; sys.modules['click'] = None; "
         "from graveler.cli.entry import main; sys.exit(main())"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr.splitlines() == [
-        "graveler: package click is not installed: it comes with pip install 'graveler[cli]'"
+        f"graveler: package click is not installed: pip install 'graveler[{extras}]'"
     ]
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False
+    )
+    assert (shown.returncode, shown.stdout) == (0, f"graveler {__version__}\n")
 
 
 def test_an_interrupt_while_modules_are_imported_is_a_line() -> None:
@@ -348,7 +366,8 @@ def test_help_names_the_exit_codes_and_what_the_first_steps_need(user: Client) -
     for code in (*failures._CODES, ("", failures.DONE), ("", failures.USAGE)):
         assert f" {code[1]} " in codes
     assert f" {failures.FAILED} " in codes and f" {failures.INTERRUPTED} " in codes
-    assert "pip install 'graveler[cli,server]'" in text
+    needed = "Every command needs pip install 'graveler[cli]', and serve 'graveler[cli,server]'."
+    assert needed in text
     assert text.index("lakectl is the client of lakeFS") < text.index("--config")
 
 

@@ -327,7 +327,7 @@ def test_s3_clients_are_served_at_a_domain_and_by_their_signature(tmp_path: Path
 def test_a_newcomer_gets_from_nothing_to_a_merged_branch(user: Client, tmp_path: Path) -> None:
     """The first steps of `graveler --help`, as they stand there."""
     steps = user.run("--help").out.partition("First steps")[2].splitlines()[1:]
-    lines = [step.partition("  #")[0].strip() for step in steps if "graveler" in step]
+    lines = [step.partition("  #")[0].strip() for step in steps if "  graveler " in step]
     assert lines[0] == "graveler serve --store DIR" and len(lines) == 7
     file = tmp_path / "prices.csv"
     file.write_bytes(b"id,price\n1,10\n")
@@ -338,7 +338,7 @@ def test_a_newcomer_gets_from_nothing_to_a_merged_branch(user: Client, tmp_path:
         token = service.process.stderr.readline().rpartition(" ")[2].encode()
         words = shlex.split(lines[1].replace("http://127.0.0.1:8000", service.url))[1:]
         refused = user.run(*words, input=b"another\n")
-        assert refused.code == 4 and "set-up token missing or wrong" in refused.err
+        assert refused.code == 4 and "setup token missing or wrong" in refused.err
         signed_in = user.run(*words, input=token)
         assert signed_in.out == f"signed in to {service.url} as admin: profile default\n"
         for line in lines[2:]:
