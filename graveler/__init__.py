@@ -27,7 +27,7 @@ Language (layer 0), which every module may import:
     wire, wire_pb2, framing       records and range values as bytes; generated code
     wire_dumps, break_json        lakeFS's format of dumps; break parameters as JSON
     streams, fanout, requests     cursors; the interface of fan-out; counters and retry policies
-    lanes, turns                  callers take turns on one thing; threads wait for numbered events
+    lanes, sync_waiters           callers take turns on one thing; threads wait for a shared sync
     measured_body, private_files  a body that is counted and hashed; files for their owner alone
     web                           the port for requests to hosts outside the service
 

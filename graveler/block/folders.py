@@ -37,7 +37,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.records import ABSENT, Absent
-from graveler.turns import Turns
+from graveler.sync_waiters import SyncWaiters
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
@@ -147,7 +147,7 @@ class SharedSync:
         self._sync = sync
         self.users = 0  # guarded by the owner's lock
         self._lock = threading.Lock()
-        self._turns = Turns(self._lock)
+        self._waiters = SyncWaiters(self._lock)
         self._begun = 0
         self._done = 0
         self._running = False
@@ -155,7 +155,7 @@ class SharedSync:
     @property
     def waiting(self) -> int:
         """The number of callers that wait for the next sync."""
-        return len(self._turns)
+        return len(self._waiters)
 
     def sync(self, descriptor: int) -> None:
         """Return after the end of a sync that began after this call."""
@@ -163,7 +163,7 @@ class SharedSync:
             own = self._begun + 1
             while self._done < own:
                 if self._running:
-                    self._turns.wait(own)
+                    self._waiters.wait(own)
                 else:
                     self._lead(descriptor)
 
@@ -184,7 +184,7 @@ class SharedSync:
             self._lock.acquire()
             self._running = False
             self._done = max(self._done, turn)
-            self._turns.wake(self._done)
+            self._waiters.wake(self._done)
 
 
 class Folders:

@@ -22,7 +22,7 @@ from math import inf
 
 from graveler.clock import Clock
 from graveler.errors import Unavailable
-from graveler.turns import Turns
+from graveler.sync_waiters import SyncWaiters
 
 
 class SyncCounts:
@@ -46,7 +46,7 @@ class GroupCommit:
         self._sync = sync
         self._clock = clock
         self._counts = counts
-        self._turns = Turns(lock)  # threads that wait until a sync ends
+        self._waiters = SyncWaiters(lock)  # threads that wait until a sync ends
         self._gathered = threading.Condition(lock)  # signalled when the expected writers wait
         self._replaced: dict[bytes, int] = {}  # the entries that the last `record` replaced
         self._last = 0  # number of the last write
@@ -95,14 +95,14 @@ class GroupCommit:
             if self.failure is not None:
                 raise Unavailable("kv: the write-ahead log failed before a sync") from self.failure
             if self._leading:
-                self._turns.wait(number)
+                self._waiters.wait(number)
             else:
                 self._lead()
 
     def drain(self) -> None:
         """Return once no sync is running."""
         while self._leading:
-            self._turns.wait(0)
+            self._waiters.wait(0)
 
     def close(self) -> None:
         """Make all pending writes durable."""
@@ -124,12 +124,12 @@ class GroupCommit:
             self._sweep()
         finally:
             self._leading = False
-            self._turns.wake(self._synced if self.failure is None else inf)
+            self._waiters.wake(self._synced if self.failure is None else inf)
 
     def _fail(self, error: BaseException) -> None:
         if self.failure is None:
             self.failure = error
-        self._turns.wake(inf)
+        self._waiters.wake(inf)
 
     def _sync_unlocked(self) -> None:
         """Release the lock, sync, take the lock again, and note how long the sync took."""

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from graveler.errors import Code, Conflict, GravelerError, Invalid, OutcomeUnknown
 from graveler.local import names, sync, unstage
 from graveler.local.compare import Digest, three_way
-from graveler.local.entries import EMPTY_MD5, Action, Change, Entry, Link
+from graveler.local.entries import EMPTY_MD5, Change, Entry, Link, PlanStep
 from graveler.local.ports import Job, Move
 from graveler.local.records import Operation
 from graveler.local.sync import Outcome
@@ -77,21 +77,21 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     if not local:  # the branch has all of it, perhaps from a commit that was interrupted
         return sync.pull(work)
     has_others = _check_staged(work, link, force=force)
-    actions = [
-        Action(slot, path, local[path].entry, _before(local[path]))
+    steps = [
+        PlanStep(slot, path, local[path].entry, _before(local[path]))
         for slot, path in enumerate(sorted(local))
     ]
     operation = Operation("commit", "send", link, link, message.text, message.metadata)
-    work.records.begin(operation, actions)
+    work.records.begin(operation, steps)
     write_link(work, link.during("commit"))
-    written, commit_id, parent = _perform(work, operation, actions, places)
+    written, commit_id, parent = _perform(work, operation, steps, places)
     if parent != link.head or has_others or known.unseen:
         unstage.clear(work, link)
         return sync.pull(work)
     keep_ignored(work, ignored_now(work))
     new = Link(link.source, commit_id)
     write_link(work, new)
-    removed = {action.path for action in actions if action.entry is None}
+    removed = {step.path for step in steps if step.entry is None}
     unchanged = {path: entry for path, entry in entries.items() if path not in removed}
     work.records.cache.learn(_known(work, local, written))
     work.records.finish((new, {**unchanged, **written}))
@@ -151,15 +151,15 @@ def _before(change: Change) -> Any:
 
 
 def _perform(
-    work: Work, operation: Operation, actions: list[Action], places: Places
+    work: Work, operation: Operation, steps: list[PlanStep], places: Places
 ) -> tuple[dict[str, Entry], str, str]:
     """Send, stage and commit.  An error or an interrupt before the commit undoes all, and the
     `KeyboardInterrupt` says that."""
     is_committing = False
     try:
-        written = _send(work, actions, places)
+        written = _send(work, steps, places)
         operation = work.records.enter(operation, "stage")
-        _stage(work, actions, written)
+        _stage(work, steps, written)
         is_committing = True
         id, parent = work.server.commit(operation.message, operation.metadata)
     except OutcomeUnknown:
@@ -175,12 +175,12 @@ def _perform(
     return {path: entry for path, (entry, _) in written.items()}, id, parent
 
 
-def _send(work: Work, actions: list[Action], earlier: Places) -> Places:
+def _send(work: Work, steps: list[PlanStep], earlier: Places) -> Places:
     """Store the contents, and return their entries and places."""
     places: Places = {}
 
-    def sender(action: Action) -> Callable[[Move], None]:
-        path, entry = action.path, action.entry
+    def sender(step: PlanStep) -> Callable[[Move], None]:
+        path, entry = step.path, step.entry
         assert entry is not None
 
         def send(move: Move) -> None:
@@ -193,37 +193,37 @@ def _send(work: Work, actions: list[Action], earlier: Places) -> Places:
             else:
                 pieces = _content(work, path, whole, move)
                 place = work.server.send(path, whole, pieces)
-            _check_unchanged(work, action)
+            _check_unchanged(work, step)
             work.records.keep_place(path, whole, place)
             places[path] = (whole, place)
 
         return send
 
-    work.run("sent", [_job(action, sender(action)) for action in actions if action.entry])
+    work.run("sent", [_job(step, sender(step)) for step in steps if step.entry])
     return places
 
 
-def _stage(work: Work, actions: list[Action], places: Places) -> None:
-    def stager(action: Action) -> Callable[[Move], None]:
-        entry, place = places[action.path]
+def _stage(work: Work, steps: list[PlanStep], places: Places) -> None:
+    def stager(step: PlanStep) -> Callable[[Move], None]:
+        entry, place = places[step.path]
 
         def stage(move: Move) -> None:
-            pieces = () if place else _content(work, action.path, entry, move)
-            work.server.stage(action.path, entry, place, pieces)
+            pieces = () if place else _content(work, step.path, entry, move)
+            work.server.stage(step.path, entry, place, pieces)
             if not place:
-                _check_unchanged(work, action)
+                _check_unchanged(work, step)
 
         return stage
 
-    work.run("staged", [_job(action, stager(action)) for action in actions if action.entry])
-    removed = [action.path for action in actions if action.entry is None]
+    work.run("staged", [_job(step, stager(step)) for step in steps if step.entry])
+    removed = [step.path for step in steps if step.entry is None]
     if removed:
         work.server.delete(removed)
 
 
-def _job(action: Action, work: Callable[[Move], None]) -> Job:
-    assert action.entry is not None
-    return Job(action.path, action.entry.size, work)
+def _job(step: PlanStep, work: Callable[[Move], None]) -> Job:
+    assert step.entry is not None
+    return Job(step.path, step.entry.size, work)
 
 
 def _content(work: Work, path: str, entry: Entry, move: Move) -> Iterator[bytes]:
@@ -236,10 +236,10 @@ def _content_checksum(work: Work, path: str, entry: Entry) -> str:
     return EMPTY_MD5 if entry.link or path.endswith("/") else work.checksum(path)
 
 
-def _check_unchanged(work: Work, action: Action) -> None:
-    file = work.folder.look(action.path)
-    if file is None or file.fingerprint != action.before:
-        raise Conflict(f"the file changed while it was committed: {action.path}")
+def _check_unchanged(work: Work, step: PlanStep) -> None:
+    file = work.folder.look(step.path)
+    if file is None or file.fingerprint != step.before:
+        raise Conflict(f"the file changed while it was committed: {step.path}")
 
 
 def _known(

@@ -1,4 +1,4 @@
-"""What is compared: entries of listings, files of a folder, changes, actions of a plan.
+"""What is compared: entries of listings, files of a folder, changes, steps of a plan.
 
 Paths are relative to the prefix and the folder, and separated by slashes.  Pure.  For this folder,
 and for the command.
@@ -105,9 +105,9 @@ class Change(NamedTuple):
     file: File | None = None
 
 
-class Action(NamedTuple):
-    """A step of a plan: write `entry`, or remove the path.  `before`: the file there when the plan
-    was made."""
+class PlanStep(NamedTuple):
+    """One step of the plan of an operation: write `entry`, or remove the path.  `before`: the file
+    there when the plan was made."""
 
     slot: int
     path: str

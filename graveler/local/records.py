@@ -23,7 +23,7 @@ from graveler import private_files
 from graveler.clock import Clock
 from graveler.errors import Contended, GravelerError, Unavailable
 from graveler.local.compare import Digest
-from graveler.local.entries import Action, Entry, Fingerprint, Link, Posix, Prefix
+from graveler.local.entries import Entry, Fingerprint, Link, PlanStep, Posix, Prefix
 
 Phase = Literal["receive", "place", "send", "stage", "back", "undone"]
 _VERSION: Final = 1
@@ -85,11 +85,11 @@ class Records:
         values["old"] = _link(values["old"]) if values["old"] else None
         return Operation(**{**values, "new": _link(values["new"])})
 
-    def begin(self, operation: Operation, actions: Iterable[Action]) -> None:
+    def begin(self, operation: Operation, steps: Iterable[PlanStep]) -> None:
         """Record an operation and its journal, durably."""
         rows = [
             (slot, path, json.dumps(entry), json.dumps(before))
-            for slot, path, entry, before in actions
+            for slot, path, entry, before in steps
         ]
         with self._change(durable=True) as db:
             db.execute("DELETE FROM action")
@@ -103,12 +103,12 @@ class Records:
             _set(db, "operation", json.dumps(asdict(operation)))
         return operation
 
-    def actions(self) -> list[Action]:
+    def steps(self) -> list[PlanStep]:
         """The journal."""
         with self._lock:
             rows = self._db.execute("SELECT * FROM action ORDER BY slot").fetchall()
         return [
-            Action(slot, path, _entry(json.loads(entry)), _fingerprint(json.loads(before)))
+            PlanStep(slot, path, _entry(json.loads(entry)), _fingerprint(json.loads(before)))
             for slot, path, entry, before in rows
         ]
 

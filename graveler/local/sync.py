@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from graveler.errors import Conflict, Invalid, MergeConflict, NotFound, Unavailable
 from graveler.local import names, unstage
 from graveler.local.compare import Digest, three_way
-from graveler.local.entries import Action, Change, Entry, File, Link, Prefix, is_md5
+from graveler.local.entries import Change, Entry, File, Link, PlanStep, Prefix, is_md5
 from graveler.local.ports import Content, Job, Move
 from graveler.local.records import Operation
 from graveler.local.work import (
@@ -87,7 +87,7 @@ def clone(work: Work, source: Prefix) -> Outcome:
     if operation is not None:
         if operation.new.source != source:
             raise Conflict(f"a clone of {operation.new.source} was interrupted here")
-        return _complete(work, operation, work.records.actions())
+        return _complete(work, operation, work.records.steps())
     _check_unlinked(work)
     if next(iter(work.folder.files()), None) is not None:
         raise Conflict("the folder is not empty")
@@ -107,7 +107,7 @@ def pull(
     sides changed a path; nothing was changed."""
     operation = settle(work, "pull")
     if operation is not None:
-        return _complete(work, operation, work.records.actions())
+        return _complete(work, operation, work.records.steps())
     link = linked(work)
     head = work.server.head()
     entries, unseen = base(work, link)
@@ -144,7 +144,7 @@ def checkout(work: Work, goal: Goal = _of_folder, confirm: Confirm = lambda coun
     operation = settle(work, "checkout", any_name=True)
     if operation is not None:
         if _is_same_checkout(operation, goal):
-            return _complete(work, operation, work.records.actions())
+            return _complete(work, operation, work.records.steps())
         return go_back(work, operation)
     link, ref = linked(work), goal()
     local = local_changes(work, base(work, link).whole)
@@ -247,13 +247,13 @@ def go_back(work: Work, operation: Operation) -> Outcome:
     if operation.name == "commit" and operation.old is not None:
         landed = unstage.undo(work, operation)
         return Outcome(operation.old.head, undone=operation.name, landed=landed)
-    actions = work.records.actions()
+    steps = work.records.steps()
     aside: list[str] = []
     if operation.phase in ("place", "back"):
         operation = work.records.enter(operation, "back")
         new, old = work.shelf.slots()
-        for action in reversed(actions):
-            aside += _undo(work, action, new, old)
+        for step in reversed(steps):
+            aside += _undo(work, step, new, old)
         work.records.enter(operation, "undone")
     keep_ignored(work, operation.metadata.get(_BEFORE, ""))
     write_link(work, operation.old)
@@ -263,9 +263,9 @@ def go_back(work: Work, operation: Operation) -> Outcome:
     return Outcome(head, aside=tuple(aside), undone=operation.name)
 
 
-def _undo(work: Work, action: Action, new: set[int], old: set[int]) -> list[str]:
-    """Undo an action, and return the name of a file that its user changed meanwhile."""
-    slot, path, entry, _ = action
+def _undo(work: Work, step: PlanStep, new: set[int], old: set[int]) -> list[str]:
+    """Undo a step, and return the name of a file that its user changed meanwhile."""
+    slot, path, entry, _ = step
     file = work.folder.look(path)
     aside = []
     if entry is not None and slot not in new and file is not None:
@@ -312,27 +312,27 @@ def _apply(
             write_link(work, operation.new)
             work.records.cache.keep_base(operation.new, entries)
         return Outcome(operation.new.head)
-    actions = _actions(work, wanted_paths)
+    steps = _plan_steps(work, wanted_paths)
     notes = {_BEFORE: ignored(work), _AFTER: ignored_now(work)}
     operation = replace(operation, metadata=notes)
-    work.records.begin(operation, actions)
+    work.records.begin(operation, steps)
     write_link(work, (operation.old or operation.new).during(operation.name))
-    return _complete(work, operation, actions, entries)
+    return _complete(work, operation, steps, entries)
 
 
-def _actions(work: Work, wanted_paths: Mapping[str, Entry | None]) -> list[Action]:
+def _plan_steps(work: Work, wanted_paths: Mapping[str, Entry | None]) -> list[PlanStep]:
     """Removals first, deepest paths first, because a file may replace a folder.  Folders last,
     deepest first, because their modes may forbid what is placed in them."""
     removed = sorted((path for path, entry in wanted_paths.items() if entry is None), reverse=True)
     written = sorted(path for path, entry in wanted_paths.items() if entry is not None)
     files = [path for path in written if not path.endswith("/")]
     folders = [path for path in reversed(written) if path.endswith("/")]
-    actions = []
+    steps = []
     for slot, path in enumerate((*removed, *files, *folders)):
         file = work.folder.look(path)
         before = file.fingerprint if file is not None else None
-        actions.append(Action(slot, path, wanted_paths[path], before))
-    return actions
+        steps.append(PlanStep(slot, path, wanted_paths[path], before))
+    return steps
 
 
 def _check_names(
@@ -353,7 +353,7 @@ def _check_names(
 def _complete(
     work: Work,
     operation: Operation,
-    actions: list[Action],
+    steps: list[PlanStep],
     entries: Mapping[str, Entry] | None = None,
 ) -> Outcome:
     """Continue an operation from its phase to its end."""
@@ -361,28 +361,28 @@ def _complete(
         filled = work.shelf.slots()[0]
         head = operation.new.head
         jobs = [
-            Job(action.path, action.entry.size, _receiver(work, head, action))
-            for action in actions
-            if action.entry is not None and action.slot not in filled
+            Job(step.path, step.entry.size, _receiver(work, head, step))
+            for step in steps
+            if step.entry is not None and step.slot not in filled
         ]
         work.run("received", jobs)
         work.shelf.settle()
         operation = work.records.enter(operation, "place")
     new, old = work.shelf.slots()
     aside: list[str] = []
-    for action in actions:
-        aside += _place(work, action, new, old)
+    for step in steps:
+        aside += _place(work, step, new, old)
     keep_ignored(work, operation.metadata.get(_AFTER, ""))
     write_link(work, operation.new)
-    _learn(work, actions)
+    _learn(work, steps)
     work.shelf.discard()
     work.records.finish((operation.new, entries) if entries is not None else None)
-    written = sum(action.entry is not None for action in actions)
-    return Outcome(operation.new.head, written, len(actions) - written, tuple(aside))
+    written = sum(step.entry is not None for step in steps)
+    return Outcome(operation.new.head, written, len(steps) - written, tuple(aside))
 
 
-def _receiver(work: Work, head: str, action: Action) -> Callable[[Move], None]:
-    slot, path, entry, _ = action
+def _receiver(work: Work, head: str, step: PlanStep) -> Callable[[Move], None]:
+    slot, path, entry, _ = step
     assert entry is not None
 
     def receive(move: Move) -> None:
@@ -403,10 +403,10 @@ def counted(pieces: Iterable[bytes], move: Move) -> Iterable[bytes]:
         yield piece
 
 
-def _place(work: Work, action: Action, new: set[int], old: set[int]) -> list[str]:
-    """Do an action, unless it is done.  Returns the new name of a file that was renamed, because
+def _place(work: Work, step: PlanStep, new: set[int], old: set[int]) -> list[str]:
+    """Do a step, unless it is done.  Returns the new name of a file that was renamed, because
     its user changed it meanwhile."""
-    slot, path, entry, before = action
+    slot, path, entry, before = step
     if entry is not None and slot not in new:
         return []
     file = work.folder.look(path)
@@ -423,10 +423,10 @@ def _place(work: Work, action: Action, new: set[int], old: set[int]) -> list[str
     return aside
 
 
-def _learn(work: Work, actions: Iterable[Action]) -> None:
+def _learn(work: Work, steps: Iterable[PlanStep]) -> None:
     """Keep the checksums of what was placed."""
     known = {}
-    for _, path, entry, _ in actions:
+    for _, path, entry, _ in steps:
         file = work.folder.look(path) if entry is not None and not path.endswith("/") else None
         if file is None or entry is None or file.link:
             continue

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from graveler.local.entries import Action, Entry, Link
+from graveler.local.entries import Entry, Link, PlanStep
 from graveler.local.records import Operation
 from graveler.local.work import Work, entries_at, linked, write_link
 
@@ -17,12 +17,12 @@ def undo(work: Work, operation: Operation) -> bool:
     assert link is not None
     landed = False
     if operation.phase == "stage":
-        actions = work.records.actions()
+        steps = work.records.steps()
         staged = {path: entry for path, (entry, _) in work.records.places().items()}
         head = work.server.head()
-        landed = head != link.head and _landed(work, actions, staged, head)
+        landed = head != link.head and _landed(work, steps, staged, head)
         if not landed:
-            _unstage(work, actions, staged, head)
+            _unstage(work, steps, staged, head)
     clear(work, link)
     return landed
 
@@ -33,13 +33,13 @@ def clear(work: Work, link: Link) -> None:
     work.records.finish()
 
 
-def _landed(work: Work, actions: list[Action], staged: Mapping[str, Entry], head: str) -> bool:
+def _landed(work: Work, steps: list[PlanStep], staged: Mapping[str, Entry], head: str) -> bool:
     """Whether a commit of the branch has all changes."""
-    entries = entries_at(work, head, [action.path for action in actions])
-    return all(_is_result(work, action, staged, entries) for action in actions)
+    entries = entries_at(work, head, [step.path for step in steps])
+    return all(_is_result(work, step, staged, entries) for step in steps)
 
 
-def _unstage(work: Work, actions: list[Action], staged: Mapping[str, Entry], head: str) -> None:
+def _unstage(work: Work, steps: list[PlanStep], staged: Mapping[str, Entry], head: str) -> None:
     """Unstage the changes that are ours.  What others staged meanwhile stays."""
     link = linked(work)
     uncommitted = {
@@ -47,18 +47,18 @@ def _unstage(work: Work, actions: list[Action], staged: Mapping[str, Entry], hea
         for path in work.server.uncommitted()
         if path.startswith(link.source.path)
     }
-    candidates = [action for action in actions if action.path in uncommitted]
-    entries = entries_at(work, link.source.ref, [action.path for action in candidates])
-    for action in candidates:
-        if _is_result(work, action, staged, entries):
-            work.server.unstage(action.path)
+    candidates = [step for step in steps if step.path in uncommitted]
+    entries = entries_at(work, link.source.ref, [step.path for step in candidates])
+    for step in candidates:
+        if _is_result(work, step, staged, entries):
+            work.server.unstage(step.path)
 
 
 def _is_result(
-    work: Work, action: Action, staged: Mapping[str, Entry], entries: Mapping[str, Entry]
+    work: Work, step: PlanStep, staged: Mapping[str, Entry], entries: Mapping[str, Entry]
 ) -> bool:
-    """Whether a path is as the action leaves it."""
-    entry, expected = entries.get(action.path), staged.get(action.path)
-    if action.entry is None:
+    """Whether a path is as the step leaves it."""
+    entry, expected = entries.get(step.path), staged.get(step.path)
+    if step.entry is None:
         return entry is None
     return entry is not None and expected is not None and work.settings.same(entry, expected)

@@ -30,7 +30,7 @@ LAYERS = {
             "break_json",
             "globs",
             "streams",
-            "turns",
+            "sync_waiters",
             "lanes",
             "web",
         ),

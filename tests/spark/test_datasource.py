@@ -26,8 +26,8 @@ from graveler.spark import (
     write,
 )
 from graveler.spark.datasource import Piece, PruningReader, Reader, ReadPlan, plan
-from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import frame
+from tests.spark.verbs.test_land import ascii_rows, repository
 from tests.spark.verbs.test_read import put
 
 __all__ = ["repository"]  # a fixture

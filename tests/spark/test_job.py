@@ -20,8 +20,8 @@ from graveler.spark.verbs.inventory import delivered, inventory
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from infra.spark_job import words
 from tests.aws.engines import ministack
-from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import KEYS, frame
+from tests.spark.verbs.test_land import ascii_rows, repository
 
 __all__ = ["repository"]  # a fixture
 

@@ -41,11 +41,11 @@ from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
 from tests.aws.tables import new_table
 from tests.fault_proxy import fault_proxy
-from tests.spark.cluster.test_land import ascii_rows
 from tests.spark.gc.test_collect import ALL, days_on
 from tests.spark.lakes import frame, sequential
 from tests.spark.session import as_shipped
 from tests.spark.verbs.test_commit import stage
+from tests.spark.verbs.test_land import ascii_rows
 
 NAME = "lake"  # of the table, and of the bucket
 

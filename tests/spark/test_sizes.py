@@ -15,9 +15,9 @@ from graveler.spark.cluster.places import Place, opened
 from graveler.spark.verbs.imports import import_rows
 from graveler.spark.verbs.write import SaveOptions
 from graveler.wire import encode_entry
-from tests.spark.cluster.test_land import log, repository
 from tests.spark.lakes import entry
 from tests.spark.session import as_shipped
+from tests.spark.verbs.test_land import log, repository
 
 __all__ = ["repository"]  # a fixture
 

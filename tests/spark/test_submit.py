@@ -8,9 +8,9 @@ from pathlib import Path
 
 from graveler.spark import Lake
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
-from tests.spark.cluster.test_land import ascii_rows, listed, log, repository
 from tests.spark.lakes import KEYS, frame
 from tests.spark.programs import ROOT, WAIT_SECONDS, submit
+from tests.spark.verbs.test_land import ascii_rows, listed, log, repository
 
 __all__ = ["repository"]  # a fixture
 

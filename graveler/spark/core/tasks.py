@@ -24,7 +24,7 @@ from graveler.committed.columns import Columns
 from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
-from graveler.spark.cluster.markers import JobMarkers, leave
+from graveler.spark.cluster.checkpoints import JobCheckpoints, leave
 from graveler.spark.cluster.parallel import Task
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import BAD, DUPLICATE, Part, RejectedRow, rows_of
@@ -49,7 +49,7 @@ class TaskOrder:
     cuts: tuple[bytes, ...]
     samples_max: int
     base: MetarangeId = NO_METARANGE  # the rows are put onto it, if there is one
-    marks: JobMarkers | Literal[Absent.ABSENT] = ABSENT
+    checkpoints: JobCheckpoints | Literal[Absent.ABSENT] = ABSENT
 
 
 def importing(order: TaskOrder) -> Task:
@@ -60,8 +60,8 @@ def importing(order: TaskOrder) -> Task:
         held = list(batches)
         if any(batch.num_rows for batch in held):
             part = written(pa.Table.from_batches(held), order)
-            if order.marks is not ABSENT:
-                leave(opened(order.place).blocks, order.marks, part)
+            if order.checkpoints is not ABSENT:
+                leave(opened(order.place).blocks, order.checkpoints, part)
             yield rows_of(part)
 
     return run

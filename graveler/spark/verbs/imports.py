@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from graveler.errors import Conflict, Invalid
 from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.records import ABSENT, Absent, RangeRef
-from graveler.spark.cluster.markers import JobMarkers, fingerprint, finished
+from graveler.spark.cluster.checkpoints import JobCheckpoints, fingerprint, finished
 from graveler.spark.cluster.parallel import parallel_tasks
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import (
@@ -62,7 +62,7 @@ class ImportOptions:
     """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
     its entry.  Without a base the result has the rows only.  `tasks`: the least number of buckets,
     if there are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the
-    name under which tasks leave checkpoints (`markers.py`); `birth`: when the job began, in
+    name under which tasks leave checkpoints (`checkpoints.py`); `birth`: when the job began, in
     seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input.
     `spare_rows`: see `cuts.survey`; `rounds`: how seams are tried (`join.py`)."""
 
@@ -92,11 +92,11 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     survey = cuts.survey(rows, place.breaks, of_content=True, spare_rows=chosen.spare_rows)
     at = cuts.chosen(survey, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
-    marks = _marks(place, chosen, survey, at)
+    checkpoints = _checkpoints(place, chosen, survey, at)
     done: dict[int, Part] = {}
-    if marks is not ABSENT and chosen.taken_up:
-        done = finished(opened(place).blocks, marks)
-    order = TaskOrder(place, chosen.addresses, at, samples, chosen.base, marks)
+    if checkpoints is not ABSENT and chosen.taken_up:
+        done = finished(opened(place).blocks, checkpoints)
+    order = TaskOrder(place, chosen.addresses, at, samples, chosen.base, checkpoints)
     nameless = _nameless(rows, survey.nameless, samples)
     if nameless:  # they have no place among the keys and would all go to one task
         rows = rows.where(F.col("path").isNotNull())
@@ -125,15 +125,15 @@ def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:
     return [Part(_NO_BUCKET, (), 0, {(BAD, NO_PATH): count}, rejected)]
 
 
-def _marks(
+def _checkpoints(
     place: Place, options: ImportOptions, survey: cuts.Survey, at: tuple[bytes, ...]
-) -> JobMarkers | Literal[Absent.ABSENT]:
+) -> JobCheckpoints | Literal[Absent.ABSENT]:
     if not options.job:
         return ABSENT
     if not options.taken_up:
-        return JobMarkers(place.namespace, options.job, birth=options.birth)
+        return JobCheckpoints(place.namespace, options.job, birth=options.birth)
     inputs = (place, options.base, options.addresses, options.prefix, survey, at)
-    return JobMarkers(place.namespace, options.job, fingerprint(*inputs), options.birth)
+    return JobCheckpoints(place.namespace, options.job, fingerprint(*inputs), options.birth)
 
 
 def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:

@@ -19,8 +19,8 @@ from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.errors import Invalid
 from graveler.ids import NO_METARANGE, MetarangeId
+from graveler.spark.cluster.checkpoints import JobCheckpoints, count
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
-from graveler.spark.cluster.markers import JobMarkers, count
 from graveler.spark.cluster.places import opened
 from graveler.spark.cluster.results import BadRows as BadRows
 from graveler.spark.cluster.results import Report
@@ -93,7 +93,7 @@ def import_(
     )
     with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
         done = partial(
-            count, opened(place).blocks, JobMarkers(place.namespace, job.id, birth=birth)
+            count, opened(place).blocks, JobCheckpoints(place.namespace, job.id, birth=birth)
         )
         with beating(lake.session, where.repository, job, done):
             written = import_rows(df, place, options)

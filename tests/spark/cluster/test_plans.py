@@ -21,8 +21,8 @@ from graveler.spark import Lake, import_, register, write
 from graveler.spark.cluster.plans import Planner, planner_of
 from graveler.spark.datasource import PLAN, answered, source_of
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
-from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import frame
+from tests.spark.verbs.test_land import ascii_rows, repository
 
 __all__ = ["repository"]  # a fixture
 

@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import Invalid, Unsupported
 from graveler.spark import Lake, SaveOptions, read, write
-from tests.spark.cluster.test_land import repository
+from tests.spark.verbs.test_land import repository
 from tests.spark.verbs.test_read import put, sorted_rows
 
 __all__ = ["repository"]  # a fixture

@@ -19,8 +19,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from graveler.errors import Invalid
 from graveler.spark import Lake, read, write
 from graveler.spark.files.partitions import column_type, is_value, value_of
-from tests.spark.cluster.test_land import repository
 from tests.spark.conftest import SHARE
+from tests.spark.verbs.test_land import repository
 
 __all__ = ["repository"]  # a fixture
 

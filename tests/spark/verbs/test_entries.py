@@ -15,8 +15,8 @@ from graveler.spark.cluster.places import Place
 from graveler.spark.lake import Lake
 from graveler.spark.verbs.entries import entries_of
 from graveler.spark.verbs.imports import import_rows
-from tests.spark.cluster.test_land import ascii_rows, log, repository
 from tests.spark.lakes import entry, frame, some_rows
+from tests.spark.verbs.test_land import ascii_rows, log, repository
 
 __all__ = ["repository"]  # a fixture
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from graveler.committed.reader import ranges
 from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters
-from graveler.spark.cluster.markers import JobMarkers, count, finished
+from graveler.spark.cluster.checkpoints import JobCheckpoints, count, finished
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.results import SCHEMA, BadRows, parts_of
 from graveler.spark.core import cuts
@@ -177,7 +177,7 @@ def test_rows_without_a_path_do_not_go_to_a_task(spark: SparkSession, place: Pla
     assert (made.count, made.report.bad) == (60, {"path is null or empty": 1_500})
     assert 10 <= len(made.report.samples) <= 1_000
     assert {each.address for each in made.report.samples} <= {row[1] for row in nameless}
-    told = finished(opened(place).blocks, JobMarkers(place.namespace, "j"))
+    told = finished(opened(place).blocks, JobCheckpoints(place.namespace, "j"))
     assert [part.rejected for part in told.values() if part.rejected] == []
 
 
@@ -190,7 +190,7 @@ def test_keys_without_breaks_are_not_all_one_task(
     there = replace(place, breaks=replace(place.breaks, raggedness=1 << 40, max_size=20_000))
     options = ImportOptions(tasks=1, job="j", spare_rows=60)
     made = import_rows(frame(spark, rows), there, options)
-    assert count(opened(there).blocks, JobMarkers(there.namespace, "j")) > 8
+    assert count(opened(there).blocks, JobCheckpoints(there.namespace, "j")) > 8
     assert list(made.ranges) == sequential(there, rows, tmp_path / "one")[1]
 
 

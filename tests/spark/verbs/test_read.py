@@ -16,8 +16,8 @@ from graveler.client.session import below
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.spark import Lake, entries, import_, read
 from graveler.spark.verbs.read import Split, shared
-from tests.spark.cluster.test_land import repository
 from tests.spark.lakes import frame
+from tests.spark.verbs.test_land import repository
 
 __all__ = ["repository"]  # a fixture
 

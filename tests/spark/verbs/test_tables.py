@@ -15,8 +15,8 @@ from graveler.spark import Lake, diff, import_, log, ranges
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.compare import Comparison, comparing, differences, stretches
 from graveler.wire import encode_entry
-from tests.spark.cluster.test_land import ascii_rows, repository
 from tests.spark.lakes import entry, frame, some_rows
+from tests.spark.verbs.test_land import ascii_rows, repository
 
 __all__ = ["repository"]  # a fixture
 

@@ -20,7 +20,7 @@ from graveler.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, SaveOptions, entries, read, write
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.files.store import STORED, Storing, storing
-from tests.spark.cluster.test_land import log, repository
+from tests.spark.verbs.test_land import log, repository
 from tests.spark.verbs.test_read import sorted_rows
 
 __all__ = ["repository"]  # a fixture

@@ -9,7 +9,7 @@ import threading
 from itertools import starmap
 
 
-class Turns:
+class SyncWaiters:
     """The threads that wait under `lock`.  Callers of all methods hold it."""
 
     def __init__(self, lock: threading.Lock) -> None:

@@ -2,7 +2,7 @@
 
     <namespace>/_graveler/jobs/<job>/part-<birth>-<bucket>     fingerprint (64 hex) ‖ result rows
 
-A task writes its checkpoint (a *mark* in the code) after its ranges are stored.  The checkpoint has
+A task writes its checkpoint after its ranges are stored.  The checkpoint has
 everything that the task sends to the driver.  An attempt that runs the job again with the same
 input uses the checkpoints as results.
 
@@ -29,7 +29,7 @@ _LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class JobMarkers:
+class JobCheckpoints:
     """Where the checkpoints of a job are, and the fingerprint that they must have."""
 
     namespace: str
@@ -49,31 +49,31 @@ def fingerprint(*values: Any) -> str:
     return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
-def leave(blocks: Blocks, marks: JobMarkers, part: Part) -> None:
+def leave(blocks: Blocks, checkpoints: JobCheckpoints, part: Part) -> None:
     """Write the checkpoint of a finished bucket.  One put."""
     batch = rows_of(part)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    body = marks.fingerprint.encode() + sink.getvalue().to_pybytes()
-    blocks.put(f"{marks.prefix}{part.bucket}", [body])
+    body = checkpoints.fingerprint.encode() + sink.getvalue().to_pybytes()
+    blocks.put(f"{checkpoints.prefix}{part.bucket}", [body])
 
 
-def count(blocks: Blocks, marks: JobMarkers) -> int:
+def count(blocks: Blocks, checkpoints: JobCheckpoints) -> int:
     """How many buckets are finished.  One request for each 1,000."""
-    return sum(1 for _ in _addresses(blocks, marks))
+    return sum(1 for _ in _addresses(blocks, checkpoints))
 
 
-def finished(blocks: Blocks, marks: JobMarkers) -> dict[int, Part]:
+def finished(blocks: Blocks, checkpoints: JobCheckpoints) -> dict[int, Part]:
     """The finished parts, by bucket.  One request for each part, and one for each 1,000 parts."""
     parts: dict[int, Part] = {}
-    for address in _addresses(blocks, marks):
+    for address in _addresses(blocks, checkpoints):
         body = b"".join(blocks.get(address).chunks)
-        if body[:_LENGTH] == marks.fingerprint.encode():
+        if body[:_LENGTH] == checkpoints.fingerprint.encode():
             rows = pa.ipc.open_stream(body[_LENGTH:]).read_all().to_pylist()
             parts |= {part.bucket: part for part in parts_of(rows)}
     return parts
 
 
-def _addresses(blocks: Blocks, marks: JobMarkers) -> Iterator[str]:
-    return (line.address for line in list_all(blocks, marks.prefix))
+def _addresses(blocks: Blocks, checkpoints: JobCheckpoints) -> Iterator[str]:
+    return (line.address for line in list_all(blocks, checkpoints.prefix))
