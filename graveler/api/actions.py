@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Answer, Content, Page, Shape
 from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
-from graveler.api.queries import After, Amount
+from graveler.api.queries import After, Amount, page_count
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
 from graveler.errors import Code, Invalid
@@ -76,7 +76,7 @@ class Following(Query, frozen=True):
     @property
     def count(self) -> int:
         """The greatest number of lines on the page."""
-        return self.amount if self.amount > 0 else limits.page_count_default
+        return page_count(self.amount)
 
 
 class RunQuery(Following, frozen=True):

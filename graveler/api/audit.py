@@ -9,7 +9,7 @@ from graveler.api import answers
 from graveler.api.answers import Answer, Page, Shape
 from graveler.api.field_types import Integer
 from graveler.api.operation import Query, operation
-from graveler.api.queries import Amount, moment_ns
+from graveler.api.queries import Amount, moment_ns, page_count
 from graveler.api.service import Call
 from graveler.audit.lines import Line, Outcome, Question
 from graveler.auth.permissions import Permission
@@ -75,7 +75,7 @@ class AuditTrail(Page, frozen=True):
 def list_audit_lines(call: Call, query: AuditQuery) -> Answer:
     """List changes and denials of the last days."""
     question, after = _question(query, call.ports.clock.now_ns())
-    count = query.amount if query.amount > 0 else limits.page_count_default
+    count = page_count(query.amount)
     page = call.service.trail.read(question, after, count)
     following = _token(question, page.following) if page.following else ""
     lines = [_shape(line) for line in page.lines]

@@ -30,6 +30,11 @@ Presign = Annotated[bool, Meta(description="answer with a signed URL")]
 Force = Annotated[bool, Meta(description="even if the repository is read-only")]
 
 
+def page_count(amount: int) -> int:
+    """The greatest number of lines on a page, if a client asks for `amount`.  Pure."""
+    return amount if amount > 0 else limits.page_count_default
+
+
 class Paging(Query, frozen=True):
     """Which page of a listing."""
 
@@ -40,7 +45,7 @@ class Paging(Query, frozen=True):
     @property
     def count(self) -> int:
         """The greatest number of lines on the page."""
-        return self.amount if self.amount > 0 else limits.page_count_default
+        return page_count(self.amount)
 
 
 class ForceQuery(Query, frozen=True):
