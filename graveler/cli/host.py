@@ -132,7 +132,8 @@ def serve_until_stopped(
     switch_seconds = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        server.run(sockets=[at.taken])
+        with heap.trimmed():
+            server.run(sockets=[at.taken])
     finally:
         sys.setswitchinterval(switch_seconds)
     if not server.started:

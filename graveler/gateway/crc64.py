@@ -11,7 +11,7 @@ degrees are such that each makes the piece shorter by a third or more.  A piece 
 reduced to about 100 bytes, and a table does the rest.  A longer piece takes less time for a byte,
 so small pieces are collected.
 
-Pure, but for the allocator of the process.  For checksums.py.
+Pure.  For checksums.py.
 """
 
 from functools import cache
@@ -22,7 +22,6 @@ _ALL: Final = 0xFFFFFFFFFFFFFFFF
 _WORD: Final = 64
 _PIECE_LENGTH_MAX: Final = 256 * 1024
 _TABLE_BITS: Final = 1_024  # a shorter piece is left to the table
-_KEPT_LENGTH: Final = 4 * _PIECE_LENGTH_MAX
 
 # Degrees n, and x^n modulo P.
 _REMAINDERS: Final = (
@@ -57,7 +56,6 @@ class Crc64:
     """The CRC of bytes that come in pieces, as `hashlib` has digests."""
 
     def __init__(self) -> None:
-        _keep_memory()
         self._crc = 0
         self._held: list[bytes] = []
         self._held_length = 0
@@ -112,18 +110,6 @@ def _reduced(number: int, bits: int) -> tuple[int, int]:
             number = (number >> count) ^ (product << (degree - highest - count))
             bits -= count
     return number, bits
-
-
-@cache
-def _keep_memory() -> None:
-    """Let the allocator keep the memory of numbers as long as a piece.
-
-    glibc maps each block above a threshold apart, and returns its memory to the system at once.
-    Then the kernel clears fresh pages for each number, which takes up to a quarter of the time.
-    The threshold grows to the size of a mapped block that is freed: here one that nobody touches.
-    Each arena then keeps at most twice as many bytes free.
-    """
-    bytes(_KEPT_LENGTH)
 
 
 @cache

@@ -40,6 +40,10 @@ from graveler.records import Absent
 
 _NO_ROOM = ("No space left", "File too large", "Disk quota exceeded")
 _UNSYNCED: Final = WriteOptions()
+# Buffers of RocksDB come and go between small blocks that stay, and each leaves a hole in the heap.
+# So they are large enough to be mapped apart (cli/heap.py), or as small as many others.
+_MEMORY_BLOCK_BYTES: Final = 1024 * 1024
+_FILE_BUFFER_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +309,8 @@ def _options(settings: RocksSettings) -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_max_write_buffer_number(settings.write_buffer_count)
+    options.set_arena_block_size(_MEMORY_BLOCK_BYTES)
+    options.set_writable_file_max_buffer_size(_FILE_BUFFER_BYTES)
     options.set_max_open_files(settings.open_files_max)
     # a put that RocksDB delays holds the interpreter's lock: so delay puts as late as possible
     options.set_level_zero_slowdown_writes_trigger(40)
