@@ -132,8 +132,7 @@ def serve_until_stopped(
     switch_seconds = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        with heap.trimmed():
-            server.run(sockets=[at.taken])
+        server.run(sockets=[at.taken])
     finally:
         sys.setswitchinterval(switch_seconds)
     if not server.started:

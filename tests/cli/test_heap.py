@@ -1,9 +1,8 @@
-"""The memory of the C library: one heap, however many threads serve, and free room given back."""
+"""The memory of the C library: one heap, however many threads serve, and large blocks apart."""
 
 import ctypes
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,34 +27,6 @@ atexit.register(tell)
 UPLOADS = 32
 
 
-# Fills the heap with large blocks, each below a small one that stays, frees the large ones, and
-# prints what the process holds of the 64 MiB: before the block, and after a trim in it.
-FREEING = """
-import ctypes, time
-from graveler.cli import heap
-def held():
-    pages = int(open("/proc/self/statm").read().split()[1])
-    return (pages - begun) * 4096 >> 20
-system = ctypes.CDLL(None)
-system.malloc.restype = ctypes.c_void_p
-system.free.argtypes = [ctypes.c_void_p]
-heap.share()
-begun = 0
-begun = held() * 256
-large = []
-for _ in range(1_024):
-    block = system.malloc(65_536)
-    ctypes.memset(block, 1, 65_536)
-    large.append(block)
-    system.malloc(2_000)
-for block in large:
-    system.free(block)
-before = held()
-with heap.trimmed(0.01):
-    while held() > 16:
-        time.sleep(0.01)
-print(before)
-"""
 # Tells whether a block of 1 MiB, and one of 256 KiB, lie outside the heap, after larger ones were
 # freed.
 APART = """
@@ -99,14 +70,6 @@ def test_threads_of_a_service_share_one_heap(tmp_path: Path) -> None:
 
 
 @_GLIBC
-def test_free_room_between_blocks_that_stay_is_given_back() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", FREEING], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert int(ended.stdout) > 48  # the C library alone keeps it
-
-
-@_GLIBC
 def test_a_large_block_is_apart_also_after_one_was_freed() -> None:
     """Else the library takes later ones from the heap, where each leaves a hole."""
     ended = subprocess.run(
@@ -120,18 +83,15 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """None of the variables of the C library is set."""
     for name in ("ARENA_MAX", "MMAP_THRESHOLD_", "TRIM_THRESHOLD_"):
         monkeypatch.delenv(f"MALLOC_{name}", raising=False)
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     return monkeypatch
 
 
 class _System:
-    """A C library that notes what it is told, and how often it gave memory back."""
+    """A C library that notes what it is told."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int]] = []
-        self.trims = threading.Semaphore(0)
-
-    def malloc_trim(self, _padding: object) -> None:
-        self.trims.release()
 
     def mallopt(self, name: int, value: int) -> None:
         self.told.append((name, value))
@@ -144,6 +104,7 @@ class _System:
         ({"MALLOC_ARENA_MAX": "4"}, {-3, -1}),
         ({"MALLOC_MMAP_THRESHOLD_": "4"}, {-8, -1}),
         ({"MALLOC_TRIM_THRESHOLD_": "4"}, {-8, -3}),
+        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4:glibc.malloc.trim_threshold=9"}, {-3}),
     ],
 )
 def test_the_numbers_of_the_environment_stay(
@@ -161,20 +122,6 @@ def test_a_library_without_heaps_fails_nothing(no_variables: pytest.MonkeyPatch)
     for library in (lambda _name: object(), _failing):
         no_variables.setattr(ctypes, "CDLL", library)
         heap.share()
-        with heap.trimmed(0.001):
-            pass
-
-
-def test_memory_is_given_back_again_and_again_until_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    system = _System()
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: system)
-    before = threading.active_count()
-    with heap.trimmed(0.001):
-        for _ in range(3):
-            assert system.trims.acquire(timeout=60)
-    assert threading.active_count() == before
 
 
 def _failing(_name: object) -> object:
