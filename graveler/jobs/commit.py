@@ -64,7 +64,8 @@ def find_landed(
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit that an earlier attempt has landed, or that contains what the job waits for.
 
-    Errors: those of `search.holder`.  Cost: 1 KV request, and 1 for each commit made since.
+    Errors: those of `search.holder`.  Cost: 1 KV request, those of `search.find_by_key`, and those
+    of `search.holder`.
     """
     head = fresh(repo, job.branch).branch.commit
     entry = find_by_key(repo, jobs.once(job.id, order), head)

@@ -1,7 +1,8 @@
 """Broken variants of the protocol, each the breach of one rule, and where it is looked for.
 
 Each of S1 to S28 takes one correction of the published design out of the verbs, or breaks a rule of
-docs/explanation/protocol.md.  `cell`: the family and the profile whose seeds are searched.
+docs/explanation/protocol.md.  R1 and on, in later_mutants.py, break rules that came later.
+`cell`: the family and the profile whose seeds are searched.
 """
 
 from typing import NamedTuple

@@ -93,7 +93,8 @@ class CommitRequest(NamedTuple):
       are then an error.  Empty: the commit is made from the staged rows.
     - `created_ns`: ABSENT means now.
     - `once`: an idempotency key.  If the branch already has a commit with this key, that commit is
-      returned.
+      returned.  Without `allow_empty`, the answer may still be a commit of another client that has
+      the rows; it has no such key.
 
     If the call is answered with the commit of another call, `message`, `committer` and `metadata`
     are dropped (see `commit`).

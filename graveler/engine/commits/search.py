@@ -126,8 +126,8 @@ def holder(
     `since`: a head from before that commit.
 
     Errors: `NotFound`, `HistoryTooLong`; `NoChanges` if the token held only what was committed
-    already; `Conflict` if the branch was reset.  Cost: 1 KV request, and 1 for each commit made
-    since.
+    already; `Conflict` if the branch was reset.  Cost: 1 KV request, and those of
+    `find_by_token`.
     """
     record = fresh(repo, branch).branch
     if token in record.tokens_newest_first:
