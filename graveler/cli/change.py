@@ -1,5 +1,6 @@
 """`graveler commit`, `merge`, `merge-base`, `revert` and `cherry-pick`: new commits."""
 
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -91,11 +92,14 @@ def commit(
 
 def _check_uncommitted(invocation: Invocation, branch: Address) -> None:
     """Before somebody writes a message in vain: raises `NoChanges` if nothing is uncommitted.
-    Cost: one request, if somebody can write one."""
+    Says nothing if that cannot be read: who may commit may perhaps not list.  Cost: one request, if
+    somebody can write a message."""
     if not invocation.may_ask():
         return
-    place = (invocation.session, branch.repository, branch.ref)
-    if next(commits.uncommitted(*place, amount=1), None) is None:
+    place, is_empty = (invocation.session, branch.repository, branch.ref), False
+    with suppress(GravelerError):
+        is_empty = next(commits.uncommitted(*place, amount=1), None) is None
+    if is_empty:
         error = NoChanges("nothing to commit")
         _explain_nothing(invocation, branch, error)
         raise error

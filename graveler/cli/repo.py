@@ -15,7 +15,7 @@ from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.mistakes import naming
 from graveler.cli.output import Column, field, plural
 from graveler.client import objects, refs
-from graveler.errors import Invalid
+from graveler.errors import GravelerError, Invalid
 from graveler.ids import parse_branch_id, parse_repository_id
 
 _USUAL_BRANCH: Final = "main"
@@ -110,7 +110,8 @@ def create(
 @contextmanager
 def _explaining_namespace(invocation: Invocation, name: str, namespace: str) -> Iterator[None]:
     """A refusal of the namespace says what a namespace of this server looks like, or which one is
-    perhaps free.  Cost: one request, after a refusal that says nothing of its own."""
+    perhaps free.  Where that cannot be read, the refusal stays as it is.  Cost: one request, after
+    a refusal that says nothing of its own."""
     try:
         yield
     except Invalid as error:
@@ -122,7 +123,10 @@ def _explaining_namespace(invocation: Invocation, name: str, namespace: str) -> 
             remedy = f"{free}; Graveler frees the storage of a deleted repository after a day"
             error.fields = {**error.fields, "reason": reason, "remedy": remedy}
             raise
-        places = objects.namespaces(invocation.session)
+        try:
+            places = objects.namespaces(invocation.session)
+        except GravelerError:
+            raise error from None
         if places.takes(namespace):
             raise
         if places.prefix:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.client import commits
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -71,6 +72,14 @@ def test_a_server_in_a_cloud_shows_how_a_namespace_looks(user: Client) -> None:
         result = user.run("repo", "create", "lake", "local://lake")
     assert result.code == 2
     assert result.err.endswith("try: graveler repo create lake s3://example-bucket/lake\n")
+
+
+def test_a_namespace_is_refused_to_a_user_who_may_not_read_the_configuration(user: Client) -> None:
+    refusal = b'{"message": "storage namespace invalid"}'
+    with scripted([Said(400, refusal), Said(403, b'{"message": "no right"}')]) as server:
+        user.know(server.url)
+        result = user.run("repo", "create", "lake", "local://lake")
+    assert result.code == 1 and result.err.startswith("graveler: storage namespace invalid")
 
 
 def test_the_namespace_of_a_deleted_repository(lake: Lake) -> None:
@@ -365,6 +374,17 @@ def test_the_editor_opens_only_if_there_is_something_to_commit(lake: Lake) -> No
     lake.put("a")
     lake.user.on_terminal(line)
     assert opened.exists()
+
+
+def test_a_user_who_may_not_list_changes_may_commit(user: Client) -> None:
+    user.variables |= dict.fromkeys(("EDITOR", "VISUAL"), "sed -i 1iWritten")
+    commit = dict.fromkeys(commits.COMMIT_FIELDS, "") | {"id": "1" * 64, "message": "Written"}
+    done = Said(200, json.dumps({"completed": True, "result": commit}).encode())
+    answers = [Said(403, b'{"message": "no right"}'), Said(202, b'{"id": "t1"}'), done]
+    with scripted(answers) as server:
+        user.know(server.url)
+        code, text = user.on_terminal("commit lake/dev")
+    assert code == 0 and "] Written" in text, text
 
 
 # ---- servers and credentials ---------------------------------------------------------------------
