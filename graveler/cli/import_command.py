@@ -101,7 +101,10 @@ def import_command(
 
 
 def _warn(invocation: Invocation, source: str, place: Address, commit: str) -> None:
-    """Say what the commit of an import without objects did.  Cost: one request."""
+    """Say what the commit of an import without objects did, if anybody reads it.  Cost: one request
+    then."""
+    if not invocation.output.prints_notes:
+        return
     lost: object = None
     with suppress(GravelerError):  # it is for a warning alone
         before = (invocation.session, place.repository, f"{commit}~1", place.path)

@@ -94,9 +94,14 @@ class Output:
 
     # ---- everything else -------------------------------------------------------------------------
 
+    @property
+    def prints_notes(self) -> bool:
+        """Whether `note` prints anything."""
+        return not self.quiet and self.form == "human"
+
     def note(self, text: str) -> None:
         """Say something to a person on stderr."""
-        if not self.quiet and self.form == "human":
+        if self.prints_notes:
             click.echo(plain_lines(text), err=True)
 
     def style(self, text: str, **style: Any) -> str:
