@@ -1,12 +1,14 @@
 """The heads that branches and tags had before this client moved or deleted them; `graveler undo`.
 
-A line of `undo.jsonl` is a move: which ref, on which server, from which commit to which.  Another
-line marks it as undone.  The journal knows nothing of other clients, so `undo` compares the head
-with the commit that the move led to.  A repository that was deleted and created again is another
-one: a move knows in which one it was.
+A line of `undo.jsonl` is a move: which ref, on which server, from which commit to which.  A line
+with `undone` marks the move of that `time_ns` as undone, and one with `of` says in which repository
+it was.  Earlier versions leave the lines with `of` out, and read the moves.  The journal knows
+nothing of other clients, so `undo` compares the head with the commit that the move led to.  A
+repository that was deleted and created again is another one.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +22,7 @@ from graveler.cli.address import Address
 from graveler.cli.arguments import address_argument, count, yes
 from graveler.cli.command import client
 from graveler.cli.hints import of_server
-from graveler.cli.interrupts import interrupt_later
+from graveler.cli.interrupts import interrupt_ignored, interrupt_later
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.client import commits, refs
@@ -40,8 +42,11 @@ from graveler.variables import environment
 _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20
 _ID_LENGTH: Final = 12  # in texts
-_MOVES_KEPT: Final = 1_000  # when the file is shortened
+_LINES_KEPT: Final = 1_000  # when the file is shortened
 _NEW: Final = ("pull_request", "source", "made_in")  # fields that the first version had not
+_REVERT: Final = re.compile(  # what the server and lakeFS write, and what `graveler revert` writes
+    r"Revert ([0-9a-f]{6,64})\s*|Revert [^\n]*\n+Undoes commit ([0-9a-f]{64})\.\s*"
+)
 _REVERTS_MAX: Final = 100  # of later commits, among which a revert is looked for
 _COLUMNS: Final = (
     field("time", "time", "TIME"),
@@ -91,21 +96,26 @@ def record(
     kind: str,
     pull: MergedPull | None = None,
 ) -> None:
-    """Remember a move.  A journal that cannot be written fails no command.  Cost: one request."""
+    """Remember a move, and then the repository that it was in.
+
+    A journal that cannot be written fails no command, nor does a server that does not say which
+    repository it is.  Ctrl-C ends that request alone, for the move is done.  Cost: one request."""
     now_ns = SystemClock().now_ns()
     server = invocation.session.url
     move = Move(server, ref.repository, kind, ref.ref, action, before, after, now_ns)
-    with suppress(GravelerError):
-        move = replace(move, made_in=_identity(invocation, ref.repository))
     if pull is not None:
         move = replace(move, pull_request=pull.id, source=pull.source)
     # Without empty fields, so that an earlier version can read the lines that it knows.
     fields = {name: value for name, value in asdict(move).items() if name not in _NEW or value}
     try:
         file = _file()
-        state.append(file, json.dumps(fields))
+        with interrupt_ignored():
+            state.append(file, json.dumps(fields))
+        with suppress(GravelerError, LookupError, TypeError, KeyboardInterrupt):
+            identity = {"made_in": _identity(invocation, ref.repository), "of": now_ns}
+            state.append(file, json.dumps(identity))
         if file.stat().st_size > _BYTES_MAX:
-            lines = state.read(file).splitlines()[-_MOVES_KEPT:]
+            lines = state.read(file).splitlines()[-_LINES_KEPT:]
             state.write(file, "".join(f"{line}\n" for line in lines))
     except (Unavailable, Invalid, OSError) as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
@@ -184,10 +194,14 @@ def _moves() -> list[Move]:
             fields = json.loads(line)
             if "undone" in fields:
                 moves.pop(fields["undone"], None)
+            elif "of" in fields:
+                id = fields["of"]
+                if id in moves:
+                    moves[id] = replace(moves[id], made_in=str(fields["made_in"]))
             else:
                 move = Move(**fields)
                 moves[move.time_ns] = move
-        except (ValueError, TypeError):  # a line that was torn, or of another version
+        except (ValueError, TypeError, KeyError):  # a line that was torn, or of another version
             continue
     return list(moves.values())
 
@@ -349,16 +363,28 @@ def _check_head(invocation: Invocation, move: Move) -> None:
 
 
 def _revert_of(invocation: Invocation, move: Move) -> str:
-    """The id of a later commit of the branch that reverts the move; empty if there is none.  The
-    message of a revert names the commit, that of lakeFS too.  Cost: one request."""
+    """The id of a later commit of the branch that reverts the move, and that was not reverted
+    itself; empty if there is none.  Cost: one request."""
     if move.kind == "tag" or move.action == "reset":
         return ""
     where = (invocation.session, move.repository, move.name, LogFilter(stop_at=move.after))
+    undone: list[str] = []  # ids, or their beginnings
     with suppress(GravelerError):
-        for commit in commits.log(*where, amount=_REVERTS_MAX):
-            if commit["id"] != move.after and move.after in commit["message"]:
+        for commit in commits.log(*where, amount=_REVERTS_MAX):  # newest first
+            if commit["id"] == move.after or commit["id"].startswith(tuple(undone)):
+                continue
+            id = _reverted(commit["message"])
+            if id and move.after.startswith(id):
                 return commit["id"]
+            undone += [id] * bool(id)
     return ""
+
+
+def _reverted(message: str) -> str:
+    """The id of the commit that a commit with this message reverts, or how it begins; empty if it
+    is the message of no revert."""
+    revert = _REVERT.fullmatch(message)
+    return (revert[1] or revert[2]) if revert else ""
 
 
 def _way_without_loss(invocation: Invocation, move: Move) -> str:

@@ -285,7 +285,8 @@ def test_the_journal_stays_short(lake: Lake) -> None:
     file.write_text(('{"undone": 1}' + " " * 1_000 + "\n") * 1_100)
     user.run("branch", "create", f"{name}/dev")
     user.run("branch", "delete", f"{name}/dev", "--yes")
-    assert len(file.read_text().splitlines()) == 1_000
+    lines = file.read_text().splitlines()
+    assert len(lines) == 1_000 and "made_in" in lines[-1]
     assert user.run("undo", name, "--yes").code == 0
 
 
@@ -363,11 +364,76 @@ def test_a_move_of_an_unknown_repository_is_still_undone(lake: Lake) -> None:
     assert user.run("branch", "create", f"{name}/dev").code == 0
     assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0
     file = user.home / "state" / "graveler" / "undo.jsonl"
-    fields = json.loads(file.read_text())
-    assert fields.pop("made_in")
-    file.write_text(json.dumps(fields) + "\n")
+    move, identity = file.read_text().splitlines()
+    assert json.loads(identity).keys() == {"made_in", "of"}
+    file.write_text(f"{move}\n")
     assert user.run("undo", "--yes").code == 0
     assert user.run("branch", "show", f"{name}/dev").code == 0
+
+
+FIRST_FIELDS = {"server", "repository", "kind", "name", "action", "before", "after", "time_ns"}
+
+
+def test_an_earlier_version_reads_the_moves(lake: Lake) -> None:
+    """It leaves out a line that has other fields than a move had then."""
+    name, user = lake.name, lake.user
+    for branch in ("dev", "other"):
+        user.run("branch", "create", f"{name}/{branch}")
+        user.run("branch", "delete", f"{name}/{branch}", "--yes")
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    moves = [line for line in lines if line.keys() == FIRST_FIELDS]
+    assert [move["name"] for move in moves] == ["dev", "other"]
+    rest = [line for line in lines if line not in moves]
+    assert [line["of"] for line in rest] == [move["time_ns"] for move in moves]
+    assert all("undone" not in line for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_pressed"),
+    [
+        (Said(200, b'{"id": "lake", "default_branch": "", "storage_namespace": ""}'), False),
+        (Said(200, b"[]"), False),
+        (Said(403), False),
+        (Said(200), True),
+    ],
+    ids=["no date", "a list", "refused", "Ctrl-C"],
+)
+def test_a_move_is_recorded_before_the_server_is_asked_which_repository_it_is(
+    user: Client, answer: Said, is_pressed: bool
+) -> None:
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    recorded: list[str] = []
+
+    def look() -> None:
+        recorded.append(file.read_text())
+        if is_pressed:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    asked = answer._replace(before=look)
+    with scripted([of_tag(200, OLD), Said(204), asked]) as server:
+        user.know(server.url)
+        result = user.run("tag", "delete", "lake/v1", "--yes")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("deleted tag lake/v1, it was at ")
+    assert [json.loads(line)["before"] for line in recorded] == [OLD]
+    assert file.read_text() == recorded[0]
+
+
+def test_a_tag_that_is_lost_is_said_after_a_second_interrupt(user: Client) -> None:
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    pressed = Said(0, before=interrupt)
+    with scripted([*BEGUN, of_tag(507), of_tag(507), of_tag(404), pressed, *[Said(0)] * 9]) as (
+        server
+    ):
+        user.know(server.url)
+        result = user.run(*MOVE)
+    assert f"the tag lake/v1 was perhaps deleted, it was at {OLD}" in result.err
+    assert "or graveler undo\n" in result.err
+    file = user.home / "state" / "graveler" / "undo.jsonl"
+    assert json.loads(file.read_text())["before"] == OLD
 
 
 def test_a_merge_that_was_reverted_is_undone_already(lake: Lake) -> None:
@@ -384,4 +450,49 @@ def test_a_merge_that_was_reverted_is_undone_already(lake: Lake) -> None:
         5,
         f"graveler: the merge of {name}/main is undone already: {reverting[:12]} reverts it; "
         f"nothing was changed\ntry: graveler log {name}/main\n",
+    )
+
+
+def test_a_commit_that_mentions_a_merge_does_not_revert_it(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    user.run("branch", "create", f"{name}/dev")
+    added(lake, "b", "dev")
+    assert user.run("merge", f"{name}/dev", "main").code == 0
+    merged = head(lake)
+    for number, message in enumerate(
+        (
+            f"Continue {merged}",
+            f"Revert to the state after {merged}",
+            f"Revert {merged} partly",
+            f'Revert "Continue {merged}"\n\nUndoes commit {"0" * 64}.',
+            f"Continue\n\nUndoes commit {merged}.",
+        )
+    ):
+        lake.put(f"c{number}")
+        lake.commit(message)
+    result = user.run("undo", "--yes")
+    assert result.code == 5 and "has moved since the merge" in result.err
+    assert f"try: graveler revert {name}/main {merged[:12]} --parent 1\n" in result.err
+
+
+@pytest.mark.parametrize("length", [64, 12])
+def test_a_revert_that_was_reverted_reverts_nothing(lake: Lake, length: int) -> None:
+    """The first revert is one of the server, or of lakeFS, whose message names what was sent."""
+    name, user = lake.name, lake.user
+    added(lake, "a")
+    user.run("branch", "create", f"{name}/dev")
+    added(lake, "b", "dev")
+    assert user.run("merge", f"{name}/dev", "main").code == 0
+    merged = head(lake)
+    where = f"/repositories/{name}/branches/main/revert"
+    body = {"ref": merged[:length], "parent_number": 1}
+    assert lake.live.client.send("POST", where, body=body).status == 204
+    assert f"is undone already: {head(lake)[:12]} reverts it" in user.run("undo", "--yes").err
+    assert user.run("revert", f"{name}/main", "main", "--yes").code == 0
+    result = user.run("undo", "--yes")
+    assert result.code == 5 and "has moved since the merge" in result.err
+    assert user.run("revert", f"{name}/main", "main", "--yes").code == 0
+    assert f"is undone already: {head(lake, 'main~2')[:12]} reverts it" in (
+        user.run("undo", "--yes").err
     )
