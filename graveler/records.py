@@ -283,7 +283,8 @@ class MultipartUpload(NamedTuple):
     `address`: where the object will be, relative to the namespace.  `store_id`: the id that the
     object store gave to the upload.  `entry`: the encoded entry to stage, once the parts to join
     are known; `parts`: a digest of those parts.  `completed_ns`: when the entry was staged.
-    `origin`: that of the branch.
+    `origin`: that of the branch.  `whole_checksum`: the algorithm of a checksum of all bytes of the
+    object, in lower case, if the client announced one.
     """
 
     id: str
@@ -299,6 +300,7 @@ class MultipartUpload(NamedTuple):
     parts: bytes = b""
     completed_ns: int = 0
     origin: str = ""
+    whole_checksum: str = ""
     rest: bytes = b""
 
 

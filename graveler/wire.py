@@ -442,6 +442,7 @@ def encode_multipart_upload(u: MultipartUpload) -> bytes:
         parts=u.parts,
         completed_ns=u.completed_ns,
         origin=u.origin,
+        whole_checksum=u.whole_checksum,
     )
     return _bytes(message, u.rest)
 
@@ -463,6 +464,7 @@ def decode_multipart_upload(raw: bytes) -> MultipartUpload:
         m.parts,
         m.completed_ns,
         m.origin,
+        m.whole_checksum,
         _rest(m),
     )
 

@@ -203,7 +203,7 @@ class UploadAddress(_message.Message):
     def __init__(self, branch: _Optional[str] = ..., path: _Optional[str] = ..., expires_ns: _Optional[int] = ...) -> None: ...
 
 class MultipartUpload(_message.Message):
-    __slots__ = ("id", "branch", "path", "address", "store_id", "created_ns", "content_type", "metadata", "storage_class", "entry", "parts", "completed_ns", "origin")
+    __slots__ = ("id", "branch", "path", "address", "store_id", "created_ns", "content_type", "metadata", "storage_class", "entry", "parts", "completed_ns", "origin", "whole_checksum")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -224,6 +224,7 @@ class MultipartUpload(_message.Message):
     PARTS_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_NS_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     id: str
     branch: str
     path: str
@@ -237,7 +238,8 @@ class MultipartUpload(_message.Message):
     parts: bytes
     completed_ns: int
     origin: str
-    def __init__(self, id: _Optional[str] = ..., branch: _Optional[str] = ..., path: _Optional[str] = ..., address: _Optional[str] = ..., store_id: _Optional[str] = ..., created_ns: _Optional[int] = ..., content_type: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., storage_class: _Optional[str] = ..., entry: _Optional[bytes] = ..., parts: _Optional[bytes] = ..., completed_ns: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
+    whole_checksum: str
+    def __init__(self, id: _Optional[str] = ..., branch: _Optional[str] = ..., path: _Optional[str] = ..., address: _Optional[str] = ..., store_id: _Optional[str] = ..., created_ns: _Optional[int] = ..., content_type: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., storage_class: _Optional[str] = ..., entry: _Optional[bytes] = ..., parts: _Optional[bytes] = ..., completed_ns: _Optional[int] = ..., origin: _Optional[str] = ..., whole_checksum: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("id", "kind", "state", "owner", "created_ns", "updated_ns", "progress", "cancel", "error", "commit", "metarange", "branch")

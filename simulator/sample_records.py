@@ -81,6 +81,7 @@ def encoded_records() -> dict[str, bytes]:
                 b"p" * 32,
                 _BORN_NS + 1,
                 "t0.4",
+                "crc32",
             )
         ),
         "job": wire.encode_job(job),

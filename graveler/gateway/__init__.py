@@ -19,6 +19,7 @@ Who sent a request, and its body:
     identity, authentication           the interface of the route; the check of a signature
     claims, signatures, signatures_v2  what a request claims; versions 4 and 2 of the signature
     payload, chunks, checksums, crc64  the body: decoded and verified while it streams
+    object_checksums, joined_crc       checksums of objects that are uploaded in parts
     content, bodies, xml_bodies        the body between event loop and thread; XML bodies
 
 Answers:

@@ -5,12 +5,10 @@
     x-amz-sdk-checksum-algorithm    the name of the algorithm once more
 
     Checksum<ALGORITHM>             an element of a part in the document of a completion; Base64
-    x-amz-checksum-type             of an upload in parts and its completion: COMPOSITE, FULL_OBJECT
 
 A request has at most one checksum beside Content-MD5.  Its answer repeats a checksum that was
-verified.  That of a part is kept until its upload is completed, and no other one.  A completion may
-state a composite checksum: that of the checksums of its parts, one after the other.  For payload.py
-and uploads.py.
+verified.  That of a part is kept until its upload is completed, and no other one.  For payload.py,
+uploads.py and object_checksums.py.
 """
 
 import hashlib
@@ -29,10 +27,8 @@ from graveler.records import ABSENT, Absent
 
 _PREFIX: Final = b"x-amz-checksum-"
 _ELEMENT: Final = "Checksum"
-_TYPE: Final = _PREFIX + b"type"
 # Headers with the prefix that hold no checksum.
-_OTHERS: Final = frozenset((_PREFIX + b"algorithm", _PREFIX + b"mode", _TYPE))
-_COMPOSITE: Final = b"COMPOSITE"
+_OTHERS: Final = frozenset((_PREFIX + b"algorithm", _PREFIX + b"mode", _PREFIX + b"type"))
 _NAMED: Final = b"x-amz-sdk-checksum-algorithm"
 _MD5: Final = "md5"
 
@@ -82,9 +78,6 @@ _ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
     "xxhash128": _Algorithm(16, xxhash.xxh3_128),
 }
 NAMES: Final = tuple(_ALGORITHMS)
-# S3 has it of whole objects only.
-_NEVER_COMPOSITE: Final = "crc64nvme"
-_COUNT_DIGITS_MAX: Final = len("10000")
 
 
 class StatedChecksums(NamedTuple):
@@ -121,7 +114,7 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
     if has_trailer:
         listed = headers.get(b"x-amz-trailer", b"").lower().split(b",")
         announced = [name.strip() for name in listed if name.strip()]
-    stated = _stated(headers)
+    stated = stated_names(headers)
     if not all(name.startswith(_PREFIX) for name in announced):
         raise S3Error("InvalidRequest", "The value specified in x-amz-trailer is not supported.")
     names = stated + announced
@@ -131,14 +124,11 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
     algorithm = _algorithm(names[0], headers.get(_NAMED, b""))
     if announced:
         return StatedChecksums(md5, algorithm)
-    digest = _decoded(headers[names[0]], _ALGORITHMS[algorithm].length)
-    if digest is ABSENT:
-        raise _malformed(algorithm)
-    return StatedChecksums(md5, algorithm, digest)
+    return StatedChecksums(md5, algorithm, parsed(algorithm, headers[names[0]]))
 
 
-def _stated(headers: Mapping[bytes, bytes]) -> list[bytes]:
-    """The names of the headers that hold a checksum."""
+def stated_names(headers: Mapping[bytes, bytes]) -> list[bytes]:
+    """The names of the headers that hold a checksum.  Pure."""
     return [name for name in headers if name.startswith(_PREFIX) and name not in _OTHERS]
 
 
@@ -150,66 +140,46 @@ def _check_single(names: Sequence[bytes]) -> None:
         )
 
 
-def _malformed(algorithm: str) -> S3Error:
+def malformed(algorithm: str) -> S3Error:
+    """The error for a header that holds no checksum."""
     return S3Error("InvalidRequest", f"Value for x-amz-checksum-{algorithm} header is invalid.")
 
 
-def refuse_of_whole_object(headers: Mapping[bytes, bytes]) -> None:
-    """Refuse a request that begins an upload in parts and states a checksum of the whole object, or
-    that one comes: any type but COMPOSITE.  None is computed, and what a client asks to be verified
-    is not passed over.  Raises `S3Error`.  Pure."""
-    if headers.get(_TYPE, _COMPOSITE) != _COMPOSITE:
-        raise _of_whole_object(_TYPE)
-    for name in _stated(headers):
-        raise _of_whole_object(name)
-
-
-class CompositeChecksum(NamedTuple):
-    """The checksum of the checksums of all parts.  `part_count`: if it is stated."""
+class HeaderChecksum(NamedTuple):
+    """A checksum in a header, as it was sent."""
 
     algorithm: str
-    digest: bytes
-    part_count: int | Literal[Absent.ABSENT]
-
-    @property
-    def element(self) -> str:
-        """The name of its element in the answer."""
-        return _ELEMENT + self.algorithm.upper()
-
-    def check(self, parts: Sequence[str]) -> str:
-        """Compare it with the checksums of the parts, which are in Base64.  The result is its text,
-        as S3 writes it.  Raises `S3Error` if it differs.  Pure."""
-        together = _ALGORITHMS[self.algorithm].begin()
-        together.update(b"".join(map(b64decode, parts)))
-        if self.digest != together.digest() or self.part_count not in (len(parts), ABSENT):
-            raise _differs(self.algorithm)
-        return f"{b64encode(self.digest).decode()}-{len(parts)}"
+    text: bytes
 
 
-def composite(headers: Mapping[bytes, bytes]) -> CompositeChecksum | Literal[Absent.ABSENT]:
-    """The checksum that a completion states in a header: `<Base64>-<number of parts>`, which some
-    clients write without the number.  Raises `S3Error` for one of the whole object, for one of an
-    algorithm that is not served, and for a text that is no checksum.  Pure."""
-    names = _stated(headers)
-    if headers.get(_TYPE, _COMPOSITE) != _COMPOSITE:
-        raise _of_whole_object(_TYPE)
+def single(headers: Mapping[bytes, bytes]) -> HeaderChecksum | Literal[Absent.ABSENT]:
+    """The checksum in a header; `ABSENT` if there is none.  Raises `S3Error` for two, and for an
+    algorithm that is not served.  Pure."""
+    names = stated_names(headers)
     if not names:
         return ABSENT
     _check_single(names)
-    algorithm = _algorithm(names[0], headers.get(_NAMED, b""))
-    if algorithm == _NEVER_COMPOSITE:
-        raise _of_whole_object(names[0])
-    text, dash, number = headers[names[0]].partition(b"-")
+    return HeaderChecksum(_algorithm(names[0], headers.get(_NAMED, b"")), headers[names[0]])
+
+
+def parsed(algorithm: str, text: bytes) -> bytes:
+    """The bytes of a checksum in a header.  Raises `S3Error` for any other text.  Pure."""
     digest = _decoded(text, _ALGORITHMS[algorithm].length)
-    is_number = number.isdigit() and len(number) <= _COUNT_DIGITS_MAX
-    if digest is ABSENT or (dash and not is_number):
-        raise _malformed(algorithm)
-    return CompositeChecksum(algorithm, digest, int(number) if dash else ABSENT)
+    if digest is ABSENT:
+        raise malformed(algorithm)
+    return digest
 
 
-def _of_whole_object(header: bytes) -> S3Error:
-    name = header.decode("latin-1")
-    return S3Error("NotImplemented", f"not implemented: {name} of a whole object in parts")
+def digest_of(algorithm: str, raw: bytes) -> bytes:
+    """The checksum of bytes.  Pure."""
+    digest = _ALGORITHMS[algorithm].begin()
+    digest.update(raw)
+    return digest.digest()
+
+
+def element_of(algorithm: str) -> str:
+    """The name of the element that has such a checksum.  Pure."""
+    return _ELEMENT + algorithm.upper()
 
 
 def algorithm_of(header: bytes) -> str:
@@ -260,7 +230,8 @@ def _decoded(text: bytes, length: int) -> bytes | Literal[Absent.ABSENT]:
     return digest if len(digest) == length and b64encode(digest) == text else ABSENT
 
 
-def _differs(algorithm: str) -> S3Error:
+def differs(algorithm: str) -> S3Error:
+    """The error for a checksum that is not that of the bytes."""
     return S3Error(
         "BadDigest",
         f"The {algorithm.upper()} you specified did not match the calculated checksum.",
@@ -302,5 +273,5 @@ class Checks:
                     "InvalidRequest", f"Value for {name.decode()} trailing header is invalid."
                 )
         if self._digest.digest() != digest:
-            raise _differs(expected.algorithm)
+            raise differs(expected.algorithm)
         return ((name, b64encode(digest)),)

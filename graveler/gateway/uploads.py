@@ -6,6 +6,7 @@ answer.
 """
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
@@ -16,14 +17,15 @@ from graveler.block.adapter import Part
 from graveler.engine.objects import part_checksums, uploads, write
 from graveler.engine.objects.uploads import UploadId
 from graveler.errors import RangeUnsatisfiable
-from graveler.gateway import checksums
+from graveler.gateway import checksums, object_checksums
 from graveler.gateway.address import Level
 from graveler.gateway.bodies import document_of
-from graveler.gateway.checksums import CompositeChecksum
 from graveler.gateway.content import length_of, stored
 from graveler.gateway.errors import S3Error
+from graveler.gateway.joined_crc import GENERATORS
 from graveler.gateway.long_answers import long_answer
 from graveler.gateway.metadata import description_of
+from graveler.gateway.object_checksums import FULL_OBJECT, StatedChecksum
 from graveler.gateway.operation import (
     COPY_SOURCE,
     READ_SOURCE,
@@ -41,7 +43,7 @@ from graveler.gateway.write_conditions import (
 from graveler.gateway.writes import BODY_ERRORS, etag_header, storage_class_of
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.gateway.xml_bodies import Bounds, Node
-from graveler.records import ABSENT, Absent, Entry
+from graveler.records import ABSENT, Absent, Entry, MultipartUpload
 from graveler.refs.tokens.part_checksums import PartChecksum
 
 _BEGUN: Final = Template(
@@ -56,7 +58,7 @@ _COMPLETED: Final = Template(
     f'<CompleteMultipartUploadResult xmlns="{NAMESPACE}"><Location>{{}}</Location>'
     "<Bucket>{}</Bucket><Key>{}</Key><ETag>&#34;{}&#34;</ETag>{}</CompleteMultipartUploadResult>"
 )
-_CHECKSUM: Final = Template("<{}>{}</{}><ChecksumType>COMPOSITE</ChecksumType>")
+_CHECKSUM: Final = Template("<{}>{}</{}><ChecksumType>{}</ChecksumType>")
 _BOUNDS: Final = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _SIZE: Final = b"x-amz-mp-object-size"
 _SIZE_DIGITS_MAX: Final = 18
@@ -75,23 +77,25 @@ _UPLOAD_ERRORS: Final = (*_TARGET_ERRORS, "NoSuchUpload")
     "uploads",
     permissions=(WRITE_OBJECT,),
     errors=(
-        *(*_TARGET_ERRORS, "InvalidStorageClass", "KeyTooLongError", "MetadataTooLarge"),
-        "NotImplemented",
+        *(*_TARGET_ERRORS, "InvalidRequest", "InvalidStorageClass", "KeyTooLongError"),
+        *("MetadataTooLarge", "NotImplemented"),
     ),
     runs=Runs.POOL,
     writes=True,
 )
 def create_multipart_upload(call: S3Call) -> Answer:
-    """Begin an upload in parts.  A client that will send a checksum of the whole object is refused
-    here, before it sends the parts."""
+    """Begin an upload in parts.  A client that announces a checksum that S3 does not have is
+    refused here, before it sends the parts."""
     _check_path(call)
-    checksums.refuse_of_whole_object(call.headers)
+    announced = object_checksums.announced(call.headers)
     headers = description_of(call.headers)
     description = write.Description(headers.content_type, headers.metadata)
     storage_class = storage_class_of(call.headers)
     address = call.address
-    id = uploads.begin(call.repo, address.ref, address.path, description, storage_class)
-    return document(_BEGUN(address.bucket, address.key, id))
+    id = uploads.begin(
+        call.repo, address.ref, address.path, description, storage_class, announced.whole
+    )
+    return document(_BEGUN(address.bucket, address.key, id), headers=announced.headers)
 
 
 @operation(
@@ -108,14 +112,14 @@ def create_multipart_upload(call: S3Call) -> Answer:
 async def upload_part(call: S3Call) -> Answer:
     """Store the body of the request as a part; it replaces a part of the same number."""
     upload, number = upload_of(call), _number(call)
-    length_of(call)
+    length = length_of(call)
     await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
 
     def store(content: Iterable[bytes]) -> Part:
         part = uploads.put_part(call.repo, upload, number, content)
         for header, checksum in call.payload.echo():
             algorithm = checksums.algorithm_of(header)
-            part_checksums.keep(call.repo, upload, part, algorithm, checksum.decode())
+            part_checksums.keep(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
     part = await stored(call, store)
@@ -172,15 +176,15 @@ async def upload_part_copy(call: S3Call) -> Answer:
 async def complete_multipart_upload(call: S3Call) -> Answer:
     """Make one object of the parts.  It becomes visible completely or not at all.
 
-    A composite checksum in a header is compared with the checksums that arrived with the parts."""
+    A checksum in a header is compared with the checksums that arrived with the parts."""
     upload, mode = upload_of(call), mode_of(call.headers)
-    size, composite = _stated_size(call), checksums.composite(call.headers)
+    size, stated = _stated_size(call), object_checksums.stated(call.headers)
     order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
 
     def work() -> Markup:
         parts, verified = _parts(order), joined(())
 
-        def check(entry: Entry) -> None:
+        def check(begun: MultipartUpload, entry: Entry) -> None:
             nonlocal verified
             if size not in (ABSENT, entry.size):
                 raise S3Error(
@@ -188,8 +192,7 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
                     "x-amz-mp-object-size is not the sum of the sizes of the parts.",
                 )
             part_checksums.check(call.repo, upload, _part_checksums(order))
-            if composite is not ABSENT:
-                verified = _verified(call, upload, parts, composite)
+            verified = _verified(call, upload, parts, begun.whole_checksum, stated)
 
         entry = uploads.complete(call.repo, upload, parts, mode, check)
         address = call.address
@@ -247,12 +250,31 @@ def _stated_size(call: S3Call) -> int | Literal[Absent.ABSENT]:
 
 
 def _verified(
-    call: S3Call, upload: UploadId, parts: Sequence[Part], composite: CompositeChecksum
+    call: S3Call, upload: UploadId, parts: Sequence[Part], whole: str, stated: StatedChecksum
 ) -> Markup:
-    """The elements of the answer that repeat a composite checksum.  Raises `S3Error` if it is not
-    that of the parts."""
-    arrived = part_checksums.of_parts(call.repo, upload, parts, composite.algorithm)
-    return _CHECKSUM(composite.element, composite.check(arrived), composite.element)
+    """The elements of the answer that repeat a checksum of the object.  Raises `S3Error` if it is
+    not that of the parts.
+
+    If none is stated, a checksum of the whole object is computed, and left out if it does not
+    follow from the parts.  Costs no request if the upload has no checksum of the object.
+    """
+    checksum = stated.of_upload(whole)
+    algorithm, text = checksum.algorithm, ""
+    if algorithm:
+        arrived = part_checksums.of_parts(call.repo, upload, parts, algorithm)
+        text = checksum.check(arrived)
+    elif checksum.type == FULL_OBJECT:
+        shared = part_checksums.shared(
+            call.repo, upload, parts, (whole,) if whole else tuple(GENERATORS)
+        )
+        if shared is not ABSENT:
+            algorithm = shared.algorithm
+            digest = object_checksums.whole_checksum(algorithm, shared.checksums)
+            text = "" if digest is ABSENT else b64encode(digest).decode()
+    if not text:
+        return joined(())
+    element = checksums.element_of(algorithm)
+    return _CHECKSUM(element, text, element, checksum.type)
 
 
 def _range(call: S3Call, size: int) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from xml.etree import ElementTree
 
 import google_crc32c
 import pytest
-from boto3.exceptions import S3UploadFailedError
 
 from graveler.api.service import Service, ServiceSettings
 from graveler.audit.files import AUDIT_FOLDER, FileTrail
@@ -23,6 +22,7 @@ from graveler.audit.lines import Question
 from graveler.audit.trail import Trail
 from graveler.clock import SystemClock
 from graveler.errors import StorageFull, Unavailable
+from graveler.gateway import crc64
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.endings import Ending
 from graveler.gateway.route import S3Route
@@ -564,24 +564,6 @@ def test_a_completion_of_another_size_is_refused_and_the_upload_remains(
     boto.complete_multipart_upload(**one)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"ChecksumType": "FULL_OBJECT"},
-        {"ChecksumCRC32": "AAAAAA==", "ChecksumType": "FULL_OBJECT"},
-        {"ChecksumCRC64NVME": "AAAAAAAAAAA="},
-    ],
-)
-def test_a_checksum_of_the_whole_object_is_refused_and_not_passed_over(
-    served_gateway: Gateway, boto: Any, repo: str, more: dict[str, str]
-) -> None:
-    upload = begun(boto, repo)
-    call = {**upload, "MultipartUpload": sent(boto, upload, b"one")}
-    assert refused(boto.complete_multipart_upload, **call, **more) == (501, "NotImplemented")
-    assert not is_there(served_gateway, repo, "a")
-    boto.complete_multipart_upload(**call)
-
-
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "SHA1", "SHA256"])
 def test_a_composite_checksum_of_a_completion_is_verified_and_repeated(
     served_gateway: Gateway, boto: Any, repo: str, algorithm: str
@@ -623,6 +605,7 @@ def of(algorithm: str, raw: bytes) -> str:
     digests = {
         "CRC32": lambda: zlib.crc32(raw).to_bytes(4, "big"),
         "CRC32C": lambda: google_crc32c.value(raw).to_bytes(4, "big"),
+        "CRC64NVME": lambda: crc64.extend(0, raw).to_bytes(8, "big"),
         "SHA1": lambda: hashlib.sha1(raw).digest(),
         "SHA256": lambda: hashlib.sha256(raw).digest(),
     }
@@ -643,16 +626,6 @@ def test_a_completion_has_one_composite_checksum(s3: S3Client, boto: Any, repo: 
     assert (reply.status, code_of(reply)) == (501, "NotImplemented")
     reply = s3.send("POST", f"/{repo}/main/a", query, body=body, headers=good)
     assert reply.status == 200
-
-
-@pytest.mark.parametrize("stated", [{"ChecksumCRC32": "AAAAAA=="}, {"ChecksumType": "FULL_OBJECT"}])
-def test_an_upload_with_a_checksum_of_the_whole_object_is_refused_before_its_parts(
-    served_gateway: Gateway, boto: Any, repo: str, tmp_path: Path, stated: dict[str, str]
-) -> None:
-    (tmp_path / "long").write_bytes(b"x" * (9 * MIB))
-    with pytest.raises(S3UploadFailedError, match=r"NotImplemented.*CreateMultipartUpload"):
-        boto.upload_file(str(tmp_path / "long"), repo, "main/a", ExtraArgs=stated)
-    assert uploads_of(boto, repo) == [] and not is_there(served_gateway, repo, "a")
 
 
 def test_checksums_of_parts_are_no_checksum_of_the_whole_object(

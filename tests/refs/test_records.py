@@ -26,7 +26,7 @@ from graveler.refs.graph import commits
 from graveler.refs.jobs import record
 from graveler.refs.names import branches, repositories, tags
 from graveler.refs.tokens import cleanups, part_checksums, uploads
-from graveler.refs.tokens.part_checksums import PartChecksum
+from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, Echo, LostAnswers, branch, repository
 
@@ -316,10 +316,11 @@ def test_upload_addresses_are_found_until_forgotten() -> None:
 
 def test_checksums_of_parts_are_those_of_their_bytes() -> None:
     kv = MemoryStore()
-    one, again = PartChecksum(1, "e1", "crc32", "A=="), PartChecksum(1, "e2", "sha256", "B/+=")
-    last = PartChecksum(10_000, "e/3", "crc32", "C==")
-    for upload, checksum in (("u1", one), ("u1", again), ("u1", last), ("u10", one)):
-        part_checksums.put(kv, REPO, upload, checksum, checksum.number, IDS.stamp())
+    one = ChecksumRow(PartChecksum(1, "e1", "crc32", "A=="), 0)
+    again = ChecksumRow(PartChecksum(1, "e2", "sha256", "B/+="), 5 << 30)
+    last = ChecksumRow(PartChecksum(10_000, "e/3", "crc32", "C=="), ABSENT)
+    for upload, kept in (("u1", one), ("u1", again), ("u1", last), ("u10", one)):
+        part_checksums.put(kv, REPO, upload, kept, kept.checksum.number, IDS.stamp())
     part_checksums.put(kv, REPO, "u1", one, 7, IDS.stamp())
     assert set(part_checksums.of_upload(kv, REPO, "u1")) == {one, again, last}
     assert list(part_checksums.of_upload(kv, REPO, "u")) == []

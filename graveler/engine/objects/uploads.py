@@ -53,10 +53,10 @@ _ID_LENGTH: Final = 20
 _MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
-Check = Callable[[Entry], None]
+Check = Callable[[MultipartUpload, Entry], None]
 
 
-def _no_check(_entry: Entry) -> None:
+def _no_check(_upload: MultipartUpload, _entry: Entry) -> None:
     """Every entry is good."""
 
 
@@ -74,9 +74,12 @@ def begin(
     path: str,
     description: Description | Literal[Absent.ABSENT] = ABSENT,
     storage_class: str = "",
+    whole_checksum: str = "",
 ) -> str:
     """Start an upload for `path`; return its id.
 
+    `whole_checksum`: the algorithm of a checksum of all bytes that the client announces; it is kept
+    for the check of the completion.
     Errors: `Invalid`, also for a path that is too long for a record (`PATH_TOO_LONG`); `NotFound`
     (branch); `Refused`.  Cost: 1 block request and 2 KV requests.
     """
@@ -103,6 +106,7 @@ def begin(
         dict(about.metadata),
         storage_class,
         origin=origin,
+        whole_checksum=whole_checksum,
     )
     multiparts.put(repo.kv, repo.record, upload, repo.ids.stamp())
     return id
@@ -181,8 +185,9 @@ def complete(
 
     The path shows the whole object or what it showed before.  All calls for one upload stage it
     once: a call that comes late does not undo a newer write.  The checksum of the entry is the MD5
-    of the MD5s of the parts, and their number: `<md5>-<n>`.  `check` raises to refuse the entry;
-    then the upload remains, and other parts may be joined.
+    of the MD5s of the parts, and their number: `<md5>-<n>`.  `check` gets the record of the upload
+    and the entry, and raises to refuse them; then the upload remains, and other parts may be
+    joined.
     Errors: `NotFound` (branch; upload, also if the branch was created anew since it began);
     `Invalid` for parts that were not uploaded with these etags
     (`PART_INVALID`), that are not ascending (`PARTS_NOT_ASCENDING`), or of which one but the last
@@ -209,7 +214,7 @@ def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes, check: Che
     if seen.upload.parts != digest:
         raise unknown(upload.id)
     entry = decode_entry(seen.upload.entry)
-    check(entry)
+    check(seen.upload, entry)
     return entry
 
 
@@ -233,7 +238,7 @@ def _planned(
         if seen.upload.entry:
             if seen.upload.parts != digest:
                 raise Conflict("another call has begun to join other parts of this upload")
-            check(decode_entry(seen.upload.entry))
+            check(seen.upload, decode_entry(seen.upload.entry))
             return seen
         try:
             entry = _entry(repo, seen.upload, parts)
@@ -242,7 +247,7 @@ def _planned(
             if seen.upload.entry:
                 continue
             raise
-        check(entry)
+        check(seen.upload, entry)
         # As long as the plan: a repetition may stage the object until the upload expires.
         expires_ns = seen.upload.created_ns + limits.multipart_upload_seconds * limits.SECOND_NS
         note = UploadAddress(seen.upload.branch, upload.path, expires_ns)

@@ -7,15 +7,16 @@ completion is answered again for a day.  For the engine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import wire
 from graveler.kv.store import Store
-from graveler.records import Repository
+from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import rows
 from graveler.refs.keys import PART_CHECKSUMS, part_checksum_name, space
 
 _EXPIRES: Final = "expires_ns"
+_SIZE: Final = "bytes"
 
 
 class PartChecksum(NamedTuple):
@@ -27,27 +28,39 @@ class PartChecksum(NamedTuple):
     text: str
 
 
+class ChecksumRow(NamedTuple):
+    """The checksum that arrived with a part, and the size of the part in bytes; a row of an older
+    release has no size."""
+
+    checksum: PartChecksum
+    size: int | Literal[Absent.ABSENT]
+
+
 def put(
     kv: Store,
     repository: Repository,
     upload: str,
-    checksum: PartChecksum,
+    row: ChecksumRow,
     expires_ns: int,
     stamp: bytes,
 ) -> None:
     """Record the checksum of a part.  One request."""
+    checksum = row.checksum
     key = PART_CHECKSUMS + part_checksum_name(upload, checksum.number, checksum.etag).encode()
-    raw = wire.encode_pairs({checksum.algorithm: checksum.text, _EXPIRES: str(expires_ns)})
-    kv.set(space(repository), key, raw, stamp)
+    pairs = {checksum.algorithm: checksum.text, _EXPIRES: str(expires_ns)}
+    if row.size is not ABSENT:
+        pairs[_SIZE] = str(row.size)
+    kv.set(space(repository), key, wire.encode_pairs(pairs), stamp)
 
 
-def of_upload(kv: Store, repository: Repository, upload: str) -> Iterator[PartChecksum]:
+def of_upload(kv: Store, repository: Repository, upload: str) -> Iterator[ChecksumRow]:
     """The checksums of the parts of an upload.  One request for each 1,000."""
     for name, pairs in _listed(kv, repository, f"{upload}/"):
         _, number, etag = name.split("/", 2)
+        size = int(pairs[_SIZE]) if _SIZE in pairs else ABSENT
         for algorithm, text in pairs.items():
-            if algorithm != _EXPIRES:
-                yield PartChecksum(int(number), etag, algorithm, text)
+            if algorithm not in (_EXPIRES, _SIZE):
+                yield ChecksumRow(PartChecksum(int(number), etag, algorithm, text), size)
 
 
 def expiries(kv: Store, repository: Repository) -> Iterator[tuple[str, int]]:

@@ -9,7 +9,8 @@ from graveler.block.adapter import Part
 from graveler.engine.objects import part_checksums, uploads
 from graveler.engine.upkeep import janitor
 from graveler.errors import Code, Invalid
-from graveler.refs.tokens.part_checksums import PartChecksum
+from graveler.records import ABSENT
+from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
 from tests.engine.objects.test_part_uploads import begun, counted, sent
 from tests.engine.storage import Storage, new_storage
 
@@ -25,7 +26,7 @@ def test_only_what_arrived_with_these_bytes_may_be_stated(storage: Storage) -> N
     upload = begun(storage.opened)
     (part,) = sent(storage.opened, upload, b"one")
     repo, kv, blocks = counted(storage.opened)
-    part_checksums.keep(repo, upload, part, "crc32", CRC)
+    part_checksums.keep(repo, upload, part, 3, "crc32", CRC)
     assert (kv.snapshot(), blocks.snapshot()) == ({"set": 1}, {})
     part_checksums.check(repo, upload, ())
     assert kv.snapshot() == {"set": 1}
@@ -47,14 +48,19 @@ def test_only_what_arrived_with_these_bytes_may_be_stated(storage: Storage) -> N
         part_checksums.check(repo, other, [right])
 
 
+def kept(part: Part, text: str) -> ChecksumRow:
+    return ChecksumRow(PartChecksum(part.number, part.etag, "crc32", text), 3)
+
+
 def test_the_checksums_of_parts_are_in_the_order_of_a_completion(storage: Storage) -> None:
     upload = begun(storage.opened)
     parts = sent(storage.opened, upload, b"one", b"two")
     repo, kv, _ = counted(storage.opened)
     for part, text in zip(reversed(parts), ("2", "1"), strict=True):
-        part_checksums.keep(repo, upload, part, "crc32", text)
-    assert part_checksums.of_parts(repo, upload, parts, "crc32") == ["1", "2"]
-    assert part_checksums.of_parts(repo, upload, parts[1:], "crc32") == ["2"]
+        part_checksums.keep(repo, upload, part, 3, "crc32", text)
+    one, two = kept(parts[0], "1"), kept(parts[1], "2")
+    assert part_checksums.of_parts(repo, upload, parts, "crc32") == [one, two]
+    assert part_checksums.of_parts(repo, upload, parts[1:], "crc32") == [two]
     assert kv.snapshot() == {"set": 2, "scan": 2}
     for lacking, algorithm in (
         (parts, "crc32c"),
@@ -66,11 +72,27 @@ def test_the_checksums_of_parts_are_in_the_order_of_a_completion(storage: Storag
         assert caught.value.code is Code.PART_INVALID
 
 
+def test_an_algorithm_that_all_parts_share_is_found_at_the_cost_of_one_scan(
+    storage: Storage,
+) -> None:
+    upload = begun(storage.opened)
+    first, last = parts = sent(storage.opened, upload, b"one", b"two")
+    repo, kv, _ = counted(storage.opened)
+    part_checksums.keep(repo, upload, first, 3, "crc32", "1")
+    assert part_checksums.shared(repo, upload, parts, ("crc32c", "crc32")) is ABSENT
+    part_checksums.keep(repo, upload, last, 3, "crc32", "2")
+    kv_before = kv.snapshot()["scan"]
+    shared = part_checksums.shared(repo, upload, parts, ("crc32c", "crc32"))
+    assert shared == ("crc32", [kept(first, "1"), kept(last, "2")])
+    assert kv.snapshot()["scan"] == kv_before + 1
+    assert part_checksums.shared(repo, upload, parts, ("crc32c",)) is ABSENT
+
+
 def test_checksums_of_more_than_a_page_of_parts(storage: Storage) -> None:
     repo, upload = storage.opened, begun(storage.opened)
     numbers = range(1, limits.scan_page_count_max + 200)
     for number in numbers:
-        part_checksums.keep(repo, upload, Part(number, "e"), "crc32", f"{number}")
+        part_checksums.keep(repo, upload, Part(number, "e"), 1, "crc32", f"{number}")
     stated = [PartChecksum(number, "e", "crc32", f"{number}") for number in numbers]
     part_checksums.check(repo, upload, stated)
     with pytest.raises(Invalid, match=f"number={numbers[-1]}"):
@@ -80,10 +102,10 @@ def test_checksums_of_more_than_a_page_of_parts(storage: Storage) -> None:
 def test_checksums_are_forgotten_once_no_completion_may_name_them(storage: Storage) -> None:
     repo, upload = storage.opened, begun(storage.opened)
     (part,) = sent(repo, upload, b"one")
-    part_checksums.keep(repo, upload, part, "crc32", CRC)
+    part_checksums.keep(repo, upload, part, 3, "crc32", CRC)
     right = PartChecksum(1, part.etag, "crc32", CRC)
 
-    def check(_entry: object) -> None:
+    def check(*_arguments: object) -> None:
         part_checksums.check(repo, upload, [right])
 
     storage.clock.sleep(limits.multipart_upload_seconds - 60)
@@ -96,4 +118,4 @@ def test_checksums_are_forgotten_once_no_completion_may_name_them(storage: Stora
     swept = janitor.sweep(repo)
     assert (swept.uploads, swept.checksums) == (1, 1)
     with pytest.raises(Invalid):
-        check(None)
+        check()
