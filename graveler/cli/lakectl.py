@@ -18,7 +18,6 @@ from graveler.cli.command import Group, client, run_command
 from graveler.cli.downloads import download
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.objects import FS as FS_HERE
-from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain
 from graveler.cli.transfer_options import transfer_options
 from graveler.cli.uploads import upload
@@ -76,10 +75,10 @@ def fs_upload(invocation: Invocation, words: tuple[str, ...], source: str, **mor
 
 @client("download", examples=("graveler fs download lakefs://lake/main/sales/ sales",))
 @address_argument("address", metavar="REF/PATH")
-@click.argument("target", metavar="[DEST]", type=FOLDER, required=False)
+@click.argument("target", metavar="[DEST]", type=click.Path(), required=False)
 @transfer_options
 @ignored(takes=("--part-size",))
-def fs_download(invocation: Invocation, address: str, target: Path | None, **more: Any) -> int:
+def fs_download(invocation: Invocation, address: str, target: str | None, **more: Any) -> int:
     """`graveler download`, by the name of lakectl; a prefix needs no -r."""
     place = invocation.path(address, optional=True)
     if not more["recursive"]:

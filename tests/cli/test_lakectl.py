@@ -320,6 +320,19 @@ def test_downloads_and_uploads(lake: Lake, file: Path, tmp_path: Path) -> None:
     assert presigned["physical_address"].startswith("http")
 
 
+def test_a_download_to_a_name_that_is_free(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake.put("a.csv", b"1")
+    source = f"lakefs://{lake.name}/main/a.csv"
+    assert lake.user.line(f"fs download {source}") == lake.user.line(f"download {source} b.csv")
+    assert lake.user.line(f"fs download {source} out.csv").code == 0
+    assert lake.user.line(f"fs download {source} new/").code == 0
+    for name in ("a.csv", "b.csv", "out.csv", "new/a.csv"):
+        assert Path(name).read_bytes() == b"1"
+
+
 def test_objects_outside_and_metadata(lake: Lake) -> None:
     name, user = lake.name, lake.user
     lake.put("a.csv")
