@@ -15,7 +15,10 @@ Bash splits a word at the characters of COMP_WORDBREAKS, and replaces only the l
     graveler ls lakefs://lake/de       words: graveler  ls  lakefs  :  //lake/de
                        ▲               replaced: //lake/de
 
-So its script passes the line and the piece, and an answer is cut to what replaces the piece.
+So its script passes the line and the piece, and an answer is cut to what replaces the piece.  The
+piece begins after a quote that is open at the cursor, and contains those that are closed: the
+script quotes as the open one needs it.  After a `$` or a backtick that bash expands, it cannot know
+what a character means, and only names that need no quotes are completed.
 
 Click has scripts of its own.  They pass the pieces of bash as words, put a space after `lake/` in
 zsh, and cut a path at its first comma in fish.  For this folder.
@@ -34,7 +37,19 @@ from graveler.variables import environment
 VARIABLE: Final = "_GRAVELER_COMPLETE"
 _END: Final = "\0"  # in no line: it marks the last word, which may be empty
 _BASH: Final = r"""%(complete_func)s() {
-    local line=${COMP_LINE:0:COMP_POINT} word=${COMP_WORDS[COMP_CWORD]} response item value
+    local line=${COMP_LINE:0:COMP_POINT} quote= escaped= response item value char i
+    for ((i = 0; i < ${#line}; i++)); do  # the quote that is open at the cursor
+        char=${line:i:1}
+        case $quote$char in
+            \\ | \"\\) i=$((i + 1)) ;;
+            \" | \') quote=$char ;;
+            \"\" | \'\') quote= ;;
+            [\$\`] | \"[\$\`])
+                quote=unknown
+                break
+                ;;
+        esac
+    done
     response=$(env COMP_WORDS="$line" COMP_PIECE="$2" %(complete_var)s=bash_complete "$1" \
         2>/dev/null)
     COMPREPLY=()
@@ -46,15 +61,28 @@ _BASH: Final = r"""%(complete_func)s() {
             file) compopt -o default ;;
             plain)
                 [[ $value == */ ]] && compopt -o nospace
-                case $word in
-                    \"*)
+                case $quote in
+                    unknown) [[ $value == *[!A-Za-z0-9_./,:=@%%+-]* ]] && continue ;;
+                    \")
                         value=${value//\\/\\\\}
                         value=${value//\"/\\\"}
                         value=${value//\$/\\\$}
                         value=${value//\`/\\\`}
+                        value=${value//\!/\"\\\!\"}
                         ;;
-                    \'*) value=${value//\'/\'\\\'\'} ;;
-                    *) printf -v value %%q "$value" ;;
+                    \') value=${value//\'/\'\\\'\'} ;;
+                    *)
+                        printf -v escaped %%q "$value"
+                        if [[ $escaped == \$\'* ]]; then
+                            escaped=
+                            for ((i = 0; i < ${#value}; i++)); do
+                                char=${value:i:1}
+                                [[ $char == [A-Za-z0-9_./,:=@%%+-] ]] || escaped+=\\
+                                escaped+=$char
+                            done
+                        fi
+                        value=$escaped
+                        ;;
                 esac
                 COMPREPLY+=("$value")
                 ;;

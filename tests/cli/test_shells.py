@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,6 +37,12 @@ _START = {
         'graveler completion fish | source; echo rea""dy\n',
     ),
 }
+_PROGRAM = f"""#!/bin/sh
+if [ -n "$_GRAVELER_COMPLETE" ] || [ "$1" = completion ]; then
+    exec {shlex.join(PROGRAM)} "$@"
+fi
+printf '[[%s]]\\n' "$2"
+"""
 SHELLS = [
     pytest.param(
         name, marks=pytest.mark.skipif(not shutil.which(name), reason=f"{name} is not installed")
@@ -80,6 +86,16 @@ class Shell:
         self.tab()
         return self._shown.text
 
+    def argument(self) -> str:
+        """Run the line; the argument that the command is given."""
+        self._shown.text = ""
+        self._shown.type("\n")
+        while "]]" not in self._shown.text:
+            assert self._shown.reads(), self._shown.text  # a quote is open
+        found = re.search(r"\[\[(.*)\]\]", self._shown.text)
+        assert found is not None, self._shown.text
+        return found[1]
+
     def _line(self) -> str:
         self._shown.until(">>")
         line = re.search(r"<<(.*)>>", self._shown.text)
@@ -88,12 +104,14 @@ class Shell:
 
 
 @contextmanager
-def started(name: str, user: Client, folder: Path) -> Iterator[Shell]:
-    """A shell on a terminal, in a folder."""
+def started(
+    name: str, user: Client, folder: Path, locale: Mapping[str, str] = {"LANG": "C.UTF-8"}
+) -> Iterator[Shell]:
+    """A shell on a terminal, in a folder.  Its `graveler` completes, or shows its argument."""
     programs = user.home / "bin"
     programs.mkdir()
     program = programs / "graveler"
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n')
+    program.write_text(_PROGRAM)
     program.chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     words, script = _START[name]
@@ -102,7 +120,7 @@ def started(name: str, user: Client, folder: Path) -> Iterator[Shell]:
         "TERM": "vt100",
         "INPUTRC": os.devnull,
         "PS1": "$ ",
-        "LANG": "C.UTF-8",
+        **locale,
     }
     shown = terminal(user, folder=folder, program=words, **variables)
     shown.type(script)
@@ -180,6 +198,53 @@ def test_what_a_shell_would_split_or_expand_is_quoted(name: str, lake: Lake, fol
         apostrophe = shell.completed(f"graveler cat '{start}/it")
         inner = "it\\'s" if name == "fish" else "it'\\''s"
         assert apostrophe == f"graveler cat '{start}/{inner}' "
+
+
+CODE = "é;touch pwn;$(touch${IFS}pwn)`touch pwn`"
+QUOTES = 'it\'s "x" !!y'
+FORMS = {
+    '"NAME"/main/code/': CODE,
+    "'NAME'/main/code/": CODE,
+    'NAME/"main/code/': CODE,
+    "NAME/'main/code/": CODE,
+    'NAME/"main/quotes/': QUOTES,
+    "NAME/'main/quotes/": QUOTES,
+    "NAME/'main'/quotes/": QUOTES,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "locale"),
+    [
+        *(pytest.param(*shell.values, "C.UTF-8", marks=shell.marks) for shell in SHELLS),
+        pytest.param("bash", "C", marks=SHELLS[0].marks),
+    ],
+)
+def test_no_name_becomes_code(name: str, locale: str, lake: Lake, folder: Path) -> None:
+    """Wherever in the word a quote is, and whether it is closed or not."""
+    lake.put(f"code/{CODE}")
+    lake.put(f"quotes/{QUOTES}")
+    with started(name, lake.user, folder, {"LC_ALL": locale}) as shell:
+        for form, path in FORMS.items():
+            typed = form.replace("NAME", lake.name)
+            shell.completed(f"graveler stat {typed}")
+            assert shell.argument() == re.sub("[\"']", "", typed) + path
+    assert not (folder / "pwn").exists()
+
+
+BASH_EXPANDS = ('"$HOME" NAME/main/', '"$(: " "NAME/main/')
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def test_bash_completes_only_plain_names_where_it_expands(lake: Lake, folder: Path) -> None:
+    """Within these, the script cannot know what a character means."""
+    lake.put("code;x")
+    lake.put("plain")
+    with started("bash", lake.user, folder) as shell:
+        for form in BASH_EXPANDS:
+            line = "graveler upload " + form.replace("NAME", lake.name)
+            assert shell.completed(f"{line}pl").startswith(f"{line}plain")
+            assert shell.completed(f"{line}co") == f"{line}co"
 
 
 @pytest.mark.parametrize("name", SHELLS[1:])
