@@ -72,7 +72,8 @@ def login(
 
     Asks for what is missing; the secret is not shown.  Nothing is kept unless the server accepts
     the credentials.  The profile is --profile, else GRAVELER_PROFILE, else `default`; the last
-    login makes the default.  Asks before it replaces the profile of another server.
+    login makes the default.  Asks before it replaces the profile of another server, or the secret
+    of another key.
     If --setup fails once the server has made the key, the key and its secret are printed.
     """
     chosen = profiles.chosen_name(invocation.flags, environment(), DEFAULT)
@@ -81,15 +82,17 @@ def login(
     if server:
         profiles.check_url(server)
     if setup:
+        if not server:
+            raise UsageMistake("--setup needs the URL of the server")
         # A file that cannot be read, or a no, must not cost the only key.
         _confirm_replaced(invocation, name, server, yes=yes)
-        profile = _set_up(invocation, url)
+        profile = _set_up(invocation, server)
     else:
         if by_token:
             profile = _by_token(invocation, url)
         else:
             profile = _from_store(store) if store is not None else _asked(invocation, url)
-        _confirm_replaced(invocation, name, profile.server, yes=yes)
+        _confirm_replaced(invocation, name, profile.server, profile.access_key_id, yes=yes)
     try:
         user, place = _kept(name, profile)
     except BaseException:  # also Ctrl-C: nobody could sign in if the new key were not shown
@@ -104,10 +107,14 @@ def login(
     return 0
 
 
-def _confirm_replaced(invocation: Invocation, name: str, url: str, *, yes: bool) -> None:
-    """Ask before a login replaces the credentials for another server."""
+def _confirm_replaced(
+    invocation: Invocation, name: str, url: str, key: str | None = None, *, yes: bool
+) -> None:
+    """Ask before a login replaces the credentials for another server, or those of another key.
+    `key`: None for the key that a server without an administrator will make; it knows no other."""
     before = profiles.read(environment()).by_name.get(name, Profile())
-    if not profiles.same_origin(url, before.server):
+    is_other_key = key is not None and before.access_key_id not in ("", key)
+    if is_other_key or not profiles.same_origin(url, before.server):
         change = f"Replace the profile {name} of {before.server} (--profile NAME keeps both)"
         _confirm_loss(invocation, before, change, yes=yes)
 
@@ -189,13 +196,10 @@ def _by_token(invocation: Invocation, url: str | None) -> Profile:
     return Profile("", url, session_token=token)
 
 
-def _set_up(invocation: Invocation, url: str | None) -> Profile:
+def _set_up(invocation: Invocation, url: str) -> Profile:
     """The administrator of a new server, whose key exists from now on."""
     from graveler.client import identity
 
-    url = url or str(invocation.flags.get("server", ""))
-    if not url:
-        raise UsageMistake("--setup needs the URL of the server")
     with _at_url():
         is_set_up = identity.is_set_up(url)
     if is_set_up:
@@ -265,13 +269,19 @@ def logout(invocation: Invocation, yes: bool) -> int:
 
 
 def _confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes: bool) -> None:
-    """Ask before the credentials of a profile are lost.  A profile that has none loses nothing."""
+    """Ask before the credentials of a profile are lost.  A profile that has none loses nothing.
+    `change` begins with a verb."""
     if profile.session_token:
         lost = "its token"
     elif profile.secret_access_key or profile.in_keyring:
         lost = f"the secret of its access key {profile.access_key_id}"
     else:
         return
+    if not yes and not invocation.may_ask():
+        effect = f"{change[:1].lower()}{change[1:]}, with {lost}"
+        raise UsageMistake(
+            f"this needs a confirmation, and nobody can be asked: give --yes to {effect}"
+        )
     invocation.confirm(f"{change}, with {lost}?  The server does not show it again.", yes=yes)
 
 
@@ -392,6 +402,8 @@ def set_setting(invocation: Invocation, setting: str, value: str, yes: bool) -> 
     name = profiles.check_name(profiles.chosen_name(invocation.flags, environment(), default))
     before = known.by_name.get(name, Profile(name))
     if setting == "server":
+        if value:
+            profiles.check_url(value)
         same = profiles.same_origin(value, before.server)
         if not same:
             change = f"Move the profile {name} to {value or 'no server'}"

@@ -20,12 +20,13 @@ from graveler.engine.repositories import repository
 from graveler.errors import Unauthenticated
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.cli import json_check
-from tests.cli.commands import Client, terminal
+from tests.cli.commands import Client, Result, terminal
 from tests.cli.conftest import Lake
 from tests.cli.hooked import STATEMENT
 from tests.cli.test_credentials import OLD
 from tests.cli.test_gc import Days, days
 from tests.cli.test_subject import store
+from tests.client.scripted import Said, scripted
 
 __all__ = ["days", "store"]  # fixtures
 REFUSED = "graveler: this needs a confirmation, and nobody can be asked: give --yes\n"
@@ -185,26 +186,29 @@ def _credentials(user: Client) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "question"),
+    ("words", "change"),
     [
-        (("logout",), "Forget the profile test"),
-        (("config", "set", "server", "http://127.0.0.1:1"), "Move the profile test to http://127."),
+        (("logout",), "orget the profile test"),
+        (("config", "set", "server", "http://127.0.0.1:1"), "ove the profile test to http://127."),
         (
             ("login", "http://127.0.0.1:1", "--setup", "--profile", "test"),
-            "(--profile NAME keeps both)",
+            "eplace the profile test of http://127.",
         ),
     ],
 )
 def test_the_secret_of_a_profile_is_lost_after_a_question(
-    lake: Lake, words: tuple[str, ...], question: str
+    lake: Lake, words: tuple[str, ...], change: str
 ) -> None:
     user, before = lake.user, _credentials(lake.user)
     refused = user.run(*words)
-    assert (refused.code, refused.out, refused.err.splitlines(True)[0]) == (2, "", REFUSED)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(REFUSED.rstrip())
+    key = ADMINISTRATOR.access_key_id
+    assert change in refused.err and f"the secret of its access key {key}\n" in refused.err
     shown = terminal(user, *words)
     shown.until("The server does not show it again.")
     shown.type("n\n")
-    assert shown.end() == 1 and question in shown.text
+    assert shown.end() == 1 and change in shown.text
     assert _credentials(user) == before
 
 
@@ -225,6 +229,41 @@ def test_a_login_to_another_server_replaces_a_profile_after_a_question(
     assert login(live.client.url) == 0  # to the same server: nothing asks
     assert login(elsewhere) == 2 and server() == live.client.url
     assert login(elsewhere, "--yes") == 0 and server() == elsewhere
+
+
+def test_a_login_replaces_the_secret_of_another_key_after_a_question(user: Client) -> None:
+    """Both keys are valid on the server, which does not show the secret of the first one again."""
+    answer = Said(200, b'{"user": {"id": "me", "creation_date": 1}}')
+    with scripted([answer] * 4) as server:
+
+        def login(key: str, *more: str) -> Result:
+            words = ("login", server.url, "--access-key-id", key, "--secret-stdin", *more)
+            return user.run(*words, input=b"a secret\n")
+
+        assert login("AKIAFIRST").code == 0
+        assert login("AKIAFIRST").code == 0
+        before = _credentials(user)
+        refused = login("AKIASECOND")
+        assert refused.code == 2 and "the secret of its access key AKIAFIRST" in refused.err
+        assert _credentials(user) == before
+        assert login("AKIASECOND", "--yes").code == 0
+    assert "AKIASECOND" in _credentials(user)
+
+
+def test_a_setup_needs_a_url_before_a_confirmation(lake: Lake) -> None:
+    result = lake.user.run("login", "--setup", "--profile", "test")
+    assert (result.code, result.err) == (2, "graveler: --setup needs the URL of the server\n")
+
+
+@pytest.mark.parametrize("url", ["lake.example.com", "http://me:hidden@lake.example.com"])
+def test_the_server_of_a_profile_is_a_url(lake: Lake, url: str) -> None:
+    """Nothing is asked before, and no password is printed."""
+    before = profiles.read(lake.user.variables)
+    for words in (("--profile", "test"), ("--profile", "new"), ("--profile", "test", "--yes")):
+        result = lake.user.run("config", "set", "server", url, *words)
+        assert result.code == 2 and result.err.startswith("graveler: server URL invalid: ")
+        assert "hidden" not in result.err
+    assert profiles.read(lake.user.variables) == before
 
 
 def test_a_profile_without_a_secret_is_forgotten_without_a_question(user: Client) -> None:
