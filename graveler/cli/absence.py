@@ -4,27 +4,37 @@ The server names one thing, and a command may have several: the client asks for 
 first, because the first one may be what the command makes.  For this folder.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 from graveler.cli.address import Address
+from graveler.cli.filters import Filter
 from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
 
-if TYPE_CHECKING:
-    from graveler.cli.tally import Tally
-
-NOTHING_BELOW: Final = "no objects below this prefix"
+_T = TypeVar("_T")
 
 
-def check_found(tally: "Tally") -> None:
-    """After a transfer of a prefix: raises `NotFound` if it had nothing to do."""
-    if not tally.files_expected:
-        raise NotFound(NOTHING_BELOW)
+def nothing_below(choice: Filter) -> NotFound:
+    """The error of a command about a prefix that has nothing to do."""
+    if choice:
+        return NotFound("no object below this prefix matches --include/--exclude")
+    return NotFound("no objects below this prefix")
+
+
+def some(items: Iterable[_T], choice: Filter) -> Iterator[_T]:
+    """The items of a command about a prefix.  Takes the first one at once, and raises `NotFound` if
+    there is none."""
+    rest = iter(items)
+    first = list(islice(rest, 1))
+    if not first:
+        raise nothing_below(choice)
+    return chain(first, rest)
 
 
 @contextmanager

@@ -7,9 +7,10 @@
 
 Names of repositories and refs contain no slash, so the first two slashes separate; all that follows
 is the path, as it is.  Without a scheme, the base URI (`--base-uri`, `LAKECTL_BASE_URI`) is put
-before the text.  Pure.  For this folder.
+before the text.  Pure, but that a message does not correct what is a file here.  For this folder.
 """
 
+import os
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -82,7 +83,10 @@ def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
 
 
 def _corrected(text: str) -> str:
-    """How an address that is invalid was perhaps meant; empty if nobody can know."""
+    """How an address that is invalid was perhaps meant; empty if nobody can know, and if it is a
+    file here."""
+    if os.path.lexists(text):
+        return ""
     scheme, colon, rest = text.partition(":")
     is_scheme = bool(colon) and f"{scheme}://" in SCHEMES
     words = rest if is_scheme else text

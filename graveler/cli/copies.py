@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from graveler.cli import mirror, past
-from graveler.cli.absence import check_found
+from graveler.cli.absence import some
 from graveler.cli.address import Address, UsageMistake, is_remote
 from graveler.cli.arguments import at, side_argument
 from graveler.cli.command import client
@@ -87,8 +87,8 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
         orders = list(orders)
         keep = {order.path for order in orders}
         surplus = surplus_objects(task.known, into.folder, keep, options.choice)
-        if not options.dry_run:
-            mirror.check(invocation, surplus, keep, into, yes=options.yes)
+        mirror.check(invocation, surplus, keep, into, yes=options.yes or options.dry_run)
+    orders = some(orders, options.choice)
     if options.dry_run:
         rows = (task.row(order) for order in orders)
         mirror.show(invocation, chain(rows, (mirror.row("delete", path) for path in surplus)))
@@ -105,7 +105,6 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     # Without --checksum, the same command copies all again.
     state = Tally.resumable if options.checksum else Tally.state
     transfer.run(expected, tally, state=state)
-    check_found(tally)
     surplus = deletable(invocation, surplus, tally, "copied")
     delete_objects(session_of(invocation, into), into, surplus, tally)
     return ended(invocation, tally, "copied", options)

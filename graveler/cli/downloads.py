@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from graveler.cli import files, mirror, past
-from graveler.cli.absence import check_found, naming_folder
+from graveler.cli.absence import naming_folder, some
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at
 from graveler.cli.command import client
@@ -51,9 +51,8 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     """
     options = TransferOptions(**more).checked()
     folder = _folder(target, address, options)
-    recursive = options.recursive
-    is_folder = recursive or folder.is_dir() or (target or "").endswith("/")
-    place = past.then(invocation, invocation.path(address, optional=recursive))
+    is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
+    place = past.then(invocation, invocation.path(address, optional=options.recursive))
     session, tally = invocation.session, Tally()
     presign = options.pre_sign and objects.presigns(session)
     chosen: Iterable[tuple[Stats, str]] = wanted(invocation, place, options)
@@ -62,8 +61,10 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
         chosen = list(chosen)
         keep = {relative for _, relative in chosen}
         surplus = surplus_files(folder, keep, options.choice)
-        if not options.dry_run:
-            mirror.check(invocation, surplus, keep, folder.resolve(), yes=options.yes)
+        yes = options.yes or options.dry_run
+        mirror.check(invocation, surplus, keep, folder.resolve(), yes=yes)
+
+    chosen = some(chosen, options.choice)
 
     def receive(order: files.Download, tally: Tally) -> None:
         if _is_here(order):
@@ -96,7 +97,6 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
         receive, lambda order: order.stats["path"], options.threads, shows(invocation, options)
     )
     transfer.run(orders, tally)
-    check_found(tally)
     delete_files(folder, deletable(invocation, surplus, tally, "downloaded"), tally)
     return ended(invocation, tally, "downloaded", options)
 

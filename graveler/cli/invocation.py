@@ -98,7 +98,8 @@ class Invocation:
         address = self.address(text)
         if address.path:
             raise UsageMistake(
-                f"ref expected, without a path: {text!r}: no branch, tag or commit has a '/'"
+                f"ref expected, without a path: {text!r}: no branch has a '/', and a tag with one "
+                "cannot be addressed here"
             )
         if not address.ref:
             if not default:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from graveler.cli import mirror
-from graveler.cli.absence import NOTHING_BELOW, naming_folder
+from graveler.cli.absence import naming_folder, nothing_below
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import remote_argument
 from graveler.cli.command import client
@@ -53,7 +53,7 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     invocation.target = into
     moves = list(_moves(invocation, come, into, options))
     if not moves:
-        raise NotFound(NOTHING_BELOW)
+        raise nothing_below(options.choice)
     mirror.check_apart(map(_source_path, moves), (move.path for move in moves))
     if options.dry_run:
         rows = (mirror.row("move", move.path, move.source.get("size_bytes", 0)) for move in moves)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from graveler.cli import mirror, past
-from graveler.cli.absence import NOTHING_BELOW, naming_folder
+from graveler.cli.absence import naming_folder, nothing_below, some
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, count, ignored, yes
 from graveler.cli.command import Group, client, group
@@ -21,7 +21,7 @@ from graveler.cli.output import Column, field, plural
 from graveler.cli.tally import Tally
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
-from graveler.errors import NotFound, Unsupported
+from graveler.errors import Unsupported
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _COLUMNS: Final = (
@@ -264,16 +264,19 @@ def rm(
                 yield stats
 
     if dry_run:
-        rows = (mirror.row("delete", stats["path"], stats.get("size_bytes")) for stats in chosen())
+        rows = (
+            mirror.row("delete", stats["path"], stats.get("size_bytes"))
+            for stats in some(chosen(), choice)
+        )
         mirror.show(invocation, rows)
         return 0
     if recursive and not yes:
-        _ask(invocation, place, chosen())
+        _ask(invocation, place, some(chosen(), choice))
     # The list goes on after the last path: what others upload before it meanwhile stays.
     mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
     tally.check("deleted")
     if not tally.files_expected:
-        raise NotFound(NOTHING_BELOW)
+        raise nothing_below(choice)
     deleted = plural(tally.deleted, "object") if recursive else place
     until = of_server(invocation, f"uncommitted until `graveler commit {place.at('')}`")
     invocation.output.note(f"deleted {deleted}: {until}")
@@ -282,8 +285,6 @@ def rm(
 
 def _ask(invocation: Invocation, place: Address, chosen: Iterator[Stats]) -> None:
     number = sum(1 for _ in islice(chosen, _COUNT_MAX + 1))
-    if not number:
-        raise NotFound(NOTHING_BELOW)
     words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
     invocation.confirm(f"Delete {words or plural(number, 'object')} below {place}?", yes=False)
 

@@ -1,6 +1,7 @@
 """`graveler upload`: files to objects.  transfer.py runs it."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
@@ -36,7 +37,8 @@ _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
 _SUFFIXES_KEPT: Final = 1_000
 _GLOB_MARKS: Final = "*?["
-_GLOBS_SHOWN: Final = 3
+_PLAIN_GLOB: Final = re.compile(r"[\w./*?\[\]-]+")  # a shell changes nothing else of it
+_NAMES_SHOWN: Final = 3
 
 
 @client(
@@ -115,11 +117,18 @@ def upload(
 
 
 def _check_one(words: list[str]) -> None:
-    """Raises `UsageMistake` for several sources, as a shell makes them of `*.csv`."""
+    """Raises `UsageMistake` for several sources, as a shell makes them of `*.csv`, and for an
+    address before the source."""
+    source, address = words[0], words[-1]
     if len(words) > 2:
         raise UsageMistake(
             f"one SRC expected, not {len(words) - 1}: several files go by -r and --include",
-            remedy=_with_globs(words[:-1], words[-1]),
+            remedy=_for_several(words[:-1], address),
+        )
+    if "/" in source and not os.path.lexists(source) and os.path.isfile(address):
+        raise UsageMistake(
+            f"SRC comes first: {source} is no file here, and {address} is one",
+            remedy=shlex.join(["graveler", "upload", address, source]),
         )
 
 
@@ -127,8 +136,7 @@ def _local(source: str, address: str, options: TransferOptions) -> Path:
     """The file or the folder.  Raises `NotFound`, `UsageMistake`."""
     local = Path(source)
     if not local.exists():
-        is_glob = any(mark in source for mark in _GLOB_MARKS)
-        remedy = _with_globs([source], address) if is_glob else ""
+        remedy = _for_several([source], address) if _is_glob(source) else ""
         raise NotFound(f"file not found: {source}", remedy=remedy)
     if local.is_dir() != options.recursive:
         rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
@@ -136,17 +144,43 @@ def _local(source: str, address: str, options: TransferOptions) -> Path:
     return local
 
 
-def _with_globs(sources: list[str], address: str) -> str:
-    """The command that uploads what these files or globs name, as far as that can be known."""
-    folders = {os.path.dirname(name) for name in sources}
-    folder = folders.pop() if len(folders) == 1 else ""
-    suffixes = {os.path.splitext(name)[1] for name in sources}
-    suffix = suffixes.pop() if len(suffixes) == 1 else ""
-    globs = [f"*{suffix}"] if suffix else [os.path.basename(name) for name in sources]
-    is_known = folder and not any(mark in folder for mark in _GLOB_MARKS)
-    words = ["graveler", "upload", "-r", folder if is_known else ".", address]
-    included = (word for glob in globs[:_GLOBS_SHOWN] for word in ("--include", glob))
-    return shlex.join([*words, *included])
+def _is_glob(name: str) -> bool:
+    return any(mark in name for mark in _GLOB_MARKS) and not os.path.lexists(name)
+
+
+def _for_several(sources: list[str], address: str) -> str:
+    """The command that uploads what these files or globs name, and nothing else; empty if it
+    cannot be known."""
+    names = [os.path.basename(source) for source in sources]
+    is_known = "/" in address and not os.path.lexists(address) and "-" not in sources
+    if not is_known or len(set(names)) < len(names) or not "".join(sources).isprintable():
+        return ""
+    folders = {os.path.dirname(source) or "." for source in sources}
+    folder = folders.pop()
+    is_short = not folders and len(names) <= _NAMES_SHOWN
+    if not is_short or _is_glob(folder) or not all(map(_is_pattern, sources)):
+        return _loop(sources, address)
+    included = (word for name in names for word in ("--include", f"/{name}"))
+    return shlex.join(["graveler", "upload", "-r", folder, address, *included])
+
+
+def _is_pattern(source: str) -> bool:
+    """Whether `--include /NAME` means what the name, or the glob, means to a shell."""
+    name = os.path.basename(source)
+    differing = "[" if _is_glob(source) else "*?"
+    is_plain = not any(mark in name for mark in differing) and "**" not in name
+    return bool(name) and name == name.rstrip() and is_plain
+
+
+def _loop(sources: list[str], address: str) -> str:
+    """A command of a shell for files of several folders; empty if one is a folder."""
+    globs = [source for source in sources if _is_glob(source)]
+    if any(map(os.path.isdir, sources)) or not all(map(_PLAIN_GLOB.fullmatch, globs)):
+        return ""
+    words = [source if source in globs else shlex.quote(source) for source in sources]
+    shown = " ".join([*words[:_NAMES_SHOWN], *(["…"] if words[_NAMES_SHOWN:] else [])])
+    into = shlex.quote(address if address.endswith("/") else f"{address}/")
+    return f'for f in {shown}; do graveler upload "$f" {into}; done'
 
 
 def _warn_of_path(invocation: Invocation, place: Address) -> None:

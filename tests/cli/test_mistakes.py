@@ -32,6 +32,10 @@ def refused(lake: Lake, line: str) -> tuple[int, list[str]]:
         ("branch create NAME/a%b", "branch name invalid: it must be letters, digits"),
         ("tag create NAME/v..1", "tag name invalid: it must be ASCII without spaces"),
         ("branch create NAME/feature/x", "ref expected, without a path: 'NAME/feature/x': no br"),
+        (
+            "tag show NAME/v/1",
+            "ref expected, without a path: 'NAME/v/1': no branch has a '/', and a tag",
+        ),
         ("commit NAME/x%y -m text", "'x%y' is no name of a branch"),
         ("ls lakefs:/NAME/main", "address invalid: 'lakefs:/NAME/main': write NAME/main"),
         ("ls /NAME/main", "address invalid: '/NAME/main': write NAME/main"),
@@ -193,13 +197,19 @@ def test_a_destination_with_a_slash_is_a_folder(lake: Lake, tmp_path: Path) -> N
     assert (tmp_path / "other" / "a").read_bytes() == b"1"
 
 
-@pytest.mark.parametrize("command", ["download", "cp"])
-def test_a_transfer_of_nothing_does_not_exist(lake: Lake, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("more", ["", "--dry-run", "--include '*.csv'", "--exclude a --dry-run"])
+@pytest.mark.parametrize("command", ["download", "cp", "mv", "rm"])
+def test_a_transfer_of_nothing_does_not_exist(
+    lake: Lake, tmp_path: Path, command: str, more: str
+) -> None:
     lake.put("data/a")
-    source = "lakefs://NAME/main/nodir/"
-    target = tmp_path / "out" if command == "download" else "lakefs://NAME/main/copy/"
-    code, (reason, _) = refused(lake, f"{command} -r {source} {target}")
-    assert (code, reason) == (3, "graveler: no objects below this prefix: NAME/main/nodir/")
+    source = "lakefs://NAME/main/" + ("data/" if "clude" in more else "nodir/")
+    target = {"download": f"{tmp_path}/out", "rm": "--yes"}.get(command, "lakefs://NAME/main/copy/")
+    code, (reason, *_) = refused(lake, f"{command} -r {source} {target} {more}")
+    nothing = "no objects below this prefix"
+    if "clude" in more:
+        nothing = "no object below this prefix matches --include/--exclude"
+    assert (code, reason.split(": ", 1)[1].split(":")[0]) == (3, nothing)
 
 
 def test_an_object_and_a_folder_of_one_name(lake: Lake, tmp_path: Path) -> None:
@@ -301,37 +311,98 @@ def test_a_word_of_another_tool_leads_to_ours(user: Client, line: str, lines: li
 # ---- uploads -------------------------------------------------------------------------------------
 
 
+_LOOP = 'graveler upload "$f" NAME/main/; done'
+
+
 @pytest.mark.parametrize(
-    ("words", "globs"),
+    ("words", "proposed"),
     [
-        (("a.csv", "b.csv"), "-r . NAME/main/ --include '*.csv'"),
-        (("data/a.csv", "data/b.csv"), "-r data NAME/main/ --include '*.csv'"),
-        (("a", "b"), "-r . NAME/main/ --include a --include b"),
-        (("data/*.csv",), "-r data NAME/main/ --include '*.csv'"),
-        (("da*/x",), "-r . NAME/main/ --include x"),
+        (
+            "a.csv b.csv NAME/main/",
+            "graveler upload -r . NAME/main/ --include /a.csv --include /b.csv",
+        ),
+        ("data/*.csv NAME/main/", "graveler upload -r data NAME/main/ --include '/*.csv'"),
+        ("data/[ab].csv NAME/main", f"for f in data/[ab].csv; do {_LOOP}"),
+        ("da*/x NAME/main/", f"for f in da*/x; do {_LOOP}"),
+        ("data/a.csv more/x NAME/main", f"for f in data/a.csv more/x; do {_LOOP}"),
+        ("a b c 'd e' NAME/main/", f"for f in a b c …; do {_LOOP}"),
+        (
+            "'a b' 'c*' NAME/main/",
+            "graveler upload -r . NAME/main/ --include '/a b' --include '/c*'",
+        ),
+        ("'star*' a NAME/main/", f"for f in 'star*' a; do {_LOOP}"),
     ],
 )
-def test_several_files_are_uploaded_by_a_glob(
-    lake: Lake, words: tuple[str, ...], globs: str
+def test_several_files_are_uploaded_by_another_command(
+    lake: Lake, files: Path, words: str, proposed: str
 ) -> None:
-    result = lake.user.run("upload", *words, f"{lake.name}/main/")
-    assert result.code == (2 if words[1:] else 3)
-    remedy = f"graveler upload {globs}".replace("NAME", lake.name)
-    assert result.err.splitlines()[1:] == [f"try: {remedy}"]
+    _, lines = refused(lake, f"upload {words}")
+    assert lines[1:] == [f"try: {proposed}"]
 
 
-def test_the_glob_that_is_proposed_uploads_the_files(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "words",
+    [
+        "a.csv b.csv c.txt",  # no address
+        "a.csv b.csv data/a.csv",  # a file, no address
+        "data/a.csv more/a.csv NAME/main/",  # one would replace the other
+        "- a.csv NAME/main/",
+        "data more/x NAME/main/",  # a folder
+        "'da ta*/x' NAME/main/",
+    ],
+)
+def test_nothing_is_proposed_for_files_that_cannot_be_known(
+    lake: Lake, files: Path, words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    for name in ("a.csv", "b.csv", "c.txt"):
-        (tmp_path / "data" / name).write_text(name)
-    result = lake.user.run("upload", "data/a.csv", "data/b.csv", f"{lake.name}/main/")
-    again = result.err.splitlines()[1].removeprefix("try: graveler ")
+    _, lines = refused(lake, f"upload {words}")
+    assert not [line for line in lines if "graveler upload -r" in line or "for f" in line]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with files that nobody names."""
+    folder = tmp_path / "files"
+    for name in (
+        *("a.csv", "b.csv", "c.csv", "c.txt", "star*", "starred", "deep/a.csv", "deep/b.csv"),
+        *("data/a.csv", "data/c.txt", "data/deep/b.csv", "more/x", "more/a.csv"),
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "uploaded"),
+    [
+        ("a.csv b.csv", ["a.csv", "b.csv"]),
+        ("data/a.csv data/c.txt", ["a.csv", "c.txt"]),
+        ("data/*.csv", ["a.csv"]),
+    ],
+)
+def test_the_command_that_is_proposed_uploads_the_files_alone(
+    lake: Lake, files: Path, words: str, uploaded: list[str]
+) -> None:
+    _, lines = refused(lake, f"upload {words} NAME/main/")
+    again = lines[1].removeprefix("try: graveler ").replace("NAME", lake.name)
     assert lake.user.line(again).code == 0
     listed = lake.user.run("ls", "-r", f"{lake.name}/main/").out
-    assert [line.split("\t")[-1] for line in listed.splitlines()] == ["a.csv", "b.csv"]
+    assert [line.split("\t")[-1] for line in listed.splitlines()] == uploaded
+
+
+def test_the_sides_of_an_upload_are_exchanged(lake: Lake, files: Path) -> None:
+    for file in (f"{files}/a.csv", "a.csv"):
+        code, lines = refused(lake, f"upload NAME/main/x {file}")
+        reason = f"graveler: SRC comes first: NAME/main/x is no file here, and {file} is one"
+        assert (code, lines) == (2, [reason, f"try: graveler upload {file} NAME/main/x"])
+    code, lines = refused(lake, "upload nofile.csv a.csv")
+    assert code == 2 and lines[0].startswith("graveler: ref missing")
+
+
+def test_a_file_is_not_corrected_to_an_address(lake: Lake, files: Path) -> None:
+    code, lines = refused(lake, f"stat {files}/a.csv")
+    form = "it must look like REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH"
+    assert (code, lines) == (2, [f"graveler: address invalid: '{files}/a.csv': {form}"])
 
 
 @pytest.mark.parametrize("path", ["/x", "../x", "a//b", "a/./b", "../"])
