@@ -167,14 +167,14 @@ class World:
     # ---- rows ----
 
     def put(self, partition: bytes, key: bytes, row: Row) -> None:
-        for watch in self.watches:
-            watch(partition, key, row)
         held = self.rows.get(partition)
         if held is None:
             held = self.rows[partition] = {}
         if key not in held and partition in self._sorted:
             insort(self._sorted[partition], key)
         held[key] = row
+        for watch in self.watches:
+            watch(partition, key, row)
 
     def drop(self, partition: bytes, key: bytes) -> None:
         if self.rows.get(partition, {}).pop(key, None) is not None:
