@@ -3,12 +3,11 @@
 A failure prints profile and seed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from graveler.block.adapter import ANY_VERSION, CREATE, BlockStore
-from graveler.committed import tiers
+from graveler.block.adapter import ANY_VERSION, BlockStore
 from graveler.engine.commits import heads
 from graveler.engine.gc import candidates as candidates_module
 from graveler.engine.gc import collect, mark, retention
@@ -22,7 +21,7 @@ from graveler.engine.gc.retention import Heads, KeptCommits, Refs
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.names import branches
 from graveler.engine.ports import OpenRepository
-from graveler.errors import AlreadyExists, GravelerError
+from graveler.errors import GravelerError
 from graveler.ids import CommitId
 from graveler.records import AddressType, Commit, Repository
 from graveler.refs.gc.retention import Retention
@@ -96,19 +95,6 @@ def whatever_version(patch: pytest.MonkeyPatch) -> None:
             repo.blocks.delete(f"{repo.namespace}/{each.address}", ANY_VERSION)
 
     patch.setattr(collect, "_delete", delete)
-
-
-def what_is_there_is_not_written(patch: pytest.MonkeyPatch) -> None:
-    """A committer that finds its range stored leaves it as it is."""
-
-    def store(blocks: BlockStore, address: str, content: Callable[[], Iterable[bytes]]) -> bool:
-        try:
-            blocks.put(address, content(), CREATE)
-        except AlreadyExists:
-            return False
-        return True
-
-    patch.setattr(tiers, "_store", store)
 
 
 def without_deadlines(patch: pytest.MonkeyPatch) -> None:
@@ -220,7 +206,6 @@ BROKEN = (
     in_one_run,
     by_the_first_marking,
     whatever_version,
-    what_is_there_is_not_written,
     without_deadlines,
     condemned_commits_may_be_used,
     staged_rows_do_not_count,
