@@ -11,7 +11,7 @@
                                           found
     mistakes, words                       names that a server refuses; words of other tools
     address, moments, past                what addresses and times mean
-    profiles, keyring_store, account      profiles and where their secrets lie
+    profiles, keyring_store               profiles and where their secrets lie
     completion, shells, plugins, lakectl  completion; programs as commands; lakectl's commands
     interrupts, wait                      delays Ctrl-C; waits for a job
 
@@ -30,7 +30,8 @@ Commands of a client, a module a group:
     user, user_group, policy, auth         who may do what
     api, audit, usage                      any request; the audit trail; requests by month
     doctor, open_command                   why a command would fail; the page of an address
-    journal                                the heads that this client moved: `graveler undo`
+    account, config                        signs in and out; profiles
+    journal, undo                          the heads that this client moved; puts them back
 
 Commands of a store, and what they do:
     serve_command, store_commands       their arguments

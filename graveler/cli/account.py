@@ -1,4 +1,4 @@
-"""`graveler login`, `logout`, `whoami` and `config`: profiles, and who the caller is."""
+"""`graveler login`, `logout` and `whoami`: signs in and out, and says who the caller is."""
 
 import shlex
 import sys
@@ -13,7 +13,7 @@ import click
 from graveler.cli import keyring_store, profiles
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import yes
-from graveler.cli.command import client, group
+from graveler.cli.command import client
 from graveler.cli.hints import NOT_REACHED
 from graveler.cli.invocation import Invocation
 from graveler.cli.options import FOLDER
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from graveler.client.identity import User
 
 _ADMINISTRATOR: Final = "admin"
-_SETTINGS: Final = ("server", "repository")
 
 
 @client(
@@ -89,9 +88,9 @@ def login(
         profile = _set_up(invocation, server)
     else:
         if by_token:
-            profile = _by_token(invocation, url)
+            profile = _by_token(server)
         else:
-            profile = _from_store(store) if store is not None else _asked(invocation, url)
+            profile = _from_store(store) if store is not None else _asked(invocation, server)
         _confirm_replaced(invocation, name, profile.server, profile.access_key_id, yes=yes)
     try:
         user, place = _kept(name, profile)
@@ -116,7 +115,7 @@ def _confirm_replaced(
     is_other_key = key is not None and before.access_key_id not in ("", key)
     if is_other_key or not profiles.same_origin(url, before.server):
         change = f"Replace the profile {name} of {before.server} (--profile NAME keeps both)"
-        _confirm_loss(invocation, before, change, yes=yes)
+        confirm_loss(invocation, before, change, yes=yes)
 
 
 def _kept(name: str, profile: Profile) -> tuple["User", Path]:
@@ -159,7 +158,7 @@ def _print_key(invocation: Invocation, profile: Profile) -> None:
     invocation.output.record(key, [f"{name}: {value}" for name, value in key.items()])
 
 
-def _asked(invocation: Invocation, url: str | None) -> Profile:
+def _asked(invocation: Invocation, url: str) -> Profile:
     """URL, key and secret from the arguments, else from whoever can answer."""
     flags = invocation.flags
     if flags.get("secret_stdin"):
@@ -168,7 +167,6 @@ def _asked(invocation: Invocation, url: str | None) -> Profile:
             raise UsageMistake("--secret-stdin needs --access-key-id")
     else:
         key, secret = str(flags.get("access_key_id", "")), ""
-    url = url or str(flags.get("server", ""))
     values = {"a URL": url, "--access-key-id": key, "--secret-stdin": secret}
     missing = [name for name, value in values.items() if not value]
     if missing and not invocation.may_ask():
@@ -188,8 +186,7 @@ def _asked(invocation: Invocation, url: str | None) -> Profile:
     return Profile("", url, key, secret)
 
 
-def _by_token(invocation: Invocation, url: str | None) -> Profile:
-    url = url or str(invocation.flags.get("server", ""))
+def _by_token(url: str) -> Profile:
     token = sys.stdin.readline().strip()
     if not url or not token:
         raise UsageMistake("--token-stdin needs a URL, and a token on the standard input")
@@ -258,7 +255,7 @@ def logout(invocation: Invocation, yes: bool) -> int:
     name = profiles.chosen_name(invocation.flags, environment(), known.default)
     if name not in known.by_name:
         raise NotFound(f"profile not found: {name or 'there is no default'}")
-    _confirm_loss(invocation, known.by_name[name], f"Forget the profile {name}", yes=yes)
+    confirm_loss(invocation, known.by_name[name], f"Forget the profile {name}", yes=yes)
     rest = {each: profile for each, profile in known.by_name.items() if each != name}
     default = known.default if known.default != name else ""
     profiles.write(Profiles(default, rest), environment())
@@ -268,7 +265,7 @@ def logout(invocation: Invocation, yes: bool) -> int:
     return 0
 
 
-def _confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes: bool) -> None:
+def confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes: bool) -> None:
     """Ask before the credentials of a profile are lost.  A profile that has none loses nothing.
     `change` begins with a verb."""
     if profile.session_token:
@@ -277,11 +274,6 @@ def _confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes:
         lost = f"the secret of its access key {profile.access_key_id}"
     else:
         return
-    if not yes and not invocation.may_ask():
-        effect = f"{change[:1].lower()}{change[1:]}, with {lost}"
-        raise UsageMistake(
-            f"this needs a confirmation, and nobody can be asked: give --yes to {effect}"
-        )
     invocation.confirm(f"{change}, with {lost}?  The server does not show it again.", yes=yes)
 
 
@@ -305,114 +297,3 @@ def whoami(invocation: Invocation) -> int:
 
 def _ours(name: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda record: record["graveler"][name]
-
-
-# ---- configuration -------------------------------------------------------------------------------
-
-
-@group("config")
-def config() -> None:
-    """Profiles: servers and current repositories."""
-
-
-@client("list", group=config, examples=("graveler config list",))
-def list_profiles(invocation: Invocation) -> int:
-    """List the profiles."""
-    known = profiles.read(environment())
-    rows = [
-        {
-            "name": name,
-            "server": profile.server,
-            "repository": profile.repository,
-            "access_key_id": profile.access_key_id,
-            "default": name == known.default,
-        }
-        for name, profile in sorted(known.by_name.items())
-    ]
-    columns = [field(name) for name in ("name", "server", "repository", "access_key_id", "default")]
-    if not invocation.output.items(columns, rows):
-        invocation.output.note("no profiles: `graveler login` makes one")
-    return 0
-
-
-@client("show", group=config, examples=("graveler config show", "graveler config show --json"))
-def show_profile(invocation: Invocation) -> int:
-    """Show which server and key a command would use, and why.
-
-    Sends nothing.  The secret is not shown.
-    """
-    profile = invocation.profile
-    record = {
-        "server": profile.server,
-        "access_key_id": profile.access_key_id,
-        "has_secret": bool(profile.secret_access_key or profile.session_token),
-        "repository": profile.repository,
-        "source": profile.source,
-        "folder": str(profiles.folder(environment())),
-    }
-    invocation.output.pairs(record, [field(name) for name in record])
-    return 0
-
-
-@client(
-    "get",
-    group=config,
-    examples=("graveler config get repository", "graveler config get server --profile prod"),
-)
-@click.argument("setting", type=click.Choice(_SETTINGS))
-def get_setting(invocation: Invocation, setting: str) -> int:
-    """Print a setting of the profile that applies; an empty line if it has none.
-
-    Sends nothing.
-    """
-    value = str(getattr(invocation.profile, setting))
-    invocation.output.record({"graveler": {setting: value}}, [value])
-    return 0
-
-
-@client("use", group=config, examples=("graveler config use local",))
-@click.argument("name")
-def use_profile(invocation: Invocation, name: str) -> int:
-    """Make a profile the default."""
-    known = profiles.read(environment())
-    if name not in known.by_name:
-        raise NotFound(f"profile not found: {name}: `graveler config list` shows all")
-    profiles.write(replace(known, default=name), environment())
-    return 0
-
-
-@client(
-    "set",
-    group=config,
-    examples=(
-        "graveler config set repository lake         # now :main means lake/main",
-        "graveler config set server https://lake.example.com --profile prod",
-    ),
-)
-@click.argument("setting", type=click.Choice(_SETTINGS))
-@click.argument("value")
-@yes
-def set_setting(invocation: Invocation, setting: str, value: str, yes: bool) -> int:
-    """Change a setting of a profile; an empty value removes it.
-
-    A profile whose server moves to another address loses its credentials, after a question.
-    """
-    known = profiles.read(environment())
-    default = known.default or DEFAULT
-    name = profiles.check_name(profiles.chosen_name(invocation.flags, environment(), default))
-    before = known.by_name.get(name, Profile(name))
-    if setting == "server":
-        if value:
-            profiles.check_url(value)
-        same = profiles.same_origin(value, before.server)
-        if not same:
-            change = f"Move the profile {name} to {value or 'no server'}"
-            _confirm_loss(invocation, before, change, yes=yes)
-        after = replace(before if same else before.without_secrets(), server=value)
-        if before.in_keyring and not same:
-            keyring_store.forget(name)
-    else:
-        after = replace(before, repository=value)
-    changed = Profiles(known.default or name, {**known.by_name, name: after})
-    profiles.write(changed, environment())
-    return 0

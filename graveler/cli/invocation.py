@@ -162,7 +162,7 @@ class Invocation:
         """Ask before something is lost.  Raises `UsageMistake` if nobody can answer, and `Declined`
         if the answer is no."""
         if not yes:
-            self._check_input("--yes")
+            self._check_input("--yes", question)
             import click
 
             if not click.confirm(plain_lines(question), err=True):
@@ -174,7 +174,7 @@ class Invocation:
         """As `confirm`, for what cannot be undone: the name must be typed, or given.  `or_yes`: the
         command takes `--yes` instead, as in lakectl."""
         if typed is None:
-            self._check_input(f"--confirm {name}{' or --yes' if or_yes else ''}")
+            self._check_input(f"--confirm {name}{' or --yes' if or_yes else ''}", question)
             import click
 
             typed = click.prompt(plain_lines(f"{question}\nType {name} to go on"), err=True)
@@ -185,9 +185,11 @@ class Invocation:
         """Whether somebody can answer."""
         return not self.flags.get("no_input") and sys.stdin.isatty() and sys.stderr.isatty()
 
-    def _check_input(self, flag: str) -> None:
+    def _check_input(self, flag: str, question: str) -> None:
         if not self.may_ask():
-            raise UsageMistake(f"this needs a confirmation, and nobody can be asked: give {flag}")
+            raise UsageMistake(
+                f"this needs a confirmation, and nobody can be asked: give {flag}\n{question}"
+            )
 
 
 def current_repository(invocation: Invocation) -> str:

@@ -71,9 +71,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "restore": Entry(
         "graveler.cli.restore", "restore", "commit the content of an old commit", _HISTORY
     ),
-    "undo": Entry(
-        "graveler.cli.journal", "undo", "undo the last reset, merge or deletion", _HISTORY
-    ),
+    "undo": Entry("graveler.cli.undo", "undo", "undo the last reset, merge or deletion", _HISTORY),
     "annotate": Entry(
         "graveler.cli.annotate", "annotate", "the commit that last changed each object", _HISTORY
     ),
@@ -114,7 +112,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "login": Entry(_ACCOUNT, "login", "try credentials, and keep them in a profile", _SETUP),
     "logout": Entry(_ACCOUNT, "logout", "forget a profile", _SETUP),
     "whoami": Entry(_ACCOUNT, "whoami", "show the user and the server", _SETUP),
-    "config": Entry(_ACCOUNT, "config", "list, show and change profiles", _SETUP),
+    "config": Entry("graveler.cli.config", "config", "list, show and change profiles", _SETUP),
     "doctor": Entry(
         "graveler.cli.doctor", "doctor", "find out why commands fail, and the remedy", _SETUP
     ),

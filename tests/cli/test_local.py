@@ -152,7 +152,8 @@ def test_conflicts_are_listed_and_decided(lake: Lake, folder: Path) -> None:
     assert status(lake) == [("local", "changed", "a.csv")]
     lake.put("data/a.csv", b"theirs again")
     lake.commit()
-    assert local(lake, "pull", "--theirs", code=2)["message"].endswith("give --yes")
+    refused = local(lake, "pull", "--theirs", code=2)["message"]
+    assert refused.endswith(f"give --yes\nDiscard 1 local change in {folder}?  No copy is kept.")
     local(lake, "pull", "--theirs", "--yes")
     assert status(lake) == [] and (folder / "a.csv").read_bytes() == b"theirs again"
     assert local(lake, "pull", "--ours", "--theirs", code=2)
@@ -173,7 +174,8 @@ def test_checkout_discards_and_switches(lake: Lake, folder: Path) -> None:
     lake.commit(branch="dev")
     (folder / "a.csv").write_bytes(b"lost")
     (folder / "n").write_bytes(b"lost")
-    assert local(lake, "checkout", code=2)["message"].endswith("give --yes")
+    refused = local(lake, "checkout", code=2)["message"]
+    assert refused.endswith(f"give --yes\nDiscard 2 local changes in {folder}?  No copy is kept.")
     local(lake, "checkout", "--yes")
     assert files(folder) == FILES
     local(lake, "checkout", "--ref", "dev")
@@ -488,6 +490,8 @@ def test_given_credentials_go_to_no_server_that_was_not_named(
 def test_the_server_of_a_removed_folder_is_forgotten(
     lake: Lake, public: Served, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Each server numbers its repositories, so the name of `lake` may be on the other one too.
+    assert lake.user.line("repo create of-the-first local://of-the-first").code == 0
     first = profiles.read(lake.user.variables).by_name["test"]
     other = replace(first, name="other", server=public.client.url)
     profiles.write(Profiles("other", {"test": first, "other": other}), lake.user.variables)
@@ -497,7 +501,7 @@ def test_the_server_of_a_removed_folder_is_forgotten(
     local(lake, "clone", f"{name}/main/", "d")
     assert local(lake, "status", "d") == []
     shutil.rmtree(folder)
-    local(lake, "init", f"{lake.name}/main/data/", "d", code=3)  # it is on the first server
+    local(lake, "init", "of-the-first/main/data/", "d", code=3)
 
 
 @pytest.fixture(scope="module")

@@ -136,12 +136,14 @@ def test_a_change_that_changes_nothing_says_what_has_it_all(lake: Lake) -> None:
 def test_what_confirms_a_name_is_in_the_help_and_in_the_refusal(lake: Lake) -> None:
     """`repo delete` takes `--yes`, as in lakectl; a hard reset does not."""
     lake.commit_of("a")
-    code, (line,) = refused(lake, "repo delete NAME")
+    code, (line, question) = refused(lake, "repo delete NAME")
     assert code == 2 and line.endswith("give --confirm NAME or --yes")
+    assert question.startswith("Delete NAME (")
     hard = "reset --hard NAME/main main~1"
     for words in (hard, f"{hard} --yes"):
-        code, (line,) = refused(lake, words)
+        code, (line, question) = refused(lake, words)
         assert code == 2 and line.endswith("give --confirm main")
+        assert question.startswith("Move NAME/main from ")
     shown = lake.user.run("reset", "--help").out
     assert re.search("--yes +do not ask; with --hard, --confirm does that", shown)
     shown = lake.user.run("repo", "delete", "--help").out

@@ -8,7 +8,8 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,7 +19,7 @@ from graveler.auth.credentials import NewCredential
 from graveler.cli import administrator
 from graveler.cli.administrator import SavedCredential
 from graveler.cli.main import root
-from tests.api.serving import served
+from tests.api.serving import Served, served
 from tests.cli.commands import Client, play, terminal
 from tests.cli.conftest import Lake
 from tests.cli.hooked import STATEMENT, action, hooks_to
@@ -134,14 +135,22 @@ def test_history_on_a_terminal(
         check("history.txt", on_terminal(user))
 
 
+@contextmanager
+def served_prices(user: Client, folder: Path, *more: str) -> Iterator[Served]:
+    """A served store in `folder` with a repository that has prices."""
+    (folder / "prices.csv").write_text("id\n1\n")
+    with at_hand(folder / "store") as live:
+        served_lake(user, live.client.url)
+        prepare(user, *PRICES, *more)
+        yield live
+
+
 def test_a_store_that_is_not_served(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "prices.csv").write_text("id\n1\n")
     monkeypatch.chdir(tmp_path)
-    with at_hand(tmp_path / "store") as live:
-        served_lake(user, live.client.url)
-        prepare(user, *PRICES)
+    with served_prices(user, tmp_path):
+        pass
 
     check("store.txt", on_terminal(user, {str(tmp_path): "<folder>"}))
 
@@ -150,15 +159,8 @@ def test_a_restored_repository(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The namespace of `lake` is copied to that of `copy`, as the tools of a storage do it."""
-    (tmp_path / "prices.csv").write_text("id\n1\n")
     monkeypatch.chdir(tmp_path)
-    with at_hand(tmp_path / "store") as live:
-        served_lake(user, live.client.url)
-        prepare(
-            user,
-            *PRICES,
-            "refs dump lake lake.json",
-        )
+    with served_prices(user, tmp_path, "refs dump lake lake.json") as live:
         blocks = live.embedded.ports.blocks
         for listed in blocks.list("local://lake/", "", 1_000).lines:
             if not listed.address.endswith("/dummy"):
@@ -170,15 +172,12 @@ def test_a_restored_repository(
 def test_administration_on_a_terminal(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "prices.csv").write_text("id\n1\n")
     monkeypatch.chdir(tmp_path)
-    with at_hand(tmp_path / "store") as live:
-        served_lake(user, live.client.url)
+    with served_prices(user, tmp_path) as live:
         key = NewCredential(KEY, SECRET)
         administrator.write(tmp_path / "store", SavedCredential(live.client.url, key))
         prepare(
             user,
-            *PRICES,
             "branch create lake/dev",
             "upload prices.csv lake/main/second/",
             "commit lake/main -m 'Add a second file'",
@@ -267,12 +266,8 @@ def test_a_linked_folder(user: Client, tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_prints_for_other_programs_and_names_of_lakectl(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "prices.csv").write_text("id\n1\n")
     monkeypatch.chdir(tmp_path)
-    with at_hand(tmp_path / "store") as live:
-        served_lake(user, live.client.url)
-        prepare(user, *PRICES, "upload prices.csv lake/main/second/")
-
+    with served_prices(user, tmp_path, "upload prices.csv lake/main/second/"):
         check("others.txt", on_terminal(user))
 
 

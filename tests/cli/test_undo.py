@@ -436,12 +436,18 @@ def test_a_tag_that_is_lost_is_said_after_a_second_interrupt(user: Client) -> No
     assert json.loads(file.read_text())["before"] == OLD
 
 
+def merge_of_dev(lake: Lake) -> str:
+    """Merge a branch with a commit of its own into main.  Returns the id of the merge."""
+    added(lake, "a")
+    lake.user.run("branch", "create", f"{lake.name}/dev")
+    added(lake, "b", "dev")
+    assert lake.user.run("merge", f"{lake.name}/dev", "main").code == 0
+    return head(lake)
+
+
 def test_a_merge_that_was_reverted_is_undone_already(lake: Lake) -> None:
     name, user = lake.name, lake.user
-    added(lake, "a")
-    user.run("branch", "create", f"{name}/dev")
-    added(lake, "b", "dev")
-    assert user.run("merge", f"{name}/dev", "main").code == 0
+    merge_of_dev(lake)
     assert user.run("revert", f"{name}/main", "main", "--parent", "1", "--yes").code == 0
     reverting = head(lake)
     added(lake, "c")
@@ -455,11 +461,7 @@ def test_a_merge_that_was_reverted_is_undone_already(lake: Lake) -> None:
 
 def test_a_commit_that_mentions_a_merge_does_not_revert_it(lake: Lake) -> None:
     name, user = lake.name, lake.user
-    added(lake, "a")
-    user.run("branch", "create", f"{name}/dev")
-    added(lake, "b", "dev")
-    assert user.run("merge", f"{name}/dev", "main").code == 0
-    merged = head(lake)
+    merged = merge_of_dev(lake)
     for number, message in enumerate(
         (
             f"Continue {merged}",
@@ -480,11 +482,7 @@ def test_a_commit_that_mentions_a_merge_does_not_revert_it(lake: Lake) -> None:
 def test_a_revert_that_was_reverted_reverts_nothing(lake: Lake, length: int) -> None:
     """The first revert is one of the server, or of lakeFS, whose message names what was sent."""
     name, user = lake.name, lake.user
-    added(lake, "a")
-    user.run("branch", "create", f"{name}/dev")
-    added(lake, "b", "dev")
-    assert user.run("merge", f"{name}/dev", "main").code == 0
-    merged = head(lake)
+    merged = merge_of_dev(lake)
     where = f"/repositories/{name}/branches/main/revert"
     body = {"ref": merged[:length], "parent_number": 1}
     assert lake.live.client.send("POST", where, body=body).status == 204

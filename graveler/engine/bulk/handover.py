@@ -9,8 +9,8 @@ branch record finds the job.  Once a commit has folded in the token, whoever mad
 commit finds the job any more.
 
 The head has not moved, and staged rows stay staged.  Rows moved from the open to a sealed token, as
-in a commit that crashed.  Used by commit.py.  Jobs that wait for the outcome
-ask `commits/search.py`.
+in a commit that crashed.  Used by commit.py.  Jobs that wait for the outcome ask
+`commits/search.py`.
 """
 
 from collections.abc import Mapping

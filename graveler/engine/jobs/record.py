@@ -14,8 +14,8 @@ right before it swaps a branch, and continue an hour later.  A second attempt is
 the job id is an idempotency key: every commit that the job lands carries it in its metadata, and
 such a commit is made once (`search.find_by_key`).
 
-A job ends once; a second end changes nothing.  Used by imports, bulk jobs,
-hooks, the janitor and the delivery layer.
+A job ends once; a second end changes nothing.  Used by imports, bulk jobs, hooks, the janitor and
+the delivery layer.
 """
 
 import json
