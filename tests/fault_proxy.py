@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from tests.http_server import QuietHandler, http_server
 
 
 class Request(NamedTuple):
@@ -191,12 +192,9 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
     """A proxy before the URL `upstream`, on a free port of this machine."""
     proxy = FaultProxy(upstream)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
 
         def handle_one_request(self) -> None:
             try:
@@ -221,14 +219,5 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
 
         do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    proxy.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with http_server(Handler) as proxy.url:
         yield proxy
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,8 +1,6 @@
 """Buckets are asked for their region: once, without a signature, whatever S3 answers."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -12,6 +10,7 @@ from graveler.block.s3_places import Places
 from graveler.block.s3_regions import Regions
 from graveler.block.s3_urls import S3Urls
 from graveler.clock import SystemClock
+from tests.http_server import QuietHandler, http_server
 
 HERE, ELSEWHERE = "us-east-1", "eu-central-1"
 
@@ -58,22 +57,14 @@ def test_another_endpoint_is_not_asked() -> None:
 def origin() -> Iterator[str]:
     """Answers like S3 to whoever may not know more: 403, and the region."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
+    class Handler(QuietHandler):
         def do_HEAD(self) -> None:
             self.send_response(403)
             self.send_header("x-amz-bucket-region", ELSEWHERE)
             self.end_headers()
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with http_server(Handler) as url:
+        yield url
 
 
 def test_the_answers_status_does_not_matter(origin: str) -> None:

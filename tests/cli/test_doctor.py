@@ -2,12 +2,9 @@
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,6 +18,7 @@ from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.gateway.tls import secured
+from tests.http_server import QuietHandler, http_server
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
@@ -131,25 +129,15 @@ def test_others_can_read_the_secrets(lake: Lake) -> None:
 def answering(status: int, **headers: str) -> Iterator[str]:
     """A server that is none of ours."""
 
-    class Other(BaseHTTPRequestHandler):
+    class Other(QuietHandler):
         def do_GET(self) -> None:
             self.send_response_only(status)
             for name, value in {"Content-Length": "0", **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Other)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(Other) as url:
+        yield url
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
+from tests.http_server import QuietHandler, http_server
 from tests.waiting import PATIENCE_SECONDS
 
 
@@ -526,7 +526,7 @@ def stuck() -> Iterator[str]:
     }
     over = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             whole = b"{}" if "/config" in self.path else json.dumps(stats).encode()
             is_content = self.path.partition("?")[0].endswith("/objects")
@@ -537,19 +537,11 @@ def stuck() -> Iterator[str]:
             if is_content:
                 over.wait(PATIENCE_SECONDS)
 
-        def log_message(self, format: str, *_: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(Handler) as url:
+        try:
+            yield url
+        finally:
+            over.set()
 
 
 def test_progress_is_shown_and_ctrl_c_leaves_nothing_visible(user: Client, tmp_path: Path) -> None:

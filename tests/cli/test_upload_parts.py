@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ import pytest
 from graveler.cli.upload_journal import Journal, Key, UploadStart, Version
 from graveler.errors import Contended
 from tests.cli.commands import Client, terminal
+from tests.http_server import QuietHandler, http_server
 from tests.waiting import PATIENCE_SECONDS
 
 PART = 16 << 20
@@ -74,7 +74,7 @@ def storing() -> Iterator[Store]:
     """Serve a store until the block ends."""
     store = Store()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def answer(self) -> None:
             place = urlsplit(self.path)
             path = place.path.strip("/").split("/")
@@ -106,19 +106,8 @@ def storing() -> Iterator[Store]:
 
         do_GET = do_POST = do_PUT = do_DELETE = answer
 
-        def log_message(self, format: str, *_: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    store.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with http_server(Handler) as store.url:
         yield store
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """A server that answers what it was told to, over real sockets, and keeps what it was asked."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
+
+from tests.http_server import QuietHandler, http_server
 
 
 class Said(NamedTuple):
@@ -41,7 +41,7 @@ def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
     """Serve them in turn until the block ends."""
     script = Scripted(answers=list(answers))
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def answer(self) -> None:
             if "Content-Length" in self.headers or "Transfer-Encoding" not in self.headers:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -71,16 +71,5 @@ def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
 
         do_GET = do_POST = do_PUT = do_DELETE = answer
 
-        def log_message(self, format: str, *_: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    script.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with http_server(Handler) as script.url:
         yield script
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
