@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from simulator.service.http_client import Client, basic
 
@@ -24,8 +25,17 @@ _COMMAND = [
     "from graveler.cli.main import main; sys.exit(main())",
 ]
 _READY = re.compile(r"http://([\d.]+):(\d+)")
+_RESIDENT = re.compile(r"^(VmRSS|RssFile):\s+(\d+) kB$", re.MULTILINE)
 _END_SECONDS = 300
 _OURS = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
+
+
+class Memory(NamedTuple):
+    """The resident memory of a process, in bytes; `of_files`: the part that the system can read
+    from files again, as that of code and of mapped tables."""
+
+    resident: int
+    of_files: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +59,11 @@ class LiveService:
         self.process.send_signal(number)
         return self.process.wait(_END_SECONDS)
 
-    def memory_bytes(self) -> int:
-        """The resident memory of the process."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", text)
-        return int(found[1]) * 1024 if found else 0
+    def memory(self) -> Memory:
+        """Its memory."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        kib = {name: int(value) for name, value in _RESIDENT.findall(status)}
+        return Memory(1024 * kib.get("VmRSS", 0), 1024 * kib.get("RssFile", 0))
 
     def open_files(self) -> int:
         """The number of its file descriptors."""

@@ -42,6 +42,8 @@ _LABELS = {
 }
 _GRAPHS = {
     "memory_mib": "memory, MiB",
+    "file_mib": "of files, MiB",
+    "free_mib": "free in the heap, MiB",
     "open_files": "open files",
     "disk_mib": "disk, MiB",
     "median_ms": "median latency, ms",
@@ -49,7 +51,7 @@ _GRAPHS = {
     "fixed_work_ms": "fixed work, ms",
 }
 _FILES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "memory": ("Memory of the served store, MiB", ("memory_mib",)),
+    "memory": ("Memory of the served store, MiB", ("memory_mib", "file_mib", "free_mib")),
     "open-files": ("Open files of the served store", ("open_files",)),
     "disk": ("Disk of the served store, MiB (history is kept)", ("disk_mib",)),
     "latency": ("Latency of the mixed load, ms", ("median_ms", "high_ms")),

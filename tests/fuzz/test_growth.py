@@ -27,7 +27,8 @@ SERIES = 100
 
 
 def sample(number: int, **changed: float) -> Sample:
-    even = Sample(10.0 * number, 100.0, 40, 5.0 + number, 300 * number, 900, 3.0, 20.0, 1.5)
+    memory = (100.0, 30.0, 5.0)
+    even = Sample(10.0 * number, *memory, 40, 5.0 + number, 300 * number, 900, 3.0, 20.0, 1.5)
     return even._replace(**changed)  # type: ignore[arg-type]
 
 
@@ -116,7 +117,8 @@ def test_a_level_load_is_no_growth(load: Load, most: int) -> None:
 @pytest.mark.parametrize(
     ("leaks", "name"),
     [
-        ({"memory_mib": 10.0}, "memory"),
+        ({"memory_mib": 10.0}, "memory in use"),
+        ({"memory_mib": 10.0, "file_mib": 10.0}, "memory of files"),
         ({"open_files": 20.0}, "open files"),
         ({"median_ms": 1.0}, "median latency"),
         ({"high_ms": 40.0}, "99th percentile"),
@@ -143,7 +145,12 @@ def test_a_step_and_a_cache_that_fills_are_no_growth() -> None:
     filled = [sample(at, memory_mib=100.0 + min(at, COUNT // 2)) for at in range(COUNT)]
     assert judged(stepped) == judged(filled) == []
     [remark] = remarks(filled)
-    assert remark.startswith("memory rises; ")
+    assert remark.startswith("memory in use rises; ")
+
+
+def test_free_room_that_grows_in_the_heap_is_no_growth() -> None:
+    room = {"memory_mib": 10.0, "free_mib": 10.0}
+    assert grown(Load(leaks=room)) == []
 
 
 def test_a_step_among_noise_is_a_remark() -> None:
@@ -153,7 +160,7 @@ def test_a_step_among_noise_is_a_remark() -> None:
         steps = [
             each._replace(memory_mib=each.memory_mib + 3 * (each.seconds > 900)) for each in seen
         ]
-        verdicts |= {each.verdict for each in trends(steps) if each.name == "memory"}
+        verdicts |= {each.verdict for each in trends(steps) if each.name == "memory in use"}
     assert ONCE in verdicts
 
 
@@ -167,7 +174,7 @@ def test_a_short_run_is_told_but_not_judged() -> None:
     leak = Load(count=SHORT, leaks={"memory_mib": 100.0}).samples(1)
     assert leak[-1].seconds < LEAST_SECONDS
     assert judged(leak) == []
-    assert [each.verdict for each in trends(leak) if each.name == "memory"] == [TOO_SHORT]
+    assert [each.verdict for each in trends(leak) if each.name == "memory in use"] == [TOO_SHORT]
     assert judged([sample(number, memory_mib=10.0**number) for number in range(10)]) == []
 
 

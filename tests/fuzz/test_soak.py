@@ -1,6 +1,7 @@
 """The soak's own judgement: what it counts, what it keeps, what it calls growth."""
 
 import json
+import platform
 import random
 import re
 from pathlib import Path
@@ -8,12 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from simulator.soak import report
+from simulator.soak import heap_room, report
 from simulator.soak import run as soak
 from simulator.soak.cardinality import DistinctCount
 from simulator.soak.kill_loop import KillLoop, Slot
 from simulator.soak.records import Failure, Report
 from tests.fuzz.test_growth import sample
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +67,7 @@ def test_the_document_has_one_generated_part(tmp_path: Path) -> None:
     assert f"{report.BEGIN}\n`run \\2` on " in written
     assert "run 1" not in written
     assert "| Random schedules of the verbs | 1,234 |" in written
-    assert "| memory, MiB | 100 | +0 | +0 | 6 | 0.0 | level |" in written
+    assert "| memory in use, MiB | 65 | +0 | +0 | 6 | 0.0 | level |" in written
     assert written.partition(report.BEGIN)[0] == original.partition(report.BEGIN)[0]
     for name in re.findall(r"\((graphs/[a-z-]+\.svg)\)", written):
         assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
@@ -84,3 +86,20 @@ def test_a_lost_write_is_noticed(tmp_path: Path) -> None:
     loop.slots[0].sent, loop.slots[0].acknowledged = 2, 2  # nobody ever sent it
     loop.run(1)
     assert any(wrong.startswith("lost after kill 0") for wrong in loop.wrong)
+
+
+def test_a_process_tells_the_free_room_in_its_heap(tmp_path: Path) -> None:
+    """Memory that was freed between blocks in use is free room, and no longer in use."""
+    file = tmp_path / "room"
+    assert heap_room.told(file) == 0
+    library = platform.libc_ver()
+    if library[0] != "glibc" or tuple(map(int, library[1].split("."))) < (2, 33):
+        assert heap_room.free_bytes() == 0
+        return
+    heap_room.tell(str(file))
+    until(lambda: heap_room.told(file), "the first figure")
+    blocks = [bytearray(100_000) for _ in range(400)]
+    before = heap_room.free_bytes()
+    del blocks[::2]
+    assert heap_room.free_bytes() >= before + 15_000_000
+    until(lambda: heap_room.told(file) >= before + 15_000_000, "the next figure")

@@ -1,0 +1,62 @@
+"""The free room in the heap of the C library, as a process says it of itself, for who watches it.
+
+What is freed often stays in the heap, between blocks that are in use, and the next blocks fill it.
+So resident memory rises until the free room has its usual size, and that is no leak.  The watched
+process calls `tell`, and its watcher calls `told` with the same file.  For tests only.
+"""
+
+import ctypes
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+_EVERY_SECONDS: Final = 2.0
+_FIGURE: Final = struct.Struct("<Q")
+
+
+class _Mallinfo2(ctypes.Structure):
+    """`struct mallinfo2` of <malloc.h>, of all arenas of the process."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def free_bytes() -> int:
+    """The free room in the heap of this process; 0 without glibc 2.33."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return 0
+    ask.restype = _Mallinfo2
+    return int(ask().fordblks)
+
+
+def prelude(file: Path) -> str:
+    """The statements with which another process calls `tell`."""
+    return f"from simulator.soak import heap_room; heap_room.tell({str(file)!r}); "
+
+
+def tell(file: str) -> None:
+    """Write the free room of this process to a file, from now on, every two seconds."""
+    threading.Thread(target=_tell, args=(Path(file),), name="heap-room", daemon=True).start()
+
+
+def _tell(file: Path) -> None:
+    with file.open("wb", buffering=0) as written:
+        while True:
+            written.seek(0)
+            written.write(_FIGURE.pack(free_bytes()))
+            time.sleep(_EVERY_SECONDS)
+
+
+def told(file: Path) -> int:
+    """What a process wrote last, in bytes; 0 if it has not written yet."""
+    figure = file.read_bytes() if file.exists() else b""
+    return _FIGURE.unpack(figure)[0] if len(figure) == _FIGURE.size else 0
