@@ -187,7 +187,7 @@ async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     body, content = await body_of(call, view.entry, window.start, window.end)
     headers = (*view.headers, *encryption_of(view.entry, body.head))
     if not window.partial:
-        return Answer(200, headers, content)
+        return Answer(200, (*headers, *answers.crc32c_headers(body.head.crc32c)), content)
     covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
     return Answer(206, (*headers, text_header(b"content-range", covered)), content)
 

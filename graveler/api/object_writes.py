@@ -1,14 +1,15 @@
 """Operations that change objects on a branch: upload, delete, copy, user metadata."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import google_crc32c
 from msgspec import field
 
 from graveler import limits
 from graveler.api import answers, errors, forms, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
+from graveler.api.answers import NO_CONTENT, Answer, Content, Headers, Shape
 from graveler.api.client_texts import text_for
 from graveler.api.feed import Disconnected, Feed
 from graveler.api.field_types import Integer, Pairs
@@ -72,7 +73,8 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
 
     If the whole body arrived in the first message, one thread stores it; a small one, unless the
     write is conditional, together with those of other requests.  Otherwise a thread stores the body
-    while it arrives, through a `Feed`.
+    while it arrives, through a `Feed`.  Unless it went together with others, the answer has a
+    header with the CRC32C of the bytes.
     """
     mode = headers.mode
     content_type = call.header(b"content-type")
@@ -127,8 +129,19 @@ def _store(
 ) -> Answer:
     new = _opened(upload, chunks, boundary)
     branch = call.arguments["branch"]
+    crc32c = 0
+
+    def summed(chunks: Iterable[bytes]) -> Iterator[bytes]:
+        nonlocal crc32c
+        for chunk in chunks:
+            crc32c = google_crc32c.extend(crc32c, chunk)
+            yield chunk
+
+    # A complete body stays a tuple, so that the engine can send it again after a refusal.
+    body = summed(new.body)
+    new = replace(new, body=tuple(body) if isinstance(new.body, Sequence) else body)
     entry = write.upload(call.repo, branch, query.path, new, force=query.force)
-    return _stats(call, query, new, entry)
+    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c))
 
 
 def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:
@@ -141,10 +154,12 @@ def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:
     return replace(upload, body=chunks, content_type=content_type)
 
 
-def _stats(call: Call, query: UploadQuery, new: Upload, entry: Entry) -> Answer:
+def _stats(
+    call: Call, query: UploadQuery, new: Upload, entry: Entry, headers: Headers = ()
+) -> Answer:
     # The content type as the client gave it: the entry has a default.
     shape = shapes.full_stats(call.repo.record, query.path, entry, content_type=new.content_type)
-    return answers.json(shape, 201)
+    return answers.json(shape, 201, headers)
 
 
 def _user_metadata(call: Call) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from graveler.api import conditions
-from graveler.api.answers import Answer, Headers, StreamedBody, text_header
+from graveler.api.answers import Answer, Headers, StreamedBody, crc32c_headers, text_header
 from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
@@ -97,7 +97,7 @@ def _open(service: Service, address: str, asks: str, content_type: str) -> Answe
     headers = _described(body.head, content_type)
     streamed = StreamedBody(body.chunks, body.end - body.start)
     if window is None:
-        return Answer(200, headers, streamed)
+        return Answer(200, (*headers, *crc32c_headers(body.head.crc32c)), streamed)
     covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
     return Answer(206, (*headers, text_header(b"content-range", covered)), streamed)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler.api import answers, cookies
-from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
+from graveler.api.answers import NO_CONTENT, Answer, Content, Headers, Shape
 from graveler.api.exchanges import AuthenticationToken, with_session
 from graveler.api.field_types import Integer
 from graveler.api.operation import Body, Runs, operation
@@ -250,6 +250,7 @@ class Config(Shape, frozen=True):
 
 # The version of the lakeFS API that the service implements.
 _VERSION: Final = VersionConfig("1.80.0", "lakeFS")
+_CHECKSUMS: Final[Headers] = ((b"x-graveler-checksums", b"crc32c"),)
 
 
 def _storage(call: Call) -> StorageConfig:
@@ -280,8 +281,12 @@ def _storage(call: Call) -> StorageConfig:
     runs=Runs.LOOP,
 )
 def get_config(call: Call) -> Answer:
-    """The configuration for clients."""
-    return answers.json(Config(_VERSION, _storage(call), [], {}, {}))
+    """The configuration for clients.
+
+    A header names the checksum that the answer to an upload of a long body has (object_writes.py).
+    It is no field, because clients may refuse a field that they do not know.
+    """
+    return answers.json(Config(_VERSION, _storage(call), [], {}, {}), headers=_CHECKSUMS)
 
 
 @operation(

@@ -15,6 +15,7 @@ The driver for a folder:
     local                       objects in one folder
     layout, walk                keys as file paths; a tree of folders as one sorted sequence
     files, file_reads           whole files, and their reads
+    file_checksums              the checksums of large files
     folders, open_files         folders; files that stay open
     small_files, journal, disk  small files; the journal that makes them durable; syncs
     local_uploads, imports      uploads in parts; files of this machine in place

@@ -71,7 +71,8 @@ class ObjectHead(NamedTuple):
 
     `version` identifies exactly these bytes for `delete`.  `storage_class` is empty for the default
     class, and in lists.  `encryption`: in the head of a read, the name of the encryption because of
-    which the etag is no MD5, though it may look like one; else empty.
+    which the etag is no MD5, though it may look like one; else empty.  `crc32c`: in the head of a
+    read, the checksum of all bytes as they were when they were stored; ABSENT if none is known.
     """
 
     size: int
@@ -80,6 +81,7 @@ class ObjectHead(NamedTuple):
     version: str = ""
     storage_class: str = ""
     encryption: str = ""
+    crc32c: int | Literal[Absent.ABSENT] = ABSENT
 
 
 class Socket(Protocol):

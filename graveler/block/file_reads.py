@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, Literal
 
 from graveler import limits
+from graveler.block import file_checksums
 from graveler.block.adapter import ObjectHead, Socket
 from graveler.block.folders import Temporary, open_file, translated
 from graveler.block.layout import Place
@@ -114,6 +115,12 @@ class Chunks:
         if not stat.S_ISREG(self._status.st_mode):
             raise NotFound(f"object not found: address={self._address}")
         return head_of(self._status)
+
+    def checked_head(self) -> ObjectHead:
+        """As `head`, with the checksum of the file if one is known."""
+        head = self.head()
+        with translated(self._address):
+            return head._replace(crc32c=file_checksums.kept(self._descriptor, head.size))
 
     def __iter__(self) -> Iterator[bytes]:
         return self

@@ -18,7 +18,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graveler.block import layout
+import google_crc32c
+
+from graveler.block import file_checksums, layout
 from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
 from graveler.block.bounds import check_size, gathered, measured
@@ -87,14 +89,16 @@ class Files:
     def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
         """Store a body under a name, durably and atomically, under the condition of `mode`."""
         with self._folders.temporary.new(address) as temporary:
-            flushed = size = 0
+            flushed = size = crc32c = 0
             for chunk in gathered(measured(body)):
                 with translated(address):
                     temporary.write(chunk)
                     size += len(chunk)
+                    crc32c = google_crc32c.extend(crc32c, chunk)
                     if self._folders.synced and size - flushed >= _FLUSHED_BYTES:
                         _begin_flush(temporary, flushed, size)
                         flushed = size
+            file_checksums.keep(temporary.file, size, crc32c)
             return self._stored(temporary, place, mode, address)
 
     def create(self, place: Place, body: Sequence[bytes], address: str) -> ObjectHead:

@@ -60,6 +60,11 @@ def owned(address: str) -> Parts:
     return parts
 
 
+def is_owned(address: str) -> bool:
+    """Whether an address that is served is in a bucket of the store."""
+    return not address.startswith(f"{SCHEME}:///")
+
+
 def place(parts: Parts) -> Place:
     """The place of an object's file.  Raises `Invalid` if a segment is too long for a file name."""
     segments = parts.key.split("/")

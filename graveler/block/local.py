@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from graveler.block import bounds, layout, walk
+from graveler.block import bounds, file_checksums, layout, walk
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -119,6 +119,8 @@ class _LocalReads(_LocalDeletes):
         chunks = self._open(address)
         try:
             head = chunks.head()
+            if head.size >= file_checksums.BYTES_MIN and layout.is_owned(address):
+                head = chunks.checked_head()
             chunks.at, chunks.end = bounds.clip_range(head.size, start, end)
         except BaseException:
             chunks.close()

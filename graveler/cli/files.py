@@ -1,10 +1,10 @@
 """Local files of a transfer: which ones, their contents, and how a download becomes visible.
 
 A download is written to `.NAME.CHECKSUM.part` beside its target and renamed when its size and its
-MD5, if one is known, are right.  So the target is always absent, old or whole.  A part that an
-interrupted download left is continued, if the object is still the same, and if its checksum allows
-to verify what was kept.  One process at a time has a part.  Names from the server never lead out of
-the target folder.  For this folder.
+CRC32C or MD5, if one is known, are right.  So the target is always absent, old or whole.  A part
+that an interrupted download left is continued, if the object is still the same, and if its checksum
+allows to verify what was kept.  One process at a time has a part.  Names from the server never lead
+out of the target folder.  For this folder.
 """
 
 import fcntl
@@ -16,17 +16,20 @@ from hashlib import md5
 from io import FileIO
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 from graveler.cli.filters import EVERYTHING, Filter
 from graveler.cli.tally import Tally
-from graveler.client import objects
+from graveler.client import crc32c, objects
 from graveler.client.bodies import expected_md5
+from graveler.client.connections import Response
+from graveler.client.crc32c import Crc32c
 from graveler.client.digest import Digest
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
 from graveler.local.entries import is_state
+from graveler.records import ABSENT, Absent
 
 _PIECE_BYTES: Final = 1 << 18
 _NAME_BYTES_MAX: Final = 180
@@ -272,12 +275,11 @@ def _held(part: Path) -> Iterator[FileIO]:
 
 
 class _Receipt(NamedTuple):
-    """The number and the MD5 of a part's bytes, and the MD5 that they must have; empty if none is
-    known."""
+    """The number of a part's bytes, and whether they have the checksum that is known; ABSENT: none
+    is."""
 
     length: int
-    md5: str
-    expected: str
+    has_checksum: bool | Literal[Absent.ABSENT]
 
 
 def _fill_verified(
@@ -291,33 +293,39 @@ def _fill_verified(
     def is_right(received: _Receipt, *, was_kept: bool) -> bool:
         if not received.length == os.fstat(handle.fileno()).st_size == length:
             return False
-        if received.expected:
-            return received.md5 == received.expected
+        if received.has_checksum is not ABSENT:
+            return received.has_checksum
         return not was_kept or is_same(part, length, order.stats)
 
     checksum = order.stats["checksum"]
     if not (expected_md5(checksum) or _part_lengths(checksum, length)):
         handle.truncate(0)
     is_kept = 0 < os.fstat(handle.fileno()).st_size <= length
-    received = _fill(order, handle, length, tally)
+    received = _fill(order, part, handle, length, tally)
     is_whole = is_right(received, was_kept=is_kept)
     if is_whole or not is_kept:
         return received, is_whole
     tally.moved(-received.length)
     handle.truncate(0)
-    received = _fill(order, handle, length, tally)
+    received = _fill(order, part, handle, length, tally)
     return received, is_right(received, was_kept=False)
 
 
-def _fill(order: Download, handle: FileIO, length: int, tally: Tally) -> _Receipt:
+def _fill(order: Download, part: Path, handle: FileIO, length: int, tally: Tally) -> _Receipt:
     """Receive what the part lacks, unless that cannot be verified."""
     with Digest(length) as digest:
         start = _kept(handle, digest, length)
         tally.moved(start)
         expected = expected_md5(order.stats["checksum"])
         if start < length or not length:
-            start, expected = _receive(order, handle, digest, start, tally)
-        return _Receipt(start, digest.hexdigest(), expected)
+            with _opened(order, start) as answer:
+                if not start and (known := crc32c.told(answer.headers)):
+                    return _by_crc32c(order, part, handle, answer, known, tally)
+                expected = expected_md5(order.stats["checksum"], answer.headers)
+                if not start or expected or _part_lengths(order.stats["checksum"], length):
+                    start += _received(answer, handle, digest, length - start, tally)
+        is_right = digest.hexdigest() == expected if expected else ABSENT
+        return _Receipt(start, is_right)
 
 
 def _kept(handle: FileIO, digest: Digest, length: int) -> int:
@@ -331,27 +339,35 @@ def _kept(handle: FileIO, digest: Digest, length: int) -> int:
     return count
 
 
-def _receive(
-    order: Download, handle: FileIO, digest: Digest, start: int, tally: Tally
-) -> tuple[int, str]:
-    """Append the rest of the object to the part, unless the whole could not be verified then.
-    Return the part's length, and the MD5 that the object must have."""
-    stats = order.stats
-    length, checksum = stats.get("size_bytes", 0), stats["checksum"]
-    with objects.open_object(
-        *(order.session, order.repository, order.ref, stats["path"]),
-        start=start,
-        presign=order.presign,
-    ) as answer:
-        if start and answer.status != 206:
-            raise Corrupt("the server does not continue a download: delete the part and try again")
-        expected = expected_md5(checksum, answer.headers)
-        if start and not expected and not _part_lengths(checksum, length):
-            return start, expected
-        while piece := digest.take(answer.read_into):
-            handle.write(piece)
-            start += len(piece)
-            tally.moved(len(piece))
-            if start > length:
-                break
-    return start, expected
+def _opened(order: Download, start: int) -> Response:
+    """The bytes of the object from `start` on."""
+    where = (order.session, order.repository, order.ref, order.stats["path"])
+    answer = objects.open_object(*where, start=start, presign=order.presign)
+    if start and answer.status != 206:
+        answer.close()
+        raise Corrupt("the server does not continue a download: delete the part and try again")
+    return answer
+
+
+def _by_crc32c(
+    order: Download, part: Path, handle: FileIO, answer: Response, known: str, tally: Tally
+) -> _Receipt:
+    """Receive a whole object.  If its CRC32C is not the one that the server knows, the MD5 decides:
+    the server keeps the CRC32C beside the object, so it may be the one that is wrong."""
+    length, digest = order.stats.get("size_bytes", 0), Crc32c()
+    count = _received(answer, handle, digest, length, tally)
+    is_right = digest.text() == known or is_same(part, length, order.stats)
+    return _Receipt(count, is_right)
+
+
+def _received(
+    answer: Response, handle: FileIO, digest: Digest | Crc32c, length: int, tally: Tally
+) -> int:
+    """Append the bytes of an answer to the part, which needs `length` more.  Returns how many they
+    were; it ends with the piece in which there are too many."""
+    count = 0
+    while count <= length and (piece := digest.take(answer.read_into)):
+        handle.write(piece)
+        count += len(piece)
+        tally.moved(len(piece))
+    return count

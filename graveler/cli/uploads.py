@@ -29,7 +29,7 @@ from graveler.cli.transfer import Split, Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
-from graveler.client.objects import NO_SIGNED_URLS, Stats, Upload
+from graveler.client.objects import NOTHING_KNOWN, Stats, Upload
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment
 
@@ -223,7 +223,7 @@ class _Uploads:
         self, invocation: Invocation, place: Address, how: Upload, *, pre_sign: bool
     ) -> None:
         self._session, self._place, self._how = invocation.session, place, how
-        self._storage = objects.storage(self._session) if pre_sign else NO_SIGNED_URLS
+        self._storage = objects.storage(self._session) if pre_sign else NOTHING_KNOWN
         self.known: dict[str, Stats] = {}
         self.large = LargeUploads(self._session, place, state.folder(environment()))
 
@@ -253,16 +253,16 @@ class _Uploads:
         if self.is_same(source):
             tally.ended(skipped=True, length=source.size)
             return None
+        how = _with_type(self._how, source.path)
         if self._storage.presigns_parts and source.size >= LARGE_BYTES_MIN:
-            return self.large.split(source, _with_type(self._how, source.path), tally)
-        presign = self._storage.presigns and source.size > _DIRECT_BYTES_MAX
-        write = objects.upload_presigned if presign else objects.upload
-        stored = write(
-            *(self._session, self._place.repository, self._place.ref, source.path),
-            tally.pieces(files.content(source.file, source.size)),
-            _with_type(self._how, source.path),
-            length=source.size,
-        )
+            return self.large.split(source, how, tally)
+        pieces = tally.pieces(files.content(source.file, source.size))
+        where = (self._session, self._place.repository, self._place.ref, source.path)
+        if self._storage.presigns and source.size > _DIRECT_BYTES_MAX:
+            stored = objects.upload_presigned(*where, pieces, how, length=source.size)
+        else:
+            by_crc32c = self._storage.tells_crc32c
+            stored = objects.upload(*where, pieces, how, length=source.size, by_crc32c=by_crc32c)
         if stored.get("size_bytes", source.size) != source.size:
             raise Invalid("the file changed while it was uploaded")
         tally.ended()

@@ -28,7 +28,8 @@ Use it beside the unmodified `lakefs` client.
 For this package:
     connections, origins         a pool of connections; where requests lead, and by which proxy
     request_lines, answer_heads  the lines of requests and answers, in place of `http.client`
-    bodies, digest               the body of an upload; its MD5
+    bodies                       the body of an upload
+    digest, crc32c               the checksums of a body: MD5, CRC32C
 """
 
 from graveler.client.session import Session, connect, connect_as_lakectl

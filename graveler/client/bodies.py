@@ -3,8 +3,8 @@ stored.
 
     pieces ──► held until the next one comes ──► sent ──► digested, while the receiver works
 
-A receiver gets the last piece only after all checks of the content.  The MD5 of a small body costs
-no time before it is sent.  Only the standard library is needed.  For this package.
+A receiver gets the last piece only after all checks of the content.  The checksum of a small body
+costs no time before it is sent.  For this package.
 """
 
 import re
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from graveler.client.crc32c import Crc32c
 from graveler.client.digest import Digest
 from graveler.errors import Corrupt, Invalid
 
@@ -31,12 +32,16 @@ class UploadBody:
 
     `length`: how many bytes they must have in all, or -1.  A wrong length raises `Invalid` before
     the last piece is handed out: so the receiver never has a body that looks whole.  `ended`: all
-    pieces were handed out.  If the pieces are iterated again, count and MD5 begin anew.
+    pieces were handed out.  If the pieces are iterated again, count and checksum begin anew.
+    `by_crc32c`: the checksum is a CRC32C, not the MD5.
     """
 
-    def __init__(self, path: str, pieces: Iterable[bytes], length: int = -1) -> None:
+    def __init__(
+        self, path: str, pieces: Iterable[bytes], length: int = -1, *, by_crc32c: bool = False
+    ) -> None:
         self._path, self._pieces, self._length = path, pieces, length
-        self._digest = Digest(length)
+        self._by_crc32c = by_crc32c
+        self._digest = self._new_digest()
         self._is_fresh = True
         self.ended = False
 
@@ -44,30 +49,40 @@ class UploadBody:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._digest.close()
+        self._close()
 
     def __iter__(self) -> Iterator[bytes]:
         self._begin()
         return self._whole() if self._length >= 0 else self._as_they_come()
 
     def checksum(self) -> str:
-        """The MD5 of the pieces that were handed out; no more may follow."""
-        return self._digest.hexdigest()
+        """The checksum of the pieces that were handed out; no more may follow.  An MD5 is in hex
+        digits, a CRC32C as headers have it."""
+        digest = self._digest
+        return digest.text() if isinstance(digest, Crc32c) else digest.hexdigest()
 
     def check(self, stored: str, remedy: str) -> None:
-        """Compare with the MD5 of what was stored; a checksum of another form is not compared.
-        `remedy`: what to do.  Raises `Corrupt`."""
-        if (md5 := _md5(stored)) and md5 != (sent := self.checksum()):
+        """Compare with the checksum of what was stored.  A text that is no MD5 is not compared with
+        one.  `remedy`: what to do.  Raises `Corrupt`."""
+        known = stored if self._by_crc32c else _md5(stored)
+        if (known or self._by_crc32c) and known != (sent := self.checksum()):
             raise Corrupt(
-                f"other bytes were stored than were sent: path={self._path} {sent=} stored={md5}; "
-                f"{remedy}"
+                f"other bytes were stored than were sent: path={self._path} {sent=} "
+                f"stored={known}; {remedy}"
             )
 
     def _begin(self) -> None:
         if not self._is_fresh:
-            self._digest.close()
-            self._digest, self.ended = Digest(self._length), False
+            self._close()
+            self._digest, self.ended = self._new_digest(), False
         self._is_fresh = False
+
+    def _new_digest(self) -> Digest | Crc32c:
+        return Crc32c() if self._by_crc32c else Digest(self._length)
+
+    def _close(self) -> None:
+        if isinstance(self._digest, Digest):
+            self._digest.close()
 
     def _as_they_come(self) -> Iterator[bytes]:
         for piece in filter(None, self._pieces):

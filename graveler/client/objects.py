@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
+from graveler.client import crc32c
 from graveler.client.bodies import UploadBody, md5_of
 from graveler.client.connections import Request, Response
 from graveler.client.refs import checked, listed
@@ -21,6 +22,7 @@ _INTERNAL: Final = "::lakefs::"  # begins the names of metadata that lakeFS itse
 _HEADER_NAME: Final = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _REDIRECTS: Final = (302, 303, 307)
 _ANSWER_BYTES_MAX: Final = 1 << 20
+_CHECKSUMS: Final = "X-Graveler-Checksums"
 _AFTER_WRONG_BYTES: Final = "the branch has them now: upload it again, or reset the path"
 _AFTER_WRONG_STORE: Final = (
     "the branch does not have them: upload it again, or through the server, without signed URLs"
@@ -143,20 +145,23 @@ def presigns(session: Session) -> bool:
 class Storage(NamedTuple):
     """What the object store of a server can do.
 
-    `presigns`: it signs URLs.  `presigns_parts`: also for the parts of an upload (parts.py)."""
+    `presigns`: it signs URLs.  `presigns_parts`: also for the parts of an upload (parts.py).
+    `tells_crc32c`: the server tells the CRC32C of what it stored."""
 
     presigns: bool
     presigns_parts: bool
+    tells_crc32c: bool
 
 
-NO_SIGNED_URLS: Final = Storage(presigns=False, presigns_parts=False)  # of a server, or at will
+NOTHING_KNOWN: Final = Storage(presigns=False, presigns_parts=False, tells_crc32c=False)
 
 
 def storage(session: Session) -> Storage:
     """What the object store of the server can do.  One request."""
-    config = _storage_config(session)
+    config, checksums = _storage_config(session)
     presigns = bool(config.get("pre_sign_support"))
-    return Storage(presigns, presigns and bool(config.get("pre_sign_multipart_upload")))
+    presigns_parts = presigns and bool(config.get("pre_sign_multipart_upload"))
+    return Storage(presigns, presigns_parts, "crc32c" in checksums.split(","))
 
 
 class Namespaces(NamedTuple):
@@ -173,15 +178,17 @@ class Namespaces(NamedTuple):
 
 def namespaces(session: Session) -> Namespaces:
     """Where new repositories can be.  One request."""
-    config = _storage_config(session)
+    config, _ = _storage_config(session)
     names = ("default_namespace_prefix", "blockstore_namespace_example")
     prefix, example = (str(config.get(name) or "") for name in names)
     return Namespaces(prefix, example if example.endswith("/") else f"{example}/")
 
 
-def _storage_config(session: Session) -> dict[str, Any]:
-    config = checked(session.ask("GET", "/config")).get("storage_config")
-    return config if isinstance(config, dict) else {}
+def _storage_config(session: Session) -> tuple[dict[str, Any], str]:
+    """The configuration of the storage, and the checksums that the server tells of uploads."""
+    answer, checksums = session.ask_with(_CHECKSUMS, "GET", "/config")
+    config = checked(answer).get("storage_config")
+    return config if isinstance(config, dict) else {}, checksums
 
 
 # ---- writing -------------------------------------------------------------------------------------
@@ -196,20 +203,24 @@ def upload(
     how: Upload = Upload(),
     *,
     length: int = -1,
+    by_crc32c: bool = False,
 ) -> Stats:
     """Write an object through the server.  `length`: the number of bytes, if it is known; fewer or
     more bytes write nothing and raise `Invalid`.  Raises `PreconditionFailed` if it exists and may
-    not, and `Corrupt` if the server says that it stored other bytes."""
+    not, and `Corrupt` if the server says that it stored other bytes.  `by_crc32c`: many bytes are
+    compared by their CRC32C, which the server must tell (`Storage`), else by their MD5."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
     headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    with UploadBody(path, pieces, length) as body:
+    by_crc32c = by_crc32c and length >= crc32c.BYTES_MIN
+    with UploadBody(path, pieces, length, by_crc32c=by_crc32c) as body:
         with session.open("POST", where, body, headers, length=length) as answer:
             if answer.status != 201:
                 raise error_of(answer)
             stored = cast(Stats, checked(_json(answer), "path", "checksum"))
-        body.check(stored["checksum"], _AFTER_WRONG_BYTES)
+            known = crc32c.told(answer.headers) if by_crc32c else stored["checksum"]
+        body.check(known, _AFTER_WRONG_BYTES)
     return stored
 
 

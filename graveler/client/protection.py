@@ -24,7 +24,7 @@ class Rules(NamedTuple):
 
 def get(session: Session, repository: str) -> Rules:
     """The rules.  Cost: one request.  Raises `NotFound` if the repository does not exist."""
-    answer, tag = session.ask_tagged("GET", _rules(repository))
+    answer, tag = session.ask_with("ETag", "GET", _rules(repository))
     if not isinstance(answer, list):
         raise Internal(NOT_GRAVELER)
     return Rules(tuple(str(checked(rule, "pattern")["pattern"]) for rule in answer), tag)

@@ -105,10 +105,10 @@ class Session:
         """
         return self._decoded(self._sent(method, path, body, headers))
 
-    def ask_tagged(self, method: str, path: str) -> tuple[Any, str]:
-        """As `ask`, with the entity tag of the answer, which is empty if it has none."""
+    def ask_with(self, header: str, method: str, path: str) -> tuple[Any, str]:
+        """As `ask`, with a header of the answer, which is empty if it has none."""
         answer = self._sent(method, path, None, _NO_HEADERS)
-        return self._decoded(answer), answer.tag
+        return self._decoded(answer), answer.headers.get(header, "")
 
     def _sent(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> "_Answer":
         try:
@@ -285,8 +285,7 @@ class _Answer(NamedTuple):
     body: bytes = b""
     pause_seconds: int = 0
     is_text: bool = False
-    request_id: str = ""
-    tag: str = ""
+    headers: Mapping[str, str] = _NO_HEADERS
 
 
 def _answer(response: Response) -> _Answer:
@@ -295,9 +294,7 @@ def _answer(response: Response) -> _Answer:
     # Retry-After may also be a date.
     pause = int(seconds) if _WHOLE.fullmatch(seconds) else _PAUSE_SECONDS
     is_text = response.headers.get("Content-Type", "").startswith("text/plain")
-    request_id = response.headers.get("X-Request-Id", "")
-    tag = response.headers.get("ETag", "")
-    return _Answer(response.status, body, pause, is_text, request_id, tag)
+    return _Answer(response.status, body, pause, is_text, response.headers)
 
 
 def error_of(response: Response, api: str = "") -> GravelerError:
@@ -309,15 +306,16 @@ def error_of(response: Response, api: str = "") -> GravelerError:
 
 def _error(answer: _Answer, api: str = "") -> GravelerError:
     """`api`: the URL that was asked, if only an API should answer there."""
+    request_id = answer.headers.get("X-Request-Id", "")
     try:
         reason = str(json.loads(answer.body)["message"])
     except (ValueError, KeyError, TypeError):
         reason = "no reason given"
         if api and answer.status in (_NOT_FOUND, _NO_METHOD):
-            error = failure(answer.status, f"{NO_API}: {api}", answer.request_id)
+            error = failure(answer.status, f"{NO_API}: {api}", request_id)
             error.fields = {**error.fields, "remedy": "graveler config show, to check the URL"}
             return error
-    return failure(answer.status, reason, answer.request_id)
+    return failure(answer.status, reason, request_id)
 
 
 def failure(status: int, reason: str, request_id: str = "") -> GravelerError:

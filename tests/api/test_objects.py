@@ -1,5 +1,6 @@
 """Bytes in and out: uploads of every kind, ranges, conditions, signed URLs."""
 
+import base64
 import hashlib
 import http.client
 import os
@@ -10,6 +11,7 @@ from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import google_crc32c
 import pytest
 
 from graveler.api import conditions
@@ -17,10 +19,12 @@ from graveler.api.conditions import OUTSIDE, SEVERAL, Window
 from graveler.block.adapter import TO_END, Body
 from graveler.block.local import LocalBlocks
 from tests.api.serving import API, Client, Served
+from tests.block.test_file_checksums import takes_attributes
 from tests.waiting import PATIENCE_SECONDS, until
 
 BODY = bytes(range(256)) * 8
 MEGABYTE = 1024 * 1024
+CRC32C = "x-amz-checksum-crc32c"
 
 
 def _files(store: Path) -> set[Path]:
@@ -67,6 +71,39 @@ def test_the_etag_of_an_encrypted_object_is_said_to_be_no_md5(
     reply = client.send("GET", where, {"path": "a"}, headers=headers)
     assert reply.status == (206 if headers else 200)
     assert reply.headers.get("x-amz-server-side-encryption") == expected
+
+
+def _crc32c(body: bytes) -> str:
+    return base64.b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
+
+
+@pytest.mark.parametrize("size", [100_000, 5 * MEGABYTE])
+def test_an_upload_tells_the_crc32c_of_what_it_stored(client: Client, repo: str, size: int) -> None:
+    assert client.send("GET", "/config").headers["x-graveler-checksums"] == "crc32c"
+    body = os.urandom(size)
+    assert client.upload(repo, "a", body).headers[CRC32C] == _crc32c(body)
+    form = b"--x\r\nContent-Disposition: form-data; name=content\r\n\r\n%b\r\n--x--\r\n" % body
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    where = f"/repositories/{repo}/branches/main/objects"
+    sent = client.send("POST", where, {"path": "b"}, body=form, headers=kind)
+    assert (sent.status, sent.headers[CRC32C]) == (201, _crc32c(body))
+
+
+def test_a_read_of_a_large_object_tells_its_crc32c(
+    client: Client, repo: str, tmp_path: Path
+) -> None:
+    body = os.urandom(5 * MEGABYTE)
+    client.upload(repo, "a", body)
+    where = f"/repositories/{repo}/refs/main/objects"
+    signed = client.send("GET", where, {"path": "a", "presign": "true"}).headers["location"]
+    expected = _crc32c(body) if takes_attributes(tmp_path) else None
+    some = {"Range": "bytes=1-"}
+    for read in (
+        lambda headers: client.send("GET", where, {"path": "a"}, headers=headers),
+        lambda headers: client.raw("GET", _path(signed), headers=headers),
+    ):
+        assert read({}).headers.get(CRC32C) == expected
+        assert CRC32C not in read(some).headers  # it is that of all bytes
 
 
 def test_a_chunked_upload(client: Client, repo: str) -> None:

@@ -5,11 +5,13 @@ import json
 import os
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
 from pathlib import Path
 
+import google_crc32c
 import pytest
 
 from graveler.cli import files, profiles
@@ -18,6 +20,7 @@ from graveler.cli.progress import per_second
 from graveler.cli.tally import Tally
 from graveler.cli.transfer import Transfer
 from graveler.client import connect
+from graveler.client.crc32c import BYTES_MIN, HEADER
 from graveler.client.objects import Stats
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
 from tests.api.serving import ADMINISTRATOR, Served, served
@@ -268,6 +271,7 @@ def test_an_upload_that_was_stored_otherwise_fails(
 
 BODY = bytes(range(256)) * 8
 CHECKSUM = md5(BODY).hexdigest()
+OTHER = "0" * 32  # no MD5 of the body
 
 
 def order(url: str, file: Path, checksum: str = CHECKSUM, size: int = len(BODY)) -> files.Download:
@@ -314,6 +318,63 @@ def test_a_whole_part_is_only_renamed(tmp_path: Path) -> None:
     assert file.read_bytes() == BODY
 
 
+def told_crc32c(body: bytes) -> tuple[tuple[str, str], ...]:
+    return ((HEADER, b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()),)
+
+
+def test_a_download_is_verified_by_its_crc32c(tmp_path: Path) -> None:
+    """Also an object whose checksum is no MD5 of its bytes."""
+    for checksum in (CHECKSUM, OTHER, f"{OTHER}-7"):
+        file = tmp_path / checksum
+        with scripted([Said(200, BODY, told_crc32c(BODY))]) as server:
+            files.download(order(server.url, file, checksum), Tally())
+        assert file.read_bytes() == BODY
+
+
+def test_a_crc32c_that_is_wrong_itself_loses_no_download(tmp_path: Path) -> None:
+    """The server keeps it beside the object; the MD5 decides."""
+    file, wrong = tmp_path / "a", b"\xff" + BODY[1:]
+    with scripted([Said(200, BODY, told_crc32c(wrong))]) as server:
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY
+    with (
+        scripted([Said(200, wrong, told_crc32c(BODY))]) as server,
+        pytest.raises(Corrupt, match="wrong content"),
+    ):
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY and not part(file).exists()
+
+
+def test_a_download_that_broke_off_before_its_crc32c_is_continued(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    cut = Said(200, BODY[:1000], (("Content-Length", str(len(BODY))), *told_crc32c(BODY)))
+    with scripted([cut, Said(206, BODY[1000:])]) as server:
+        with pytest.raises(Exception, match="answer was lost"):
+            files.download(order(server.url, file), Tally())
+        assert part(file).read_bytes() == BODY[:1000]
+        files.download(order(server.url, file), Tally())
+    assert file.read_bytes() == BODY
+
+
+def test_large_transfers_find_bytes_that_changed_on_the_disk(lake: Lake, tmp_path: Path) -> None:
+    """Through a real server."""
+    body = os.urandom(BYTES_MIN + 1)
+    (tmp_path / "a").write_bytes(body)
+    before = set(lake.live.store.rglob("*"))
+    assert lake.user.run("upload", str(tmp_path / "a"), f"{lake.name}/main/a").code == 0
+    assert lake.user.run("download", f"{lake.name}/main/a", str(tmp_path / "b")).code == 0
+    assert (tmp_path / "b").read_bytes() == body
+    [stored] = [
+        file
+        for file in set(lake.live.store.rglob("*")) - before
+        if file.is_file() and file.stat().st_size == len(body)
+    ]
+    stored.write_bytes(body[:-1] + bytes([body[-1] ^ 1]))
+    result = lake.user.run("download", f"{lake.name}/main/a", str(tmp_path / "c"))
+    assert result.code == 1 and "wrong content" in result.err
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize("wrong", [BODY[:-1], BODY + b"x", b"\xff" + BODY[1:]])
 def test_wrong_bytes_never_become_visible(tmp_path: Path, wrong: bytes) -> None:
     file = tmp_path / "a"
@@ -333,7 +394,6 @@ def test_a_part_with_wrong_bytes_begins_anew(tmp_path: Path, length: int) -> Non
     assert file.read_bytes() == BODY and tally.bytes_moved == len(BODY)
 
 
-OTHER = "0" * 32  # no MD5 of the body
 BY_KMS = (("ETag", f'"{OTHER}"'), ("x-amz-server-side-encryption", "aws:kms"))
 
 

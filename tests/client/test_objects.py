@@ -3,13 +3,16 @@
 import json
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from hashlib import md5
 
+import google_crc32c
 import pytest
 
-from graveler.client import connect, objects
+from graveler.client import connect, crc32c, objects
 from graveler.client.connections import Connections, Request, Response
 from graveler.client.objects import Upload
 from graveler.errors import Corrupt, Invalid
@@ -88,6 +91,40 @@ def test_a_direct_upload_that_was_stored_otherwise_fails(length: int) -> None:
         assert stored["checksum"] == ABCD
         # Nothing is deleted.
         assert [(asked.method, asked.body) for asked in server.asked] == [("POST", b"abcd")] * 2
+
+
+LARGE = b"ab" * (crc32c.BYTES_MIN // 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "told", "is_right"),
+    [
+        (LARGE, "right", True),
+        (LARGE, "AAAAAA==", False),
+        (LARGE, "", False),
+        (LARGE, "no base64", False),
+        (LARGE[1:], "AAAAAA==", True),  # too short: its MD5 is compared
+    ],
+    ids=["right", "wrong", "none", "malformed", "short"],
+)
+def test_many_bytes_are_compared_by_their_crc32c(body: bytes, told: str, is_right: bool) -> None:
+    if told == "right":
+        told = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
+    stats = json.dumps({"path": "a", "checksum": md5(body).hexdigest()}).encode()
+    with scripted([Said(201, stats, ((crc32c.HEADER, told),))]) as server:
+        session = connect(server.url, "KEY", "s")
+        with ExitStack() as expected:
+            if not is_right:
+                expected.enter_context(pytest.raises(Corrupt, match=r"path=a sent='.*==' stored="))
+            where = (session, "lake", "main", "a", [body[:1000], body[1000:]])
+            objects.upload(*where, length=len(body), by_crc32c=True)
+        assert server.asked[0].body == body
+
+
+@pytest.mark.parametrize(("checksums", "is_told"), [("crc32c", True), ("", False), ("x", False)])
+def test_a_server_says_whether_it_tells_checksums(checksums: str, is_told: bool) -> None:
+    with scripted([Said(200, b"{}", (("x-graveler-checksums", checksums),))]) as server:
+        assert objects.storage(connect(server.url, "KEY", "s")).tells_crc32c == is_told
 
 
 @pytest.mark.parametrize("is_linked", [True, False])

@@ -1,0 +1,41 @@
+"""The CRC32C of a large file of the local store, in an extended attribute of the file.
+
+The MD5 of an object is computed at less than half the speed at which its bytes can be read, and a
+CRC32C at many times that speed.  So whoever reads a large file can verify it without waiting.
+
+A file that has its name is never changed, so the attribute stays right.  It is a help and no part
+of the format: a file system may have no attributes, and programs that copy a store may leave them
+out.  Then no checksum is known, and readers take the MD5 of the entry.
+
+CRC32C: RFC 3720, appendix B.4.  For files.py and local.py.
+"""
+
+import os
+import re
+import sys
+from contextlib import suppress
+from typing import Final, Literal
+
+from graveler.records import ABSENT, Absent
+
+BYTES_MIN: Final = 4 << 20  # the MD5 of fewer bytes takes some milliseconds
+_NAME: Final = "user.graveler.crc32c"
+_VALUE: Final = re.compile(rb"[0-9a-f]{8}")
+
+
+def keep(descriptor: int, size: int, crc32c: int) -> None:
+    """Keep the checksum of a new file, if it is large and its file system takes it.  The sync of
+    the file makes it durable."""
+    if size >= BYTES_MIN and sys.platform == "linux":
+        with suppress(OSError):
+            os.setxattr(descriptor, _NAME, b"%08x" % crc32c)
+
+
+def kept(descriptor: int, size: int) -> int | Literal[Absent.ABSENT]:
+    """The checksum of a file; ABSENT if none is known.  One call of the system if it is large."""
+    if size >= BYTES_MIN and sys.platform == "linux":
+        with suppress(OSError):
+            value = os.getxattr(descriptor, _NAME)
+            if _VALUE.fullmatch(value):
+                return int(value, 16)
+    return ABSENT
