@@ -33,10 +33,10 @@ def serve(options: ServeOptions, keys: AdministratorKeys) -> int:
         _prepare(store, keys, url, options.setup_token)
 
     def on_ready(running: Running) -> None:
-        where = f"store {options.store}, process {os.getpid()}"
+        served = f"API, page and S3; store {options.store}, process {os.getpid()}"
         if options.front.public_url:
-            where = f"for clients {options.front.public_url}, {where}"
-        print(f"graveler: ready at {running.listen.url} ({where})", flush=True)
+            served = f"for clients {options.front.public_url}; {served}"
+        print(f"graveler: ready at {running.listen.url} ({served})", flush=True)
 
     run(options, prepare, on_ready)
     print("graveler: stopped", flush=True)
