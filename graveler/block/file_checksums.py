@@ -23,10 +23,10 @@ _NAME: Final = "user.graveler.crc32c"
 _VALUE: Final = re.compile(rb"[0-9a-f]{8}")
 
 
-def keep(descriptor: int, size: int, crc32c: int) -> None:
-    """Keep the checksum of a new file, if it is large and its file system takes it.  The sync of
-    the file makes it durable."""
-    if size >= BYTES_MIN and sys.platform == "linux":
+def keep(descriptor: int, size: int, crc32c: int | Literal[Absent.ABSENT]) -> None:
+    """Keep the checksum of a new file, if there is one, the file is large, and its file system
+    takes it.  The sync of the file makes it durable."""
+    if crc32c is not ABSENT and size >= BYTES_MIN and sys.platform == "linux":
         with suppress(OSError):
             os.setxattr(descriptor, _NAME, b"%08x" % crc32c)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import google_crc32c
 
@@ -36,6 +36,7 @@ from graveler.records import ABSENT, Absent
 
 _LOCKS = 64
 _FLUSHED_BYTES: Final = 16 * 1024 * 1024
+OF_THE_BODY: Final = -1  # in place of a checksum
 
 
 class DeletionTarget(NamedTuple):
@@ -86,19 +87,30 @@ class Files:
         """The path of the root, without links.  A link to it that changes later changes nothing."""
         return self._folders.root
 
-    def write(self, place: Place, body: Iterable[bytes], mode: Mode, address: str) -> ObjectHead:
-        """Store a body under a name, durably and atomically, under the condition of `mode`."""
+    def write(
+        self,
+        place: Place,
+        body: Iterable[bytes],
+        mode: Mode,
+        address: str,
+        crc32c: int | Literal[Absent.ABSENT] = OF_THE_BODY,
+    ) -> ObjectHead:
+        """Store a body under a name, durably and atomically, under the condition of `mode`.
+
+        `crc32c`: the checksum to keep, of the file that the body is copied from: if that is
+        damaged, so is the copy, and a checksum of the body would hide it."""
         with self._folders.temporary.new(address) as temporary:
-            flushed = size = crc32c = 0
+            flushed = size = computed = 0
             for chunk in gathered(measured(body)):
                 with translated(address):
                     temporary.write(chunk)
                     size += len(chunk)
-                    crc32c = google_crc32c.extend(crc32c, chunk)
+                    computed = google_crc32c.extend(computed, chunk)
                     if self._folders.synced and size - flushed >= _FLUSHED_BYTES:
                         _begin_flush(temporary, flushed, size)
                         flushed = size
-            file_checksums.keep(temporary.file, size, crc32c)
+            known = computed if crc32c == OF_THE_BODY else crc32c
+            file_checksums.keep(temporary.file, size, known)
             return self._stored(temporary, place, mode, address)
 
     def create(self, place: Place, body: Sequence[bytes], address: str) -> ObjectHead:

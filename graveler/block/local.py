@@ -118,14 +118,19 @@ class _LocalReads(_LocalDeletes):
         bounds.check_range(start, end)
         chunks = self._open(address)
         try:
-            head = chunks.head()
-            if head.size >= file_checksums.BYTES_MIN and layout.is_owned(address):
-                head = chunks.checked_head()
+            head = self._head(chunks, address)
             chunks.at, chunks.end = bounds.clip_range(head.size, start, end)
         except BaseException:
             chunks.close()
             raise
         return Body(head, chunks.at, chunks.end, chunks)
+
+    @staticmethod
+    def _head(chunks: Chunks, address: str) -> ObjectHead:
+        """The head of an open file, with its checksum if it is large and in the store."""
+        head = chunks.head()
+        is_large = head.size >= file_checksums.BYTES_MIN
+        return chunks.checked_head() if is_large and layout.is_owned(address) else head
 
     def read(self, address: str, start: int, length: int) -> bytes:
         bounds.check_read(length)
@@ -207,9 +212,10 @@ class LocalBlocks(_LocalReads):
         parts = layout.owned(destination)
         chunks = self._open(source)
         try:
-            chunks.end = chunks.head().size
-            watched = _watched(chunks, beat)
-            return self._files.write(layout.place(parts), watched, OVERWRITE, parts.address)
+            head = self._head(chunks, source)
+            chunks.end = head.size
+            place, watched = layout.place(parts), _watched(chunks, beat)
+            return self._files.write(place, watched, OVERWRITE, parts.address, head.crc32c)
         finally:
             chunks.close()
 

@@ -42,10 +42,10 @@ from graveler.errors import Invalid
 def download(invocation: Invocation, address: str, target: str | None, **more: Any) -> int:
     """Download an object, or everything below a prefix (-r).
 
-    A file appears under its name only when its size and checksum are right.  The same command continues
-    an interrupted download.  Files that are the same already are left out.  Without DEST, files go
-    to the current folder; --delete needs DEST.  A DEST that ends with a slash is a folder, which is
-    made if it is missing.
+    A file appears under its name only when its size and checksum are right.  The same command
+    continues an interrupted download.  Files that are the same already are left out.  Without DEST,
+    files go to the current folder; --delete needs DEST.  A DEST that ends with a slash is a folder,
+    which is made if it is missing.
     A file that differs from its object is replaced without a question; --no-clobber fails instead.
     Ends with 3 if there is nothing to download.
     """

@@ -55,8 +55,28 @@ def test_a_file_that_is_replaced_has_its_own_checksum(tmp_path: Path) -> None:
         blocks.put(ADDRESS, pieces)
         expected = crc_of(pieces) if takes_attributes(tmp_path) else ABSENT
         assert blocks.get(ADDRESS).head.crc32c == expected
+
+
+def test_a_copy_has_the_checksum_of_its_source(tmp_path: Path) -> None:
+    """So a copy of a damaged file is known to be damaged."""
+    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", BYTES_MIN)
+    blocks.put(ADDRESS, pieces)
+    [file] = [each for each in (tmp_path / "blocks").rglob("*") if each.is_file()]
+    file.write_bytes(bytes(BYTES_MIN))
+    expected = crc_of(pieces) if takes_attributes(tmp_path) else ABSENT
+    for count in (1, 2):
+        source = ADDRESS if count == 1 else f"{ADDRESS}1"
+        blocks.copy(source, f"{ADDRESS}{count}")
+        assert blocks.get(f"{ADDRESS}{count}").head.crc32c == expected
+
+
+def test_a_copy_of_a_file_without_a_checksum_has_none(tmp_path: Path) -> None:
+    blocks = opened(tmp_path / "blocks")
+    upload = blocks.create_upload(ADDRESS)
+    part = blocks.put_part(ADDRESS, upload, 1, body(b"a", BYTES_MIN))
+    blocks.complete_upload(ADDRESS, upload, (part,))
     blocks.copy(ADDRESS, f"{ADDRESS}2")
-    assert blocks.get(f"{ADDRESS}2").head.crc32c == expected
+    assert blocks.get(f"{ADDRESS}2").head.crc32c is ABSENT
 
 
 def test_a_small_file_has_none(tmp_path: Path) -> None:
