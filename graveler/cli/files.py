@@ -24,7 +24,7 @@ from graveler.client import crc32c, objects
 from graveler.client.bodies import expected_md5
 from graveler.client.connections import Response
 from graveler.client.crc32c import Crc32c
-from graveler.client.digest import Digest
+from graveler.client.digest import Digest, Pipeline
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
@@ -354,15 +354,21 @@ def _by_crc32c(
 ) -> _Receipt:
     """Receive a whole object.  If its CRC32C is not the one that the server knows, the MD5 decides:
     the server keeps the CRC32C beside the object, so it may be the one that is wrong."""
-    length, digest = order.stats.get("size_bytes", 0), Crc32c()
-    count = _received(answer, handle, digest, length, tally)
+    length, digest, count = order.stats.get("size_bytes", 0), Crc32c(), 0
+
+    def keep(piece: bytes | memoryview) -> None:
+        handle.write(piece)
+        digest.update(piece)
+
+    with Pipeline(keep, length) as pieces:
+        while count <= length and (piece := pieces.take(answer.read_into)):
+            count += len(piece)
+            tally.moved(len(piece))
     is_right = digest.text() == known or is_same(part, length, order.stats)
     return _Receipt(count, is_right)
 
 
-def _received(
-    answer: Response, handle: FileIO, digest: Digest | Crc32c, length: int, tally: Tally
-) -> int:
+def _received(answer: Response, handle: FileIO, digest: Digest, length: int, tally: Tally) -> int:
     """Append the bytes of an answer to the part, which needs `length` more.  Returns how many they
     were; it ends with the piece in which there are too many."""
     count = 0

@@ -29,7 +29,7 @@ For this package:
     connections, origins         a pool of connections; where requests lead, and by which proxy
     request_lines, answer_heads  the lines of requests and answers, in place of `http.client`
     bodies                       the body of an upload
-    digest, crc32c               the checksums of a body: MD5, CRC32C
+    digest, crc32c               its MD5, and what else a second thread does; its CRC32C
 """
 
 from graveler.client.session import Session, connect, connect_as_lakectl

@@ -1,19 +1,17 @@
 """The CRC32C of bytes that are on their way, in place of their MD5 where a server tells it.
 
-It is computed at twenty times the speed of the MD5, so a transfer does not wait for it and needs no
-second thread.  It finds bytes that changed on their way or on the disk.  CRC32C: RFC 3720, appendix
+It is computed at twenty times the speed of the MD5, so a transfer does not wait for it.  It finds bytes that changed on their way or on the disk.  CRC32C: RFC 3720, appendix
 B.4.  For this package, and for commands that transfer objects.
 """
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 HEADER: Final = "x-amz-checksum-crc32c"  # as S3 says it
 BYTES_MIN: Final = 4 << 20  # below, the MD5 takes some milliseconds
 _VALUE: Final = re.compile(r"[A-Za-z0-9+/]{6}==")
-_BUFFER_BYTES: Final = 1 << 18
 
 
 class Crc32c:
@@ -23,19 +21,11 @@ class Crc32c:
         import google_crc32c  # here, because few commands need it
 
         self._extend = google_crc32c.extend
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._value = 0
 
-    def update(self, piece: bytes) -> None:
+    def update(self, piece: bytes | memoryview) -> None:
         """Add bytes."""
-        self._value = self._extend(self._value, piece)
-
-    def take(self, read_into: Callable[[memoryview], int]) -> memoryview:
-        """Add the bytes that `read_into` puts into a buffer, and return them; none at the end.
-        They are valid until the next call."""
-        piece = self._buffer[: read_into(self._buffer)]
-        self.update(bytes(piece))  # the library takes no other type
-        return piece
+        self._value = self._extend(self._value, bytes(piece))  # the library takes no other type
 
     def text(self) -> str:
         """The value as headers have it."""
