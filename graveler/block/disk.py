@@ -1,4 +1,4 @@
-"""Makes written files durable, many at once.
+"""Makes written files durable, many at once, or begins while they are written.
 
 Linux can sync a whole file system in one call, which also reports what failed since the given
 descriptor was opened.  Elsewhere each file and each folder is synced.  For the local driver, and
@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from graveler.block.layout import Place
+
+_WRITE: Final = 2  # SYNC_FILE_RANGE_WRITE of <fcntl.h>
 
 
 def sync_files(root: str, descriptor: int, places: Iterable[Place]) -> None:
@@ -42,6 +45,23 @@ def _sync_of_file_systems() -> Callable[[int], int] | None:
     system = ctypes.CDLL(None, use_errno=True)
     sync: Callable[[int], int] | None = getattr(system, "syncfs", None)
     return sync
+
+
+def begin_flush(descriptor: int, start: int, end: int) -> None:
+    """Make the system write these bytes of a file to the disk while more arrive, so that the sync
+    at the end waits only for the last ones.  They stay in memory, for who reads the file next.
+
+    Does nothing where the system cannot; the sync at the end reports what fails."""
+    begin = _beginning_of_flushes()
+    if begin is not None:
+        begin(descriptor, ctypes.c_int64(start), ctypes.c_int64(end - start), _WRITE)
+
+
+@lru_cache(maxsize=1)
+def _beginning_of_flushes() -> Callable[..., int] | None:
+    """`sync_file_range` of Linux; None if there is none."""
+    begin: Callable[..., int] | None = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    return begin
 
 
 def sync_path(path: Path) -> None:

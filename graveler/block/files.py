@@ -10,7 +10,6 @@ driver only.
 
 import os
 import stat
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from graveler.block import file_checksums, layout
 from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
 from graveler.block.bounds import check_size, gathered, measured
+from graveler.block.disk import begin_flush
 from graveler.block.file_reads import Chunks, FileReads, head_of
 from graveler.block.folders import Folders, Temporary, closing, open_folder, translated
 from graveler.block.journal import Journal, SmallFile
@@ -107,7 +107,7 @@ class Files:
                     size += len(chunk)
                     computed = google_crc32c.extend(computed, chunk)
                     if self._folders.synced and size - flushed >= _FLUSHED_BYTES:
-                        _begin_flush(temporary, flushed, size)
+                        begin_flush(temporary.file, flushed, size)
                         flushed = size
             known = computed if crc32c == OF_THE_BODY else crc32c
             file_checksums.keep(temporary.file, size, known)
@@ -269,18 +269,6 @@ def _error(error: OSError | GravelerError, address: str) -> GravelerError:
             raise error
     except GravelerError as known:
         return known
-
-
-def _begin_flush(temporary: Temporary, start: int, end: int) -> None:
-    """Make the system write these bytes to the disk while more arrive, so that the sync at the end
-    waits only for the last ones.
-
-    Linux starts to write dirty pages when it is told that they are not needed.  It keeps them in
-    memory, because only pages that are on the disk already are dropped.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError):  # the sync at the end reports what fails
-            os.posix_fadvise(temporary.file, start, end - start, os.POSIX_FADV_DONTNEED)
 
 
 def _publish(temporary: Temporary, folder: int, name: str, mode: Mode, address: str) -> None:

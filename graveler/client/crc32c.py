@@ -1,7 +1,8 @@
 """The CRC32C of bytes that are on their way, in place of their MD5 where a server tells it.
 
-It is computed at twenty times the speed of the MD5, so a transfer does not wait for it.  It finds bytes that changed on their way or on the disk.  CRC32C: RFC 3720, appendix
-B.4.  For this package, and for commands that transfer objects.
+It is computed at twenty times the speed of the MD5, so a transfer does not wait for it.  It finds
+bytes that changed on their way or on the disk.  CRC32C: RFC 3720, appendix B.4.  For this package,
+and for commands that transfer objects.
 """
 
 import re

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Final, TypeAlias
 
 _THREAD_BYTES_MIN: Final = 4 << 20
-_AHEAD: Final = 8  # pieces that wait for the thread
-_BUFFER_BYTES: Final = 1 << 18
+_AHEAD: Final = 16  # pieces that wait for the thread
+_BUFFER_BYTES: Final = 1 << 17  # for longer writes the system may have to make room first
 _BUFFER_BYTES_MIN: Final = 1 << 12
 _Item: TypeAlias = tuple[bytes | memoryview, memoryview | None]
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -354,6 +355,28 @@ def test_a_download_that_broke_off_before_its_crc32c_is_continued(tmp_path: Path
         assert part(file).read_bytes() == BODY[:1000]
         files.download(order(server.url, file), Tally())
     assert file.read_bytes() == BODY
+
+
+def test_a_download_onto_a_full_disk_leaves_what_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write is in another thread than the reception."""
+    body, file = os.urandom(BYTES_MIN + 1), tmp_path / "a"
+    checksum = md5(body).hexdigest()
+
+    class Full(files.FileIO):
+        def write(self, piece: Any) -> int:
+            if self.tell() > 1 << 20:
+                raise OSError(28, "No space left on device")
+            return super().write(piece)
+
+    monkeypatch.setattr(files, "FileIO", Full)
+    with scripted([Said(200, body, told_crc32c(body))]) as server:
+        with pytest.raises(OSError, match="No space left"):
+            files.download(order(server.url, file, checksum, len(body)), Tally())
+        kept = part(file, checksum)
+        assert body.startswith(kept.read_bytes()) and kept.stat().st_size > 1 << 20
+    assert not file.exists()
 
 
 def test_large_transfers_find_bytes_that_changed_on_the_disk(lake: Lake, tmp_path: Path) -> None:

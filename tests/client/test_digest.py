@@ -5,9 +5,9 @@ from hashlib import md5
 
 import pytest
 
-from graveler.client.digest import Digest
+from graveler.client.digest import Digest, Pipeline
 
-LENGTHS = (0, 1, 262_143, 262_144, 262_145, (4 << 20) - 1, 4 << 20, (5 << 20) + 7)
+LENGTHS = (0, 1, 131_071, 131_072, 131_073, 262_145, (4 << 20) - 1, 4 << 20, (5 << 20) + 7)
 
 
 def content(length: int) -> bytes:
@@ -40,7 +40,7 @@ def test_buffers_are_used_again(length: int) -> None:
     with Digest(length) as digest:
         while digest.take(read_into):
             pass
-    assert len(seen) <= 8 and len(kept) == -(-length // (1 << 18)) + 1
+    assert len(seen) <= 16 and len(kept) == -(-length // (1 << 17)) + 1
 
 
 def test_a_content_that_is_longer_than_it_was_said_is_not_read_in_bytes() -> None:
@@ -70,3 +70,45 @@ def test_a_buffer_that_could_not_be_filled_is_free_again(length: int) -> None:
                 digest.take(broken)
         assert digest.take(io.BytesIO(b"abc").readinto) == b"abc"
         assert digest.hexdigest() == md5(b"abc").hexdigest()
+
+
+@pytest.mark.parametrize("length", [10, 8 << 20])
+def test_an_error_of_the_use_ends_the_pieces(length: int) -> None:
+    """Also if it comes in the second thread, and while the caller waits for a free buffer."""
+    used: list[int] = []
+
+    def use(piece: bytes | memoryview) -> None:
+        used.append(len(piece))
+        if len(used) == 2:
+            raise OSError(28, "No space left on device")
+
+    def taken() -> None:
+        with Pipeline(use, length) as pieces:
+            while pieces.take(lambda buffer: len(buffer)):
+                pass
+
+    with pytest.raises(OSError, match="No space left"):
+        taken()
+    assert len(used) == 2
+
+
+def test_an_error_of_the_last_piece_is_raised_at_the_end() -> None:
+    def use(piece: bytes | memoryview) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"), Pipeline(use, 8 << 20) as pieces:
+        pieces.add(b"a")
+    with (
+        pytest.raises(KeyError),  # what the caller raised goes first
+        Pipeline(use, 8 << 20) as pieces,
+    ):
+        pieces.add(b"a")
+        raise KeyError
+
+
+def test_all_is_used_when_the_block_ends() -> None:
+    used: list[bytes] = []
+    with Pipeline(lambda piece: used.append(bytes(piece)), 8 << 20) as pieces:
+        for number in range(100):
+            pieces.add(b"%d" % number)
+    assert used == [b"%d" % number for number in range(100)]
