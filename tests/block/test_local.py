@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
+from graveler.block import disk
 from graveler.block.adapter import CREATE, Blocks
 from graveler.block.counter import ObservedBlocks
 from graveler.block.file_reads import Chunks
@@ -302,3 +303,15 @@ def test_a_disk_that_is_full_ends_a_join(tmp_path: Path) -> None:
     chunks.end = 3
     with Path("/dev/full").open("wb") as target, pytest.raises(StorageFull):
         chunks.append_to(Temporary(target.fileno(), -1, ""))
+
+
+def test_a_long_body_is_stored_where_the_system_cannot_begin_to_flush(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = [bytes([number]) * (1 << 20) for number in range(40)]
+    for number, is_known in enumerate((True, False)):
+        if not is_known:
+            monkeypatch.setattr(disk, "_beginning_of_flushes", lambda: None)
+        blocks, address = opened(root), f"local://lake/{number}"
+        blocks.put(address, pieces)
+        assert content(blocks, address) == b"".join(pieces)
