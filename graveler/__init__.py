@@ -28,7 +28,8 @@ Language (layer 0), which every module may import:
     wire_dumps, break_json        lakeFS's format of dumps; break parameters as JSON
     streams, fanout, requests     cursors; the interface of fan-out; counters and retry policies
     lanes, sync_waiters           callers take turns on one thing; threads wait for a shared sync
-    measured_body, private_files  a body that is counted and hashed; files for their owner alone
+    measured_body, crc32c         a body that is counted and hashed; a fast checksum
+    private_files                 files for their owner alone
     web                           the port for requests to hosts outside the service
 
 Beside the layers; the product never imports it:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-import google_crc32c
 from msgspec import field
 
 from graveler import limits
@@ -29,6 +28,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
+from graveler.crc32c import extended
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
@@ -134,7 +134,7 @@ def _store(
     def summed(chunks: Iterable[bytes]) -> Iterator[bytes]:
         nonlocal crc32c
         for chunk in chunks:
-            crc32c = google_crc32c.extend(crc32c, chunk)
+            crc32c = extended(crc32c, chunk)
             yield chunk
 
     # A complete body stays a tuple, so that the engine can send it again after a refusal.

@@ -17,8 +17,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-import google_crc32c
-
 from graveler.block import file_checksums, layout
 from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
@@ -31,6 +29,7 @@ from graveler.block.layout import Place
 from graveler.block.small_files import SMALL_BYTES, SmallFiles
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
+from graveler.crc32c import extended
 from graveler.errors import GravelerError, PreconditionFailed
 from graveler.records import ABSENT, Absent
 
@@ -100,15 +99,7 @@ class Files:
         `crc32c`: the checksum to keep, of the file that the body is copied from: if that is
         damaged, so is the copy, and a checksum of the body would hide it."""
         with self._folders.temporary.new(address) as temporary:
-            flushed = size = computed = 0
-            for chunk in gathered(measured(body)):
-                with translated(address):
-                    temporary.write(chunk)
-                    size += len(chunk)
-                    computed = google_crc32c.extend(computed, chunk)
-                    if self._folders.synced and size - flushed >= _FLUSHED_BYTES:
-                        begin_flush(temporary.file, flushed, size)
-                        flushed = size
+            size, computed = _filled(temporary, body, address, synced=self._folders.synced)
             known = computed if crc32c == OF_THE_BODY else crc32c
             file_checksums.keep(temporary.file, size, known)
             return self._stored(temporary, place, mode, address)
@@ -269,6 +260,22 @@ def _error(error: OSError | GravelerError, address: str) -> GravelerError:
             raise error
     except GravelerError as known:
         return known
+
+
+def _filled(
+    temporary: Temporary, body: Iterable[bytes], address: str, *, synced: bool
+) -> tuple[int, int]:
+    """Write a body into a new file.  Returns its size and its CRC32C."""
+    flushed = size = crc32c = 0
+    for chunk in gathered(measured(body)):
+        with translated(address):
+            temporary.write(chunk)
+            size += len(chunk)
+            crc32c = extended(crc32c, chunk)
+            if synced and size - flushed >= _FLUSHED_BYTES:
+                begin_flush(temporary.file, flushed, size)
+                flushed = size
+    return size, crc32c
 
 
 def _publish(temporary: Temporary, folder: int, name: str, mode: Mode, address: str) -> None:

@@ -19,14 +19,14 @@ class Crc32c:
     """A CRC32C."""
 
     def __init__(self) -> None:
-        import google_crc32c  # here, because few commands need it
+        from graveler import crc32c  # here, because few commands need the library
 
-        self._extend = google_crc32c.extend
+        self._extended = crc32c.extended
         self._value = 0
 
     def update(self, piece: bytes | memoryview) -> None:
         """Add bytes."""
-        self._value = self._extend(self._value, bytes(piece))  # the library takes no other type
+        self._value = self._extended(self._value, bytes(piece))  # the library takes no view
 
     def text(self) -> str:
         """The value as headers have it."""
