@@ -18,8 +18,6 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing if the client went away.  The library prints on `sys.stderr`, which may be
         that of the command under test."""
@@ -31,7 +29,7 @@ class _Server(ThreadingHTTPServer):
 def http_server(handler: type[QuietHandler]) -> Iterator[str]:
     """The URL of a server on a free port of 127.0.0.1, until the block ends."""
     server = _Server(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,))
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

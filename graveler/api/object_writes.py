@@ -28,7 +28,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
-from graveler.crc32c import extended
+from graveler.crc32c import IS_FAST, extended
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
@@ -74,7 +74,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
     If the whole body arrived in the first message, one thread stores it; a small one, unless the
     write is conditional, together with those of other requests.  Otherwise a thread stores the body
     while it arrives, through a `Feed`.  Unless it went together with others, the answer has a
-    header with the CRC32C of the bytes.
+    header with the CRC32C of the bytes that arrived.
     """
     mode = headers.mode
     content_type = call.header(b"content-type")
@@ -137,11 +137,12 @@ def _store(
             crc32c = extended(crc32c, chunk)
             yield chunk
 
-    # A complete body stays a tuple, so that the engine can send it again after a refusal.
-    body = summed(new.body)
-    new = replace(new, body=tuple(body) if isinstance(new.body, Sequence) else body)
+    if IS_FAST:
+        # A complete body stays a tuple, so that the engine can send it again after a refusal.
+        body = summed(new.body)
+        new = replace(new, body=tuple(body) if isinstance(new.body, Sequence) else body)
     entry = write.upload(call.repo, branch, query.path, new, force=query.force)
-    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c))
+    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c if IS_FAST else ABSENT))
 
 
 def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:

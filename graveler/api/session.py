@@ -13,6 +13,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import seconds
 from graveler.auth.credentials import NewCredential
 from graveler.auth.permissions import Permission
+from graveler.crc32c import IS_FAST
 from graveler.errors import AlreadyExists, Refused, Throttled
 from graveler.records import ABSENT
 
@@ -250,7 +251,7 @@ class Config(Shape, frozen=True):
 
 # The version of the lakeFS API that the service implements.
 _VERSION: Final = VersionConfig("1.80.0", "lakeFS")
-_CHECKSUMS: Final[Headers] = ((b"x-graveler-checksums", b"crc32c"),)
+_CHECKSUMS: Final[Headers] = ((b"x-graveler-checksums", b"crc32c"),) if IS_FAST else ()
 
 
 def _storage(call: Call) -> StorageConfig:

@@ -29,7 +29,7 @@ from graveler.block.layout import Place
 from graveler.block.small_files import SMALL_BYTES, SmallFiles
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
-from graveler.crc32c import extended
+from graveler.crc32c import IS_FAST, extended
 from graveler.errors import GravelerError, PreconditionFailed
 from graveler.records import ABSENT, Absent
 
@@ -96,7 +96,7 @@ class Files:
     ) -> ObjectHead:
         """Store a body under a name, durably and atomically, under the condition of `mode`.
 
-        `crc32c`: the checksum to keep, of the file that the body is copied from: if that is
+        `crc32c`: the checksum to keep, that of the file from which the body is copied: if that is
         damaged, so is the copy, and a checksum of the body would hide it."""
         with self._folders.temporary.new(address) as temporary:
             size, computed = _filled(temporary, body, address, synced=self._folders.synced)
@@ -264,18 +264,19 @@ def _error(error: OSError | GravelerError, address: str) -> GravelerError:
 
 def _filled(
     temporary: Temporary, body: Iterable[bytes], address: str, *, synced: bool
-) -> tuple[int, int]:
-    """Write a body into a new file.  Returns its size and its CRC32C."""
+) -> tuple[int, int | Literal[Absent.ABSENT]]:
+    """Write a body into a new file.  Returns its size, and its CRC32C if that costs little."""
     flushed = size = crc32c = 0
     for chunk in gathered(measured(body)):
         with translated(address):
             temporary.write(chunk)
             size += len(chunk)
-            crc32c = extended(crc32c, chunk)
+            if IS_FAST:
+                crc32c = extended(crc32c, chunk)
             if synced and size - flushed >= _FLUSHED_BYTES:
                 begin_flush(temporary.file, flushed, size)
                 flushed = size
-    return size, crc32c
+    return size, crc32c if IS_FAST else ABSENT
 
 
 def _publish(temporary: Temporary, folder: int, name: str, mode: Mode, address: str) -> None:

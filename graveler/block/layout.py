@@ -61,7 +61,8 @@ def owned(address: str) -> Parts:
 
 
 def is_owned(address: str) -> bool:
-    """Whether an address that is served is in a bucket of the store."""
+    """Whether an address, which must be one of this driver, is in a bucket of the store, and not
+    that of a file outside."""
     return not address.startswith(f"{SCHEME}:///")
 
 

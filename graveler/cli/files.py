@@ -319,7 +319,8 @@ def _fill(order: Download, part: Path, handle: FileIO, length: int, tally: Tally
         expected = expected_md5(order.stats["checksum"])
         if start < length or not length:
             with _opened(order, start) as answer:
-                if not start and (known := crc32c.told(answer.headers)):
+                if not start and (known := _crc32c(answer, order.stats["checksum"])):
+                    digest.close()
                     return _by_crc32c(order, part, handle, answer, known, tally)
                 expected = expected_md5(order.stats["checksum"], answer.headers)
                 if not start or expected or _part_lengths(order.stats["checksum"], length):
@@ -349,15 +350,22 @@ def _opened(order: Download, start: int) -> Response:
     return answer
 
 
+def _crc32c(answer: Response, checksum: str) -> str:
+    """The CRC32C of the object with this checksum, if the answer tells it.  A branch may have
+    another object at the path since it was asked for the checksum; its ETag differs."""
+    is_asked_for = answer.headers.get("ETag", "").strip('"') == checksum
+    return crc32c.told(answer.headers) if is_asked_for and crc32c.is_fast() else ""
+
+
 def _by_crc32c(
     order: Download, part: Path, handle: FileIO, answer: Response, known: str, tally: Tally
 ) -> _Receipt:
-    """Receive a whole object.  If its CRC32C is not the one that the server knows, the MD5 decides:
-    the server keeps the CRC32C beside the object, so it may be the one that is wrong."""
+    """Receive a whole object.  If its CRC32C is not the one that the server knows, the checksum of
+    the object decides: the CRC32C is kept beside the bytes, so it may be the one that is wrong."""
     length, digest, count = order.stats.get("size_bytes", 0), Crc32c(), 0
 
     def keep(piece: bytes | memoryview) -> None:
-        handle.write(piece)
+        _write(handle, piece)
         digest.update(piece)
 
     with Pipeline(keep, length) as pieces:
@@ -373,7 +381,14 @@ def _received(answer: Response, handle: FileIO, digest: Digest, length: int, tal
     were; it ends with the piece in which there are too many."""
     count = 0
     while count <= length and (piece := digest.take(answer.read_into)):
-        handle.write(piece)
+        _write(handle, piece)
         count += len(piece)
         tally.moved(len(piece))
     return count
+
+
+def _write(handle: FileIO, piece: bytes | memoryview) -> None:
+    """Write all of a piece; on a full disk the system may write a part of it before it fails."""
+    left = memoryview(piece)
+    while left:
+        left = left[handle.write(left) :]

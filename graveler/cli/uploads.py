@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -261,8 +261,8 @@ class _Uploads:
         if self._storage.presigns and source.size > _DIRECT_BYTES_MAX:
             stored = objects.upload_presigned(*where, pieces, how, length=source.size)
         else:
-            by_crc32c = self._storage.tells_crc32c
-            stored = objects.upload(*where, pieces, how, length=source.size, by_crc32c=by_crc32c)
+            again = partial(files.checksum, source.file) if self._storage.tells_crc32c else None
+            stored = objects.upload(*where, pieces, how, length=source.size, again=again)
         if stored.get("size_bytes", source.size) != source.size:
             raise Invalid("the file changed while it was uploaded")
         tally.ended()

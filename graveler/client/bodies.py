@@ -8,7 +8,7 @@ costs no time before it is sent.  For this package.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -63,13 +63,8 @@ class UploadBody:
 
     def check(self, stored: str, remedy: str) -> None:
         """Compare with the checksum of what was stored.  A text that is no MD5 is not compared with
-        one.  `remedy`: what to do.  Raises `Corrupt`."""
-        known = stored if self._by_crc32c else _md5(stored)
-        if (known or self._by_crc32c) and known != (sent := self.checksum()):
-            raise Corrupt(
-                f"other bytes were stored than were sent: path={self._path} {sent=} "
-                f"stored={known}; {remedy}"
-            )
+        one, nor is an empty one.  `remedy`: what to do.  Raises `Corrupt`."""
+        _compare(self._path, self.checksum, stored if self._by_crc32c else _md5(stored), remedy)
 
     def _begin(self) -> None:
         if not self._is_fresh:
@@ -108,6 +103,19 @@ class UploadBody:
             yield held
             self._digest.update(held)
         self.ended = True
+
+
+def compare_md5(path: str, sent: str, stored: str, remedy: str) -> None:
+    """As `UploadBody.check`, with the MD5 of what was sent."""
+    _compare(path, lambda: sent, _md5(stored), remedy)
+
+
+def _compare(path: str, checksum: Callable[[], str], stored: str, remedy: str) -> None:
+    """Raises `Corrupt` if something is known of what was stored, and it is not the checksum."""
+    if stored and stored != (sent := checksum()):
+        raise Corrupt(
+            f"other bytes were stored than were sent: {path=!s} {sent=} {stored=!s}; {remedy}"
+        )
 
 
 def md5_of(url: str, headers: Mapping[str, str]) -> str:

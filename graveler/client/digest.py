@@ -20,18 +20,19 @@ from typing import Final, TypeAlias
 
 _THREAD_BYTES_MIN: Final = 4 << 20
 _AHEAD: Final = 16  # pieces that wait for the thread
-_BUFFER_BYTES: Final = 1 << 17  # for longer writes the system may have to make room first
+_BUFFER_BYTES: Final = 1 << 17  # the system takes longer for writes of more, if memory is full
 _BUFFER_BYTES_MIN: Final = 1 << 12
 _Item: TypeAlias = tuple[bytes | memoryview, memoryview | None]
 
 
 class Pipeline:
     """Calls `use` with pieces, in their order; about `length` bytes in all.  Use it in a `with`
-    block, which ends its thread.  After an error of `use` it is not called again."""
+    block, which ends its thread.  After an error of `use` it is not called again.  Ctrl-C in the
+    main thread may leave the thread behind, so use it there only if the process ends then."""
 
     def __init__(self, use: Callable[[bytes | memoryview], object], length: int) -> None:
         self._use = use
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         # One more than the last byte, but not few: the content may be longer than it was said.
         self._buffer_bytes = min(max(length + 1, _BUFFER_BYTES_MIN), _BUFFER_BYTES)
         self._free: queue.SimpleQueue[memoryview] = queue.SimpleQueue()
@@ -51,12 +52,13 @@ class Pipeline:
         if self._queue is not None:
             self._queue.put((piece, buffer))
         else:
-            self._use(piece)
-            self._release(buffer)
+            self._try(piece, buffer)
+            self._check()
 
     def take(self, read_into: Callable[[memoryview], int]) -> memoryview:
         """Add the bytes that `read_into` puts into a buffer, and return them; none at the end.
-        They are valid until the next call.  Raises what `add` raises."""
+        They are valid until the next call.  Raises what `add` raises, before it reads."""
+        self._check()
         buffer = self._buffer()
         try:
             piece = buffer[: read_into(buffer)]
@@ -98,21 +100,20 @@ class Pipeline:
             return memoryview(bytearray(self._buffer_bytes))
         return self._free.get()
 
-    def _release(self, buffer: memoryview | None) -> None:
-        if buffer is not None:
-            self._free.put(buffer)
-
     def _run(self) -> None:
         waiting = self._queue
         assert waiting is not None
         while (item := waiting.get()) is not None:
-            piece, buffer = item
-            try:
-                if self._error is None:
-                    self._use(piece)
-            except Exception as error:
-                self._error = error
-            self._release(buffer)
+            self._try(*item)
+
+    def _try(self, piece: bytes | memoryview, buffer: memoryview | None) -> None:
+        try:
+            if self._error is None:
+                self._use(piece)
+        except BaseException as error:  # the caller raises it
+            self._error = error
+        if buffer is not None:
+            self._free.put(buffer)
 
 
 class Digest:

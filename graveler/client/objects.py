@@ -5,13 +5,13 @@ raise the errors of `Session.ask`.  Part of the public Python client.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
 
 from graveler.client import crc32c
-from graveler.client.bodies import UploadBody, md5_of
+from graveler.client.bodies import UploadBody, compare_md5, md5_of
 from graveler.client.connections import Request, Response
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
@@ -146,7 +146,7 @@ class Storage(NamedTuple):
     """What the object store of a server can do.
 
     `presigns`: it signs URLs.  `presigns_parts`: also for the parts of an upload (parts.py).
-    `tells_crc32c`: the server tells the CRC32C of what it stored."""
+    `tells_crc32c`: the server tells the CRC32C of an upload, and it is computed fast here."""
 
     presigns: bool
     presigns_parts: bool
@@ -161,7 +161,8 @@ def storage(session: Session) -> Storage:
     config, checksums = _storage_config(session)
     presigns = bool(config.get("pre_sign_support"))
     presigns_parts = presigns and bool(config.get("pre_sign_multipart_upload"))
-    return Storage(presigns, presigns_parts, "crc32c" in checksums.split(","))
+    tells_crc32c = "crc32c" in map(str.strip, checksums.split(",")) and crc32c.is_fast()
+    return Storage(presigns, presigns_parts, tells_crc32c)
 
 
 class Namespaces(NamedTuple):
@@ -203,17 +204,20 @@ def upload(
     how: Upload = Upload(),
     *,
     length: int = -1,
-    by_crc32c: bool = False,
+    again: Callable[[], str] | None = None,
 ) -> Stats:
     """Write an object through the server.  `length`: the number of bytes, if it is known; fewer or
     more bytes write nothing and raise `Invalid`.  Raises `PreconditionFailed` if it exists and may
-    not, and `Corrupt` if the server says that it stored other bytes.  `by_crc32c`: many bytes are
-    compared by their CRC32C, which the server must tell (`Storage`), else by their MD5."""
+    not, and `Corrupt` if the server says that it stored other bytes.
+
+    Bytes are compared by their MD5.  `again`: computes it once more; then many bytes are compared
+    by the CRC32C that the server tells, and `again` is called if it tells none.  For a server that
+    tells it (`Storage`)."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
     headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    by_crc32c = by_crc32c and length >= crc32c.BYTES_MIN
+    by_crc32c = again is not None and length >= crc32c.BYTES_MIN
     with UploadBody(path, pieces, length, by_crc32c=by_crc32c) as body:
         with session.open("POST", where, body, headers, length=length) as answer:
             if answer.status != 201:
@@ -221,6 +225,8 @@ def upload(
             stored = cast(Stats, checked(_json(answer), "path", "checksum"))
             known = crc32c.told(answer.headers) if by_crc32c else stored["checksum"]
         body.check(known, _AFTER_WRONG_BYTES)
+    if again is not None and by_crc32c and not known:
+        compare_md5(path, again(), stored["checksum"], _AFTER_WRONG_BYTES)
     return stored
 
 

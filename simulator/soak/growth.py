@@ -43,7 +43,7 @@ class Sample(NamedTuple):
     seconds: float
     memory_mib: float  # resident
     file_mib: float  # of it: pages of files
-    free_mib: float  # of it: free room in the heap of the C library
+    free_mib: float  # free room in the heap of the C library, most of it resident
     open_files: int
     disk_mib: float
     changes: int

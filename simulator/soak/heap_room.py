@@ -1,7 +1,8 @@
 """The free room in the heap of the C library, as a process says it of itself, for who watches it.
 
 What is freed often stays in the heap, between blocks that are in use, and the next blocks fill it.
-So resident memory rises until the free room has its usual size, and that is no leak.  The watched
+So resident memory rises until the free room has its usual size, and that is no leak.  A part of the
+room may not be resident: pages that were never touched.  It is small beside its bound.  The watched
 process calls `tell`, and its watcher calls `told` with the same file.  For tests only.
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 _EVERY_SECONDS: Final = 2.0
+_STALE_SECONDS: Final = 120.0  # a busy machine takes its time
 _FIGURE: Final = struct.Struct("<Q")
 
 
@@ -57,6 +59,12 @@ def _tell(file: Path) -> None:
 
 
 def told(file: Path) -> int:
-    """What a process wrote last, in bytes; 0 if it has not written yet."""
-    figure = file.read_bytes() if file.exists() else b""
+    """What a process wrote last, in bytes; 0 if it has not written yet.  Raises `RuntimeError` if
+    it writes no more."""
+    if not file.exists():
+        return 0
+    age = time.time() - file.stat().st_mtime
+    if age > _STALE_SECONDS:
+        raise RuntimeError(f"the process no longer tells the free room in its heap: {age=:.0f}")
+    figure = file.read_bytes()
     return _FIGURE.unpack(figure)[0] if len(figure) == _FIGURE.size else 0

@@ -19,15 +19,36 @@ ADDRESS = "local://lake/ns/a"
 NAME = "user.graveler.crc32c"
 
 
-def takes_attributes(folder: Path) -> bool:
-    """Whether the file system of the tests has extended attributes for users."""
+@pytest.fixture(autouse=True)
+def attributes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_attributes(tmp_path, monkeypatch)
+
+
+def kept_attributes(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let files have extended attributes, also on a file system of the tests without them."""
     probe = folder / "probe"
     probe.touch()
     try:
         os.setxattr(probe, NAME, b"")
     except (OSError, AttributeError):
-        return False
-    return True
+        kept: dict[tuple[tuple[int, int], str], bytes] = {}
+
+        def place(file: int | Path, name: str) -> tuple[tuple[int, int], str]:
+            status = os.stat(file)
+            return (status.st_dev, status.st_ino), name
+
+        def get(file: int | Path, name: str) -> bytes:
+            try:
+                return kept[place(file, name)]
+            except KeyError as error:
+                raise OSError(61, "No data available") from error
+
+        def keep(file: int | Path, name: str, value: bytes) -> None:
+            kept[place(file, name)] = value
+
+        patch.setattr(os, "setxattr", keep, raising=False)
+        patch.setattr(os, "getxattr", get, raising=False)
+        patch.setattr(sys, "platform", "linux")
 
 
 def body(byte: bytes, length: int) -> tuple[bytes, ...]:
@@ -42,7 +63,7 @@ def crc_of(pieces: tuple[bytes, ...]) -> int:
 def test_a_large_file_has_its_checksum(tmp_path: Path, mode: PutMode) -> None:
     blocks, pieces = opened(tmp_path / "blocks"), body(b"a", BYTES_MIN + 1)
     blocks.put(ADDRESS, iter(pieces), mode)
-    expected = crc_of(pieces) if takes_attributes(tmp_path) else ABSENT
+    expected = crc_of(pieces)
     for start in (0, 7):
         found = blocks.get(ADDRESS, start)
         assert found.head.crc32c == expected
@@ -53,7 +74,7 @@ def test_a_file_that_is_replaced_has_its_own_checksum(tmp_path: Path) -> None:
     blocks = opened(tmp_path / "blocks")
     for pieces in (body(b"a", BYTES_MIN), body(b"b", BYTES_MIN)):
         blocks.put(ADDRESS, pieces)
-        expected = crc_of(pieces) if takes_attributes(tmp_path) else ABSENT
+        expected = crc_of(pieces)
         assert blocks.get(ADDRESS).head.crc32c == expected
 
 
@@ -63,7 +84,7 @@ def test_a_copy_has_the_checksum_of_its_source(tmp_path: Path) -> None:
     blocks.put(ADDRESS, pieces)
     [file] = [each for each in (tmp_path / "blocks").rglob("*") if each.is_file()]
     file.write_bytes(bytes(BYTES_MIN))
-    expected = crc_of(pieces) if takes_attributes(tmp_path) else ABSENT
+    expected = crc_of(pieces)
     for count in (1, 2):
         source = ADDRESS if count == 1 else f"{ADDRESS}1"
         blocks.copy(source, f"{ADDRESS}{count}")
@@ -96,8 +117,6 @@ def test_a_file_of_parts_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"0123456", b"0123456G", b"012345678"])
 def test_an_attribute_of_another_form_is_none(tmp_path: Path, value: bytes) -> None:
-    if not takes_attributes(tmp_path):
-        return
     os.setxattr(tmp_path / "probe", NAME, value)
     with (tmp_path / "probe").open() as file:
         assert file_checksums.kept(file.fileno(), BYTES_MIN) is ABSENT
@@ -109,9 +128,8 @@ def test_a_file_system_without_attributes_stores_all_the_same(
     def refused(*_: object) -> bytes:
         raise OSError(95, "Operation not supported")
 
-    if sys.platform == "linux":
-        monkeypatch.setattr(os, "setxattr", refused)
-        monkeypatch.setattr(os, "getxattr", refused)
+    monkeypatch.setattr(os, "setxattr", refused)
+    monkeypatch.setattr(os, "getxattr", refused)
     blocks, pieces = opened(tmp_path / "blocks"), body(b"a", BYTES_MIN)
     blocks.put(ADDRESS, pieces)
     found = blocks.get(ADDRESS)
@@ -123,8 +141,16 @@ def test_a_file_outside_of_the_store_has_none(tmp_path: Path) -> None:
     outside = tmp_path.resolve() / "outside" / "file"
     outside.parent.mkdir()
     outside.write_bytes(b"a" * BYTES_MIN)
-    if takes_attributes(tmp_path):
-        os.setxattr(outside, NAME, b"00000000")
+    os.setxattr(outside, NAME, b"00000000")
     rules = ImportRules((outside.parent,))
     blocks = LocalBlocks(tmp_path / "b", clock=SystemClock(), ids=SystemIds(), imports=rules)
     assert blocks.get(f"local://{outside}").head.crc32c is ABSENT
+
+
+def test_a_library_that_is_slow_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graveler.block.files.IS_FAST", False)
+    blocks = opened(tmp_path / "blocks")
+    blocks.put(ADDRESS, body(b"a", BYTES_MIN))
+    assert blocks.get(ADDRESS).head.crc32c is ABSENT

@@ -1,5 +1,6 @@
 """The local folder driver keeps the contract, and what the contract does not know of folders."""
 
+import ctypes
 import errno
 import gc
 import os
@@ -308,6 +309,7 @@ def test_a_disk_that_is_full_ends_a_join(tmp_path: Path) -> None:
 def test_a_long_body_is_stored_where_the_system_cannot_begin_to_flush(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begin = disk._beginning_of_flushes()
     pieces = [bytes([number]) * (1 << 20) for number in range(40)]
     for number, is_known in enumerate((True, False)):
         if not is_known:
@@ -315,3 +317,8 @@ def test_a_long_body_is_stored_where_the_system_cannot_begin_to_flush(
         blocks, address = opened(root), f"local://lake/{number}"
         blocks.put(address, pieces)
         assert content(blocks, address) == b"".join(pieces)
+    if begin is not None:
+        with (root / "file").open("wb") as file:
+            file.write(bytes(1 << 20))
+            file.flush()
+            assert begin(file.fileno(), ctypes.c_int64(0), ctypes.c_int64(1 << 20), 2) == 0

@@ -25,6 +25,7 @@ from graveler.client.crc32c import BYTES_MIN, HEADER
 from graveler.client.objects import Stats
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
 from tests.api.serving import ADMINISTRATOR, Served, served
+from tests.block.test_file_checksums import kept_attributes
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -319,17 +320,27 @@ def test_a_whole_part_is_only_renamed(tmp_path: Path) -> None:
     assert file.read_bytes() == BODY
 
 
-def told_crc32c(body: bytes) -> tuple[tuple[str, str], ...]:
-    return ((HEADER, b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()),)
+def told_crc32c(body: bytes, etag: str = CHECKSUM) -> tuple[tuple[str, str], ...]:
+    value = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
+    return (HEADER, value), ("ETag", f'"{etag}"')
 
 
 def test_a_download_is_verified_by_its_crc32c(tmp_path: Path) -> None:
     """Also an object whose checksum is no MD5 of its bytes."""
     for checksum in (CHECKSUM, OTHER, f"{OTHER}-7"):
         file = tmp_path / checksum
-        with scripted([Said(200, BODY, told_crc32c(BODY))]) as server:
+        with scripted([Said(200, BODY, told_crc32c(BODY, checksum))]) as server:
             files.download(order(server.url, file, checksum), Tally())
         assert file.read_bytes() == BODY
+
+
+def test_an_object_that_was_replaced_meanwhile_is_not_taken_for_the_other(tmp_path: Path) -> None:
+    """It has the same size, and a CRC32C that is right."""
+    file, new = tmp_path / "a", b"\xff" + BODY[1:]
+    answer = Said(200, new, told_crc32c(new, md5(new).hexdigest()))
+    with scripted([answer]) as server, pytest.raises(Corrupt, match="wrong content"):
+        files.download(order(server.url, file), Tally())
+    assert not file.exists()
 
 
 def test_a_crc32c_that_is_wrong_itself_loses_no_download(tmp_path: Path) -> None:
@@ -371,7 +382,7 @@ def test_a_download_onto_a_full_disk_leaves_what_fits(
             return super().write(piece)
 
     monkeypatch.setattr(files, "FileIO", Full)
-    with scripted([Said(200, body, told_crc32c(body))]) as server:
+    with scripted([Said(200, body, told_crc32c(body, checksum))]) as server:
         with pytest.raises(OSError, match="No space left"):
             files.download(order(server.url, file, checksum, len(body)), Tally())
         kept = part(file, checksum)
@@ -379,14 +390,24 @@ def test_a_download_onto_a_full_disk_leaves_what_fits(
     assert not file.exists()
 
 
-def test_large_transfers_find_bytes_that_changed_on_the_disk(lake: Lake, tmp_path: Path) -> None:
-    """Through a real server."""
+def test_large_transfers_find_bytes_that_changed_on_the_disk(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a real server, by the CRC32C; the MD5 is computed only when that differs."""
+    kept_attributes(tmp_path, monkeypatch)
+    looked: list[str] = []
+    by_crc32c, checksum = files._by_crc32c, files.checksum
+    monkeypatch.setattr(
+        files, "_by_crc32c", lambda *order: (looked.append("crc32c"), by_crc32c(*order))[1]
+    )
+    monkeypatch.setattr(files, "checksum", lambda file: (looked.append("md5"), checksum(file))[1])
     body = os.urandom(BYTES_MIN + 1)
     (tmp_path / "a").write_bytes(body)
     before = set(lake.live.store.rglob("*"))
     assert lake.user.run("upload", str(tmp_path / "a"), f"{lake.name}/main/a").code == 0
     assert lake.user.run("download", f"{lake.name}/main/a", str(tmp_path / "b")).code == 0
     assert (tmp_path / "b").read_bytes() == body
+    assert looked == ["crc32c"]
     [stored] = [
         file
         for file in set(lake.live.store.rglob("*")) - before
@@ -396,6 +417,7 @@ def test_large_transfers_find_bytes_that_changed_on_the_disk(lake: Lake, tmp_pat
     result = lake.user.run("download", f"{lake.name}/main/a", str(tmp_path / "c"))
     assert result.code == 1 and "wrong content" in result.err
     assert not (tmp_path / "c").exists()
+    assert looked == ["crc32c", "crc32c", "md5"]
 
 
 @pytest.mark.parametrize("wrong", [BODY[:-1], BODY + b"x", b"\xff" + BODY[1:]])

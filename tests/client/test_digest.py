@@ -1,11 +1,13 @@
 """The MD5 of bytes on their way: with and without a thread, from pieces and through buffers."""
 
 import io
+from collections.abc import Callable
 from hashlib import md5
 
 import pytest
 
 from graveler.client.digest import Digest, Pipeline
+from tests.waiting import until
 
 LENGTHS = (0, 1, 131_071, 131_072, 131_073, 262_145, (4 << 20) - 1, 4 << 20, (5 << 20) + 7)
 
@@ -90,6 +92,25 @@ def test_an_error_of_the_use_ends_the_pieces(length: int) -> None:
     with pytest.raises(OSError, match="No space left"):
         taken()
     assert len(used) == 2
+
+
+@pytest.mark.parametrize("length", [10, 8 << 20])
+def test_nothing_is_read_after_an_error(length: int) -> None:
+    def use(piece: bytes | memoryview) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fails(read_into: Callable[[memoryview], int]) -> bool:
+        try:
+            pieces.take(read_into)
+        except OSError as error:
+            return error.errno == 28
+        return False
+
+    with pytest.raises(KeyError), Pipeline(use, length) as pieces:
+        until(lambda: fails(len), "the error")
+        for _ in range(40):  # more often than there are buffers
+            assert fails(lambda _: pytest.fail("it was read"))
+        raise KeyError
 
 
 def test_an_error_of_the_last_piece_is_raised_at_the_end() -> None:

@@ -1,9 +1,12 @@
 """The soak's own judgement: what it counts, what it keeps, what it calls growth."""
 
 import json
+import os
 import platform
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -88,18 +91,42 @@ def test_a_lost_write_is_noticed(tmp_path: Path) -> None:
     assert any(wrong.startswith("lost after kill 0") for wrong in loop.wrong)
 
 
+_FREES = """
+import sys
+from simulator.soak import heap_room
+heap_room.tell(sys.argv[1])
+blocks = [bytearray(100_000) for _ in range(400)]
+sys.stdin.readline()
+del blocks[::2]
+sys.stdin.readline()
+"""
+
+
 def test_a_process_tells_the_free_room_in_its_heap(tmp_path: Path) -> None:
     """Memory that was freed between blocks in use is free room, and no longer in use."""
-    file = tmp_path / "room"
-    assert heap_room.told(file) == 0
-    library = platform.libc_ver()
-    if library[0] != "glibc" or tuple(map(int, library[1].split("."))) < (2, 33):
+    library, version = platform.libc_ver()
+    if library != "glibc" or tuple(map(int, version.split("."))) < (2, 33):
         assert heap_room.free_bytes() == 0
         return
-    heap_room.tell(str(file))
-    until(lambda: heap_room.told(file), "the first figure")
-    blocks = [bytearray(100_000) for _ in range(400)]
-    before = heap_room.free_bytes()
-    del blocks[::2]
-    assert heap_room.free_bytes() >= before + 15_000_000
-    until(lambda: heap_room.told(file) >= before + 15_000_000, "the next figure")
+    file = tmp_path / "room"
+    assert heap_room.told(file) == 0
+    ours = ("MALLOC_", "GLIBC_", "LD_PRELOAD")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    command = [sys.executable, "-c", _FREES, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, cwd=ROOT) as process:
+        assert process.stdin is not None
+        until(lambda: heap_room.told(file), "the first figure")
+        before = heap_room.told(file)
+        process.stdin.write(b"free\n")
+        process.stdin.flush()
+        until(lambda: heap_room.told(file) >= before + 15_000_000, "the next figure")
+        process.stdin.close()
+
+
+def test_a_process_that_tells_no_more_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "room"
+    file.write_bytes(bytes(8))
+    assert heap_room.told(file) == 0
+    os.utime(file, (1, 1))
+    with pytest.raises(RuntimeError, match="no longer tells"):
+        heap_room.told(file)
