@@ -1,11 +1,13 @@
 """A store that breaks its contract is noticed, not believed."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Internal
+from graveler.errors import Internal, Unavailable
 from graveler.kv.memory import MemoryStore
-from graveler.kv.store import Declined, Outcome
+from graveler.kv.store import Declined, Newer, Outcome
 from graveler.records import ABSENT
 from graveler.staging import area
 
@@ -18,8 +20,14 @@ class Refusing(MemoryStore):
     ) -> Outcome:
         return Declined(ABSENT)
 
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
+        return [Declined(ABSENT) for _ in rows]
+
 
 def test_a_row_that_is_refused_though_nothing_is_there() -> None:
     token = area.new_token(SystemClock(), SystemIds(), 1)
     with pytest.raises(Internal):
         area.stage(Refusing(), token, b"a", b"1", wid=b"w", order=1, version=b"v")
+    row = area.NewRow(token, b"a", b"1", b"w", 1)
+    with pytest.raises(Internal):
+        area.stage_many(Refusing(), [row], SystemIds())

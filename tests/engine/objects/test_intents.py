@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.seal import seal
 from graveler.engine.objects import intents, read
 from graveler.engine.objects import write as writes
 from graveler.engine.objects.write import Upload
 from graveler.engine.upkeep import janitor
 from graveler.errors import OutcomeUnknown, Refused
+from graveler.ids import BranchId
 from graveler.records import ABSENT, Entry
 from graveler.staging import area
 from graveler.testing.clockwork import SeededIds, TickingClock
@@ -123,3 +126,24 @@ def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() 
     write(lake, entry, intent)
     assert read.stat(lake.opened, "main", "p") == entry
     assert intents.is_written(lake.opened, "main", "p", entry, intent)
+
+
+@pytest.mark.parametrize("seals", [1, 2])
+def test_a_row_of_another_write_in_a_sealed_token_goes_before_the_intent(seals: int) -> None:
+    """A commit may or may not take it in, so its value goes into the open token."""
+    lake = new_lake()
+    entry = stored(lake)
+    intent = intents.intend(lake.opened, "main", "p")
+    for _ in range(seals - 1):
+        sealed(lake)
+    lake.put("p", "later")
+    sealed(lake)
+    write(lake, entry, intent)
+    assert lake.tree() == {"p": "later"}
+    assert area.lookup(lake.ports.kv, (lake.record().staging,), b"p") is not ABSENT
+
+
+def sealed(lake: Lake) -> None:
+    """The beginning of a commit that goes no further."""
+    branch = BranchId("main")
+    seal(lake.opened, branch, fresh(lake.opened, branch))

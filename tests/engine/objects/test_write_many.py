@@ -1,14 +1,16 @@
 """Many uploads at once: each gets what it would get alone, and shares its requests with others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from graveler import wire
 from graveler.block.adapter import Blocks
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write_many
+from graveler.engine.objects.stage import put_rows_newer
 from graveler.engine.objects.write import Upload
 from graveler.engine.objects.write_many import NewUpload
 from graveler.engine.repositories import repository, rules
@@ -25,7 +27,8 @@ from graveler.errors import (
 )
 from graveler.ids import BranchId
 from graveler.kv.counter import ObservedStore
-from graveler.records import Entry
+from graveler.kv.store import Newer, Outcome
+from graveler.records import TOMBSTONE, Entry
 from graveler.requests import Counts
 from graveler.staging import area
 from graveler.testing.block_faults import FaultyBlocks
@@ -222,3 +225,21 @@ def test_a_damaged_row_concerns_its_upload_alone(lake: Lake) -> None:
     lake.ports.kv.set_newer(*area.place_of(token, b"b"), b"\xff", b"v", 1 << 62)
     results = upload_many(*(new(lake, path) for path in "abc"))
     assert [type(each) for each in results] == [Entry, Corrupt, Entry]
+
+
+class Overtaking(ObservedStore):
+    """A store in which another writer is always a little newer."""
+
+    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
+        other = wire.encode_staged(TOMBSTONE, b"another writer")
+        for row in rows:
+            super().set_newer_many([row._replace(value=other, order=row.order + 10)])
+        return super().set_newer_many(rows)
+
+
+def test_a_row_that_is_always_overtaken_is_given_up(lake: Lake) -> None:
+    overtaken = lake.with_kv(lambda kv: Overtaking(kv, Counts()))
+    token = lake.record().staging
+    rows = [area.NewRow(token, b"a", TOMBSTONE, lake.ports.ids.stamp(), 1)]
+    [(order, is_written)] = put_rows_newer(overtaken.ports, rows)
+    assert not is_written and order > 10
