@@ -422,8 +422,7 @@ def _build(call: Call, base_id: CommitId, folding: Folding) -> Draft:
         writes += commits.writes_of(repo.record, entry.id, commit_, repo.ids.stamp())
     draft = Draft(base_id, tokens, overlaid.rows, entry)
     writes += trim_writes(repo, call.branch, draft.head, tokens)
-    if writes:
-        repo.kv.set_many(writes)
+    repo.kv.set_many(writes)
     if entry is not None:
         repo.cache.put_commit(repo.record, entry.id, entry.commit)
     return draft

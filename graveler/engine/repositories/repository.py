@@ -225,10 +225,10 @@ def _in_use(repo: Repository) -> Invalid:
 
 
 def _check_unused(repo: OpenRepository) -> None:
-    """Raises `Invalid` if a repository has this namespace, one inside it or one around it."""
-    for other in namespaces.overlapping(repo, repo.namespace):
-        if other.uid != repo.record.uid:
-            raise _in_use(repo.record)
+    """Raises `Invalid` if a repository has this namespace, one inside it or one around it.  The new
+    one has no record yet."""
+    if next(namespaces.overlapping(repo, repo.namespace), ABSENT) is not ABSENT:
+        raise _in_use(repo.record)
 
 
 def _claim(repo: OpenRepository, *, bare: bool) -> None:
