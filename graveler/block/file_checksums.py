@@ -31,9 +31,9 @@ def keep(descriptor: int, size: int, crc32c: int | Literal[Absent.ABSENT]) -> No
             os.setxattr(descriptor, _NAME, b"%08x" % crc32c)
 
 
-def kept(descriptor: int, size: int) -> int | Literal[Absent.ABSENT]:
-    """The checksum of a file; ABSENT if none is known.  One call of the system if it is large."""
-    if size >= BYTES_MIN and sys.platform == "linux":
+def kept(descriptor: int) -> int | Literal[Absent.ABSENT]:
+    """The checksum of a large file; ABSENT if none is known.  One call of the system."""
+    if sys.platform == "linux":
         with suppress(OSError):
             value = os.getxattr(descriptor, _NAME)
             if _VALUE.fullmatch(value):

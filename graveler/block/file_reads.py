@@ -117,10 +117,10 @@ class Chunks:
         return head_of(self._status)
 
     def checked_head(self) -> ObjectHead:
-        """As `head`, with the checksum of the file if one is known."""
+        """As `head`, of a large file: with its checksum if one is known."""
         head = self.head()
         with translated(self._address):
-            return head._replace(crc32c=file_checksums.kept(self._descriptor, head.size))
+            return head._replace(crc32c=file_checksums.kept(self._descriptor))
 
     def __iter__(self) -> Iterator[bytes]:
         return self

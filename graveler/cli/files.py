@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, Literal, NamedTuple
 from graveler.cli.filters import EVERYTHING, Filter
 from graveler.cli.tally import Tally
 from graveler.client import crc32c, objects
-from graveler.client.bodies import expected_md5
+from graveler.client.bodies import etag, expected_md5
 from graveler.client.connections import Response
 from graveler.client.crc32c import Crc32c
 from graveler.client.digest import Digest, Pipeline
@@ -353,7 +353,7 @@ def _opened(order: Download, start: int) -> Response:
 def _crc32c(answer: Response, checksum: str) -> str:
     """The CRC32C of the object with this checksum, if the answer tells it.  A branch may have
     another object at the path since it was asked for the checksum; its ETag differs."""
-    is_asked_for = answer.headers.get("ETag", "").strip('"') == checksum
+    is_asked_for = etag(answer.headers) == checksum
     return crc32c.told(answer.headers) if is_asked_for and crc32c.is_fast() else ""
 
 

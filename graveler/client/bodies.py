@@ -124,7 +124,7 @@ def md5_of(url: str, headers: Mapping[str, str]) -> str:
     ETags of objects in parts, or encrypted by a key of KMS or of the customer, are no MD5, though
     those of encrypted objects may look like one."""
     is_other = _is_encrypted(headers) or _EXPRESS in urlsplit(url).netloc
-    return "" if is_other else _md5(_etag(headers))
+    return "" if is_other else _md5(etag(headers))
 
 
 def expected_md5(checksum: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
@@ -133,7 +133,7 @@ def expected_md5(checksum: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
     `checksum`: of the object, as the server describes it.  `headers`: of the answer with the bytes.
     The checksum may be the ETag that an import found; if that of an encrypted object, it is no MD5.
     """
-    return "" if _is_encrypted(headers) and _etag(headers) == checksum else _md5(checksum)
+    return "" if _is_encrypted(headers) and etag(headers) == checksum else _md5(checksum)
 
 
 def _is_encrypted(headers: Mapping[str, str]) -> bool:
@@ -143,7 +143,8 @@ def _is_encrypted(headers: Mapping[str, str]) -> bool:
     )
 
 
-def _etag(headers: Mapping[str, str]) -> str:
+def etag(headers: Mapping[str, str]) -> str:
+    """The ETag of an answer without its quotes; empty if there is none."""
     return headers.get("ETag", "").strip('"')
 
 

@@ -119,7 +119,7 @@ def test_a_file_of_parts_has_none(tmp_path: Path) -> None:
 def test_an_attribute_of_another_form_is_none(tmp_path: Path, value: bytes) -> None:
     os.setxattr(tmp_path / "probe", NAME, value)
     with (tmp_path / "probe").open() as file:
-        assert file_checksums.kept(file.fileno(), BYTES_MIN) is ABSENT
+        assert file_checksums.kept(file.fileno()) is ABSENT
 
 
 def test_a_file_system_without_attributes_stores_all_the_same(
