@@ -422,7 +422,7 @@ def test_a_stop_waits_for_the_body_of_a_request_that_has_begun(stack: Stack) -> 
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, b"")
         connection.close()
-        assert service.end()[0] == 0
+        assert service.ended()[0] == 0
     stored = hashlib.md5(body).hexdigest()
     with gateway(stack) as service:
         head = boto(service, stack.first).head_object(Bucket="lake", Key="main/slow")

@@ -62,6 +62,11 @@ class Service:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """Send a signal and wait: exit code, what else it printed, and its stderr."""
         self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str, str]:
+        """Wait, without a signal, for the end of a process that has got one: a second signal may
+        come after the process has given its handlers back, and would kill it."""
         out, err = self.process.communicate(timeout=WAIT_SECONDS)
         return self.process.returncode, out, err
 

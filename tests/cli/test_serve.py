@@ -62,7 +62,7 @@ def test_a_stop_waits_for_the_body_of_a_request_that_has_begun(tmp_path: Path) -
         assert answer.status == 201
         answer.read()
         connection.close()
-        code, _, err = service.end()
+        code, _, err = service.ended()
         assert (code, err) == (0, "")
 
 
