@@ -26,12 +26,22 @@ export COVERAGE_FILE
 : "${GRAVELER_PROGRAMS:=200}" "${GRAVELER_SCHEDULES:=50}"
 export GRAVELER_PROGRAMS GRAVELER_SCHEDULES
 
-"$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup \
+# Only the simulator has greenlets.  Its tests run apart, because coverage asks each traced thread
+# for its greenlet where it knows of them.  Such a thread leaves the interpreter a call to make when
+# it ends, and CPython 3.11 can hang in that call while it traces.
+simulated="tests/simulation tests/fuzz/test_kept_seeds.py tests/fuzz/test_soak.py"
+simulated="$simulated tests/fuzz/test_soak_ended.py"
+apart=
+for each in $simulated; do apart="$apart --ignore $each"; done
+# shellcheck disable=SC2086  # lists of words
+"$bin/coverage" run --concurrency=thread -m pytest -q -n "$jobs" --dist loadgroup \
     --ignore tests/architecture --ignore tests/replay --ignore tests/spark \
-    --ignore tests/aws/deployment \
-    --ignore tests/simulation/test_mutants.py --ignore tests/simulation/test_exhaustive.py \
-    --deselect tests/simulation/test_gc.py::test_a_broken_recipe_is_caught "$@"
+    --ignore tests/aws/deployment $apart "$@"
 tests=$?
+# shellcheck disable=SC2086
+"$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup $simulated \
+    --ignore tests/simulation/test_mutants.py --ignore tests/simulation/test_exhaustive.py \
+    --deselect tests/simulation/test_gc.py::test_a_broken_recipe_is_caught "$@" || tests=1
 search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 "$bin/coverage" run -m pytest -q \
     "$search[w|c|m-2 preemptions]" "$search[n|w c-1 preemption, 1 fault]" || tests=1
