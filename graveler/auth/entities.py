@@ -27,7 +27,7 @@ from graveler import limits, wire
 from graveler.auth.keeper import Keeper
 from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.replace import Found, replace_seen
-from graveler.kv.store import Place, Row, Store
+from graveler.kv.store import Place, Row, Store, scan_pages
 from graveler.records import ABSENT, Absent
 from graveler.streams import successor
 
@@ -256,14 +256,11 @@ def rows(
     """Keys as text, with their rows."""
     stem = prefix.encode()
     start = max(stem, after.encode() + b"\0") if after else stem
-    end, size, more = successor(stem) if stem else b"", first, True
-    while more and not (end and start >= end):
-        page, more = kv.scan(partition, start, end, min(size, limits.scan_page_count_max))
+    end = successor(stem) if stem else b""
+    size = min(first, limits.scan_page_count_max)
+    for page in scan_pages(kv, partition, start, end, size, growth=limits.page_count_max):
         for key, row in page:
             yield key.decode(), row
-        if not page:
-            return
-        start, size = page[-1][0] + b"\0", max(size, limits.page_count_max)
 
 
 def check_id(kind: str, id: str) -> None:

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from graveler import limits
 from graveler.auth import credentials
-from graveler.auth.credentials import PARTITION, Credential
+from graveler.auth.credentials import Credential
 from graveler.auth.keeper import Keeper
 from graveler.errors import Corrupt, NotFound
-from graveler.kv.store import Store
+from graveler.kv.store import Store, scan_all
 
 
 class Rotation(NamedTuple):
@@ -54,10 +53,5 @@ def rotate(keeper: Keeper, *, ends_sessions: bool = False) -> Rotation:
 
 
 def _all(kv: Store) -> Iterator[tuple[str, Credential]]:
-    start, more = b"", True
-    while more:
-        page, more = kv.scan(PARTITION, start, b"", limits.page_count_max)
-        for key, row in page:
-            yield key.decode(), credentials.decode(row)
-        start = page[-1][0] + b"\0" if page else start
-        more = more and bool(page)
+    for key, row in scan_all(kv, credentials.PARTITION):
+        yield key.decode(), credentials.decode(row)

@@ -317,16 +317,20 @@ def scan_all(
 
 
 def scan_pages(
-    store: Store, partition: bytes, start: bytes, end: bytes, page: int
+    store: Store, partition: bytes, start: bytes, end: bytes, page: int, growth: int = 1
 ) -> Iterator[tuple[tuple[bytes, Row], ...]]:
-    """As `scan_all`, but yields whole pages, which takes a tenth of the time per row."""
+    """As `scan_all`, but yields whole pages, which takes a tenth of the time per row.
+
+    `growth`: each page asks for so many times as many rows as the one before, up to 1,000.  An
+    empty range costs no request."""
     more = True
-    while more:
+    while more and not (end and start >= end):
         answer = store.scan(partition, start, end, page)
         more = answer.more and bool(answer.rows)
         if answer.rows:
             start = answer.rows[-1][0] + b"\0"
             yield answer.rows
+        page = max(page, min(page * growth, limits.page_count_max))
 
 
 __all__ = [

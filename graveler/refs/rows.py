@@ -2,7 +2,7 @@
 
 A page asks the store for one row more than it shows, so that the caller knows whether more follow
 without a second request.  Records that are left out cost further requests only if there are many:
-each request asks for ten times as many rows as the one before, up to `_ROWS_MAX`.  For this folder.
+each request asks for ten times as many rows as the one before, up to 1,000.  For this folder.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +10,10 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from graveler import limits
-from graveler.kv.store import Row, Store, Write
+from graveler.kv.store import Row, Store, Write, scan_pages
 from graveler.streams import successor
 
 T = TypeVar("T")
-_ROWS_MAX = 1_000
 _GROWTH = 10
 
 
@@ -28,24 +27,17 @@ class Stretch(NamedTuple):
     after: str = ""
 
 
-def rows(kv: Store, stretch: Stretch, first: int = _ROWS_MAX) -> Iterator[tuple[str, Row]]:
+def rows(
+    kv: Store, stretch: Stretch, first: int = limits.page_count_max
+) -> Iterator[tuple[str, Row]]:
     """Names and rows in key order.  The first request asks for `first` rows, each further one for
-    ten times as many, up to `_ROWS_MAX`."""
+    ten times as many, up to 1,000."""
     stem = stretch.kind + stretch.prefix.encode()
     behind = stretch.kind + stretch.after.encode() + b"\0"
     start = max(stem, behind) if stretch.after else stem
-    end = successor(stem)
-    if end and start >= end:
-        return
-    size, more = first, True
-    while more:
-        records, more = kv.scan(stretch.partition, start, end, size)
-        for key, row in records:
+    for page in scan_pages(kv, stretch.partition, start, successor(stem), first, growth=_GROWTH):
+        for key, row in page:
             yield key[len(stretch.kind) :].decode(), row
-        if not records:
-            return
-        start = records[-1][0] + b"\0"
-        size = max(size, min(size * _GROWTH, _ROWS_MAX))
 
 
 # Makes a record from a name and its row, or returns None to leave the row out.
