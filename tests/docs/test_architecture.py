@@ -21,6 +21,9 @@ ROOMS = (
     "block",
     "kv",
     "spark",
+    "gateway",
+    "auth",
+    "cli",
 )
 
 
