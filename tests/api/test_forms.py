@@ -7,6 +7,7 @@ import pytest
 
 from graveler.api.forms import boundary_of, open_part
 from graveler.errors import Invalid
+from tests import draws
 
 CRLF = b"\r\n"
 
@@ -48,8 +49,7 @@ def test_the_body_comes_out_however_it_is_cut(body: bytes, size: int) -> None:
 
 
 def test_random_messages() -> None:
-    seed = random.randrange(2**32)
-    print(f"{seed=}")
+    seed = draws.seed()
     chance = random.Random(seed)
     for _ in range(300):
         alphabet = b"\r\n-b0undaryX"

@@ -32,6 +32,7 @@ from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT
 from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply
+from tests import draws
 from tests.auth.bench import SECRET, Lake, broken
 from tests.auth.provider import (
     AUDIENCE,
@@ -122,8 +123,7 @@ def test_a_token_cannot_choose_how_it_is_verified() -> None:
 
 @pytest.mark.parametrize("kid", ["r", "e"])
 def test_no_changed_token_is_accepted(kid: str) -> None:
-    seed = random.randrange(2**32)
-    print(f"{seed=}")
+    seed = draws.seed()
     chance, known, text = random.Random(seed), issuer(), token(kid)
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.= \x00é"
     said = known.verified(text)

@@ -311,8 +311,7 @@ def test_what_is_allowed_everywhere_is_denied_nowhere() -> None:
 
 
 def test_random_policies_decide_as_the_rules_read() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"{seed=}")
+    seed = draws.seed()
     check_random(random.Random(seed), 10_000 if draws.ALL else 3_000)
 
 

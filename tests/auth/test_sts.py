@@ -16,6 +16,7 @@ from graveler.clock import SystemClock
 from graveler.errors import GravelerError, Invalid, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.records import ABSENT
 from graveler.web import Reply
+from tests import draws
 from tests.auth.bench import SECRET, Lake, broken
 from tests.auth.fake_sts import (
     ACCOUNT,
@@ -124,8 +125,7 @@ def test_what_is_no_identity_token_is_refused(token: str) -> None:
 
 
 def test_no_text_makes_anything_but_an_error_that_callers_see() -> None:
-    seed = random.randrange(2**32)
-    print(f"{seed=}")
+    seed = draws.seed()
     chance, raw, fake = random.Random(seed), TOKEN.encode(), FakeSts()
     for _ in range(2_000):
         piece = bytearray(raw)

@@ -10,6 +10,7 @@ import httpx
 
 from graveler.block.journal import decode
 from graveler.block.layout import JOURNAL
+from tests import draws
 from tests.cli.load import Committed, Load, Path, found_at, started
 from tests.cli.service import Service, repository, run, serving
 from tests.waiting import PATIENCE_SECONDS, until
@@ -19,8 +20,7 @@ WRITERS, COMMITTERS, PATHS = 4, 2, 24
 
 
 def test_nothing_acknowledged_is_lost_by_kills_under_load(tmp_path: Folder) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = draws.seed()
     chance = random.Random(seed)
     store = tmp_path / "store"
     paths = [Path(f"p/{number:02}") for number in range(PATHS)]

@@ -15,6 +15,7 @@ from graveler.committed.tiers import file_address
 from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, BreakParameters, Change, Record
+from tests import draws
 from tests.committed.files import (
     contents,
     opened,
@@ -45,8 +46,7 @@ def random_changes(generator: random.Random, count: int) -> list[Change]:
 
 
 def test_rocksdb_reads_a_table_that_was_changed_many_times(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = draws.seed()
     generator = random.Random(seed)
     blocks = memory_blocks()
     space = space_of(tmp_path, blocks)

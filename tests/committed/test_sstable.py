@@ -20,6 +20,7 @@ from graveler.committed.table import SortedTable, properties_of
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Record
 from graveler.testing.range_suite import numbered
+from tests import draws
 from tests.committed.files import (
     BytesFile,
     contents,
@@ -142,8 +143,7 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
 
 
 def test_random_bytes_raise_nothing_but_corrupt(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = draws.seed()
     generator = random.Random(seed)
     sstable.build_table(tmp_path / "table.sst", numbered(300))
     raw = (tmp_path / "table.sst").read_bytes()
@@ -161,8 +161,7 @@ def test_random_bytes_raise_nothing_but_corrupt(tmp_path: Path) -> None:
 
 def test_sealed_garbage_raises_nothing_but_corrupt() -> None:
     """Blocks whose checksum is right, as an attacker would write them."""
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = draws.seed()
     generator = random.Random(seed)
     for _ in range(20_000):
         payload = generator.randbytes(generator.randrange(40))

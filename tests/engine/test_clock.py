@@ -14,6 +14,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.refs.cache import RefCache
+from tests import draws
 from tests.engine.lake import Lake
 
 HOUR_NS = 3_600 * 10**9
@@ -114,8 +115,7 @@ def test_a_log_has_parents_behind_children_whatever_their_times(
 def test_processes_whose_clocks_jump_agree_with_a_dictionary(
     lake: Lake, clock: SteppingClock
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = draws.seed()
     generator = random.Random(seed)
     clocks = [clock, SteppingClock(), SteppingClock()]
     processes = [lake, *(with_clock_of_its_own(lake, each) for each in clocks[1:])]

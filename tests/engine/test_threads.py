@@ -5,7 +5,6 @@ import hashlib
 import http.client
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Invalid, NoChanges, NotFound
 from graveler.records import Absent, Entry, Repository
+from tests import draws
 from tests.api.serving import basic
 from tests.cli.service import KEY, SECRET, serving
 from tests.engine.history import NOTHING
@@ -179,7 +179,7 @@ class HttpDoor:
 
 def _report(load: Load, wrong: list[str]) -> None:
     answers = load.history.answers
-    print(f"seed={load.seed}", *(f"{kind} {answers[kind]}" for kind in sorted(answers)), sep="\n")
+    print(*(f"{kind} {answers[kind]}" for kind in sorted(answers)), sep="\n")
     assert not wrong, "\n".join([f"{load.seed=}: {len(wrong)} wrong", *wrong[:20]])
     for kind in REACHED:
         assert answers.get(kind), f"the load must reach this: {kind}"
@@ -204,7 +204,7 @@ def test_threads_on_the_engine(fast_folder: Path) -> None:
         for branch in (FEATURE, SINK):
             branches.create_branch(open_repository(store.ports, repo), branch, "main")
         door = EngineDoor(store.ports, repo)
-        load = Load(lambda: door, ENGINE_SECONDS, time.time_ns())
+        load = Load(lambda: door, ENGINE_SECONDS, draws.seed())
         load.run(WRITERS, COMMITTERS)
         _report(load, judged(load.history, door))
     finally:
@@ -220,7 +220,7 @@ def test_threads_over_http(fast_folder: Path) -> None:
             for branch in (FEATURE, SINK):
                 body = {"name": branch, "source": "main"}
                 client.post("/repositories/lake/branches", json=body).raise_for_status()
-        load = Load(lambda: HttpDoor(service.url), HTTP_SECONDS, time.time_ns())
+        load = Load(lambda: HttpDoor(service.url), HTTP_SECONDS, draws.seed())
         _in_digests(load.run(WRITERS, COMMITTERS))
         with contextlib.closing(HttpDoor(service.url)) as door:
             _report(load, judged(load.history, door))

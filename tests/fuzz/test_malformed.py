@@ -20,6 +20,7 @@ from graveler.records import RangeRef
 from graveler.testing.range_suite import numbered
 from simulator import damage
 from simulator.sample_records import encoded_records
+from tests import draws
 from tests.fuzz import bombs
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +31,7 @@ GROWN_KIB_MAX = 64 * 1024
 @pytest.fixture
 def generator() -> random.Random:
     """Of a seed that is printed."""
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = draws.seed()
     return random.Random(seed)
 
 

@@ -1,7 +1,6 @@
 """What is served beside the API, given anything: pages, and signed URLs that were tampered with."""
 
 import http.client
-import random
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -11,6 +10,7 @@ import pytest
 
 from graveler.api.pages import OPEN_PATHS
 from simulator.service.fuzz import ANSWER_SECONDS
+from tests import draws
 from tests.api.serving import Served, served
 
 COUNT = 4_000
@@ -71,8 +71,7 @@ def _headers(random: Random) -> dict[str, str]:
 
 
 def test_every_answer_is_one_and_none_is_an_error_of_ours(live: Served) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed={seed}")
+    seed = draws.seed()
     draw, statuses = Random(seed), Counter[int]()
     signed = _signed(live)
     where = urlsplit(live.client.url)

@@ -9,6 +9,7 @@ import pytest
 
 from graveler.gateway import crc64
 from graveler.gateway.joined_crc import GENERATORS, joined
+from tests import draws
 
 CRCS: dict[str, Callable[[bytes], int]] = {
     "crc32": zlib.crc32,
@@ -19,8 +20,7 @@ CRCS: dict[str, Callable[[bytes], int]] = {
 
 @pytest.mark.parametrize("algorithm", CRCS)
 def test_the_crc_of_joined_pieces_is_that_of_their_bytes(algorithm: str) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"{seed=}")
+    seed = draws.seed()
     draw, crc = random.Random(seed), CRCS[algorithm]
     for _ in range(40):
         lengths = draw.choices(
@@ -48,8 +48,7 @@ def test_the_order_and_the_lengths_of_pieces_matter(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", CRCS)
 def test_lengths_of_many_digits(algorithm: str) -> None:
     """A piece with the CRC 0 only multiplies the CRC before it, so it may be cut anywhere."""
-    seed = random.randrange(1 << 32)
-    print(f"{seed=}")
+    seed = draws.seed()
     draw, generator = random.Random(seed), GENERATORS[algorithm]
     size = 5 << 40
     first, half = draw.randrange(1, 1 << 32), draw.randrange(size)

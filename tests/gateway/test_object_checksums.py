@@ -14,6 +14,7 @@ from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
 from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
 from graveler.requests import Counts
+from tests import draws
 from tests.gateway.serving import Gateway, S3Client, code_of
 from tests.gateway.test_uploads import (
     LONG,
@@ -76,8 +77,7 @@ def transfers(served_gateway: Gateway) -> Any:
 def test_upload_file_states_a_checksum_of_the_whole_file(
     served_gateway: Gateway, transfers: Any, repo: str, tmp_path: Path, extra: dict[str, str]
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"{seed=}")
+    seed = draws.seed()
     body = random.Random(seed).randbytes(17 * MIB + 3)  # three parts
     (tmp_path / "long").write_bytes(body)
     stated = {name: text or of(name.removeprefix("Checksum"), body) for name, text in extra.items()}

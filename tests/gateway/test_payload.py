@@ -15,6 +15,7 @@ from graveler.gateway.claims import Form, Payload
 from graveler.gateway.errors import S3Error
 from graveler.gateway.payload import VerifiedBody
 from graveler.gateway.signatures import ChunkSeal
+from tests import draws
 from tests.gateway.test_crc64 import by_bits
 from tests.gateway.vectors import (
     CHUNK_SIGNATURES,
@@ -229,8 +230,7 @@ def test_signed_chunks_are_verified() -> None:
 
 
 def test_any_cut_of_a_body_gives_the_same_content() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"{seed=}")
+    seed = draws.seed()
     draw = random.Random(seed)
     body = chunked_trailer(base64(DIGESTS["crc32"](BODY)), 3_000)
     framing = payload.framing(trailer_headers(body), TRAILER)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import draws
 from tests.cli.service import Service, run, serving
 from tests.engine.history import NOTHING, History, Observed, Span
 from tests.engine.load import FEATURE, SINK, judged
@@ -43,8 +44,7 @@ def set_up(service: Service, races: Races) -> None:
 
 @pytest.mark.slow
 def test_s3_clients_race_with_clients_of_the_api_and_with_kills(tmp_path: Path) -> None:
-    races, store = Races(time.time_ns()), tmp_path / "store"
-    print(f"seed={races.seed}")
+    races, store = Races(draws.seed()), tmp_path / "store"
     for seconds in lives(races):
         with serving(store) as service:
             if races.lives:

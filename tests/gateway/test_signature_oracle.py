@@ -15,6 +15,7 @@ from botocore.credentials import Credentials
 from graveler.gateway import claims, signatures_v2
 from graveler.gateway.claims import RawRequest
 from graveler.gateway.errors import S3Error
+from tests import draws
 from tests.gateway.vectors import KEY_ID, SECOND, SECRET, is_accepted
 
 CREDENTIALS = Credentials(KEY_ID, SECRET)
@@ -129,8 +130,7 @@ def accepted(check: Callable[[RawRequest], bool], request: RawRequest) -> bool:
 
 def seeded(name: str, default: int) -> tuple[random.Random, int]:
     """A random source, whose seed is printed, and how many requests to make."""
-    seed = int(os.environ.get("GRAVELER_ORACLE_SEED", "0")) or random.randrange(1, 1 << 32)
-    print(f"GRAVELER_ORACLE_SEED={seed}")
+    seed = draws.seed()
     return random.Random(seed), int(os.environ.get(name, default))
 
 
@@ -139,7 +139,7 @@ def seeded(name: str, default: int) -> tuple[random.Random, int]:
 def test_what_botocore_signs_is_accepted_and_nothing_else(
     sign: Callable[[random.Random], Sent], share: int
 ) -> None:
-    """GRAVELER_ORACLE_REQUESTS: how many, of both mechanisms; GRAVELER_ORACLE_SEED: which."""
+    """GRAVELER_ORACLE_REQUESTS: how many, of both mechanisms."""
     draw, count = seeded("GRAVELER_ORACLE_REQUESTS", 10_000)
     for _ in range(count * share // 10):
         original = sign(draw)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from graveler.kv.rocksdb import RocksStore
 from graveler.kv.store import ABSENT, Place
+from tests import draws
 
 ROOT = Path(__file__).parents[2]
 LIVES = 6
 
 
 def test_k6_kill_in_a_loop(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"{seed=}")
+    seed = draws.seed()
     chance = random.Random(seed)
     path = str(tmp_path / "kv")
     present: dict[Place, bytes] = {}
