@@ -66,6 +66,7 @@ def _adapter() -> Mangum:
         secret.first,
         before=secret.before,
         wrapper=aws.wrapper,
+        read_again=aws.read_again,
         identities=_identities(),
         queue=lambda *_: queue,
         trail=_trail(),

@@ -27,7 +27,7 @@ from graveler.api.responses import Send
 from graveler.api.routing import api_route
 from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.audit.trail import LoggedTrail, Trail
-from graveler.auth.accounts import keeper
+from graveler.auth.accounts import SecretsOfNow, keeper
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.identities import NO_IDENTITIES, Identities
@@ -56,6 +56,7 @@ def open_service(
     *,
     before: bytes = b"",
     wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT,
+    read_again: SecretsOfNow | Literal[Absent.ABSENT] = ABSENT,
     identities: Identities = NO_IDENTITIES,
     queue: QueueOf,
     trail: Trail | Literal[Absent.ABSENT] = ABSENT,
@@ -66,6 +67,7 @@ def open_service(
     - `first`: credentials that the deployment created for the administrator.
     - `before`: the secret before its last rotation; empty if it was never rotated.
     - `wrapper`: wraps the keys of the store (auth/keyrings.py); by default the secret does.
+    - `read_again`: reads both secrets again, if they may be rotated while this process runs.
     - `identities`: what proves an identity beside a key.
     - `queue`: makes the queue that jobs go to, from the ports and the pools.
     - `trail`: where changes and denials are put on record; by default only in the log.  The caller
@@ -74,7 +76,15 @@ def open_service(
     Threads start when they are first needed.
     """
     auth = Authenticator(
-        keeper(ports.kv, ports.clock, ports.ids, secret, before=before, wrapper=wrapper),
+        keeper(
+            ports.kv,
+            ports.clock,
+            ports.ids,
+            secret,
+            before=before,
+            wrapper=wrapper,
+            read_again=read_again,
+        ),
         secret,
         first,
         settings.failed_logins,

@@ -26,6 +26,7 @@ from graveler.settings import Deployment
 class Aws:
     """An open store on AWS.  All keys are derived from `secret.key`, or wrapped under it.
 
+    `secret_name`: of the secret in Secrets Manager, which may be rotated while the process runs.
     `wrapper`: wraps the keys instead, if the deployment has a key of KMS for that.
     """
 
@@ -33,7 +34,14 @@ class Aws:
     session: AwsSession
     secret: Secret
     ids: SystemIds
+    secret_name: str
     wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT
+
+    def read_again(self) -> tuple[bytes, bytes]:
+        """The key of the secret as it is now, and the one before its rotation.  The errors and the
+        cost of `read_secret`."""
+        secret = read_secret(self.session, self.secret_name)
+        return secret.key, secret.before
 
     def thaw(self) -> None:
         """Discard random bytes that were fetched before.  Each process that starts as a copy of
@@ -57,4 +65,4 @@ def open_aws(deployment: Deployment) -> Aws:
     ports = ports_of(aws_drivers(session, deployment, ids), secret.key, secret.before)
     key = deployment.keys_kms_key
     wrapper = KmsWrapper(session, key, deployment.table) if key else ABSENT
-    return Aws(ports, session, secret, ids, wrapper)
+    return Aws(ports, session, secret, ids, deployment.secret, wrapper)

@@ -34,7 +34,7 @@ from graveler.auth.entities import (
     User,
 )
 from graveler.auth.keeper import Keeper, begun
-from graveler.auth.keyrings import Keyring, SecretWrapper, Wrapper
+from graveler.auth.keyrings import Keyring, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import Clock, Ids
 from graveler.errors import AlreadyExists, Code, Corrupt, GravelerError, Invalid, NotFound
 from graveler.kv.replace import Found, replace_row, replace_seen
@@ -48,6 +48,10 @@ USER_DEFAULT: Final = "admin"
 _SETTLED: Final = "1"
 _SEAL_RETIRED_SECONDS: Final = 24 * 3600  # by then each process encrypts under a newer key
 _SESSION_MARGIN_SECONDS: Final = 3600  # for clocks that differ
+
+SecretsOfNow = Callable[[], tuple[bytes, bytes]]
+"""The store's secret and the one before its rotation (empty without one), as they are stored now.
+Raises `GravelerError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ def keeper(
     *,
     before: bytes = b"",
     wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT,
+    read_again: SecretsOfNow | Literal[Absent.ABSENT] = ABSENT,
     opens_keys: bool = True,
 ) -> Keeper:
     """A keeper whose keys are derived from the store's secret, or wrapped under it.
@@ -78,19 +83,28 @@ def keeper(
     - `before`: the secret before its rotation; it unwraps what was wrapped under it, and hashes
       under it are accepted.
     - `wrapper`: wraps keys instead of the secret; the secrets then only unwrap.
+    - `read_again`: reads both secrets again, for a process that meets a key which was wrapped after
+      it started; by default the process knows only those that it was given.
     - `opens_keys`: false for a caller that may lack the rights to unwrap; it encrypts nothing.
     """
-    own = [] if wrapper is ABSENT else [wrapper]
-    derived = [SecretWrapper(each, ids) for each in (secret, before) if each]
-    wrappers = [*own, *derived] if opens_keys else []
-    ports = (kv, clock, ids)
+
+    def derived(secret: bytes, before: bytes) -> list[Wrapper]:
+        own = [] if wrapper is ABSENT else [wrapper]
+        return [*own, *(SecretWrapper(each, ids) for each in (secret, before) if each)]
+
+    def derived_again() -> list[Wrapper]:
+        return [] if read_again is ABSENT else derived(*read_again())
+
+    wrappers = Wrappers(clock, derived(secret, before) if opens_keys else [], derived_again)
+    ring = partial(Keyring, wrappers=wrappers, kv=kv, clock=clock, ids=ids)
+    session_seconds = tokens.LIFE_SECONDS + _SESSION_MARGIN_SECONDS
     return Keeper(
         kv,
         clock,
         ids,
         secrets.derive(secret, PURPOSE),
-        Keyring(ports, "secrets", wrappers, _SEAL_RETIRED_SECONDS),
-        Keyring(ports, "sessions", wrappers, tokens.LIFE_SECONDS + _SESSION_MARGIN_SECONDS),
+        ring("secrets", retired_seconds=_SEAL_RETIRED_SECONDS),
+        ring("sessions", retired_seconds=session_seconds),
         (secrets.derive(before, PURPOSE),) if before else (),
     )
 

@@ -13,6 +13,8 @@ can name them any more.
     the store's secret is rotated     a process that knows both wraps the keys again, under the new
                                       one; the old wrapping stays, for processes that know only that
     a key can be unwrapped by nobody  it stays on the ring, and a fresh one becomes the newest
+    a process meets a key that it     it reads the store's secret again, at most once in
+    cannot unwrap                     `limits.secret_again_seconds`, and tries again
 
 The row is only ever swapped.  A process reads it again after `limits.access_seconds_max`, and at
 once if it meets an id that it does not know.  Thread-safe: threads only replace whole values.  For
@@ -20,6 +22,8 @@ this folder and assembly.
 """
 
 import json
+import logging
+import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +33,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from graveler import limits, wire
 from graveler.auth import ciphers, secrets
 from graveler.clock import Clock, Ids
-from graveler.errors import Corrupt, Invalid
+from graveler.errors import Corrupt, GravelerError, Invalid
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Store
 from graveler.limits import SECOND_NS
@@ -39,6 +43,7 @@ PARTITION: Final = b"auth/rings"
 WRAPPING_PURPOSE: Final = "key wrapping"  # the purpose of the key that wraps keys
 _FIELD: Final = "keys"
 _ID_LENGTH: Final = 16
+_LOG: Final = logging.getLogger("graveler.auth")
 
 
 class Wrapper(Protocol):
@@ -73,6 +78,46 @@ class SecretWrapper:
         return ciphers.decrypt(self._key, wrapped, (WRAPPING_PURPOSE, ring, id))
 
 
+def _none() -> Sequence[Wrapper]:
+    return ()
+
+
+class Wrappers:
+    """The wrappers of a process: the first one wraps; all of them unwrap.  Its keyrings share them.
+
+    `read`: the wrappers of now, by the store's secret as it is stored now; empty if the process
+    cannot read it again.  It may raise `GravelerError`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        known: Sequence[Wrapper],
+        read: Callable[[], Sequence[Wrapper]] = _none,
+    ) -> None:
+        self._clock = clock
+        self._read = read
+        self._read_at = -inf
+        self._lock = threading.Lock()
+        self.known = tuple(known)
+
+    def renew(self) -> None:
+        """Read the wrappers again, unless that was done in the last `limits.secret_again_seconds`.
+
+        A caller that comes while another thread reads waits for it.  A failure is logged: the known
+        wrappers stay.
+        """
+        with self._lock:
+            now = self._clock.steady_seconds()
+            if not self.known or now - self._read_at < limits.secret_again_seconds:
+                return
+            self._read_at = now
+            try:
+                self.known = tuple(self._read()) or self.known
+            except GravelerError as error:
+                _LOG.warning("secret of the store not read again: %s", error)
+
+
 class RingKey(NamedTuple):
     """A key that can be used."""
 
@@ -93,20 +138,22 @@ _Entries = tuple[_Entry, ...]
 class Keyring:
     """The keys of one purpose.  Without wrappers there are none, and `is_usable` is false.
 
-    `wrappers`: the first one wraps; all of them unwrap.
     `retired_seconds`: how long something may still name a key after a newer one was made.
     """
 
     def __init__(
         self,
-        ports: tuple[Store, Clock, Ids],
         name: str,
-        wrappers: Sequence[Wrapper],
+        wrappers: Wrappers,
         retired_seconds: int,
+        *,
+        kv: Store,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
-        self._kv, self._clock, self._ids = ports
+        self._kv, self._clock, self._ids = kv, clock, ids
         self._name = name
-        self._wrappers = tuple(wrappers)
+        self._wrappers = wrappers
         self._retired_ns = retired_seconds * SECOND_NS
         self._place = (PARTITION, name.encode())
         self._entries: _Entries = ()
@@ -117,21 +164,24 @@ class Keyring:
     @property
     def is_usable(self) -> bool:
         """Whether this process can unwrap keys."""
-        return bool(self._wrappers)
+        return bool(self._wrappers.known)
 
     def current(self, seconds_max: float = inf) -> RingKey:
         """The newest key; a fresh one if there is none, or if it is older than `seconds_max`.
 
         Raises `Unavailable`, `OutcomeUnknown`.  No request if the row was read lately, else one;
-        one more to make a key, or to wrap the keys again after a rotation of the store's secret.
+        one more to make a key, or to wrap the keys again after a rotation of the store's secret;
+        and those of `Wrappers.renew` if the newest key on the ring cannot be unwrapped.
         """
         if self._clock.steady_seconds() - self._read_at >= limits.access_seconds_max:
             self._read()
+            if self._entries:
+                self._opens_now(self._entries[-1])
         since = self._clock.now_ns() - seconds_max * SECOND_NS
         newest = self._newest(self._entries)
         if newest is ABSENT or newest.created_ns < since:
             self._swap(self._with_fresh(since, frozenset()))
-        elif self._wrappers[0].id not in newest.wrapped:
+        elif self._wrappers.known[0].id not in newest.wrapped:
             self._swap(self._wrapped_again)
         newest = self._newest(self._entries)
         assert newest is not ABSENT, "a swap leaves a key that this process can unwrap"
@@ -143,12 +193,13 @@ class Keyring:
 
     def find(self, id: str) -> bytes | Literal[Absent.ABSENT]:
         """The key with this id; `ABSENT` if it is not on the ring, or cannot be unwrapped.  Raises
-        `Unavailable`.  At most one request; none if the row was read lately and has the key."""
+        `Unavailable`.  At most one request; none if the row was read lately and has the key.  A key
+        that cannot be unwrapped also costs the requests of `Wrappers.renew`."""
         fresh = self._clock.steady_seconds() - self._read_at < limits.access_seconds_max
         if not fresh or not self.knows(id):
             self._read()
         for entry in self._entries:
-            if entry.id == id and self._opens(entry):
+            if entry.id == id and self._opens_now(entry):
                 return self._opened(entry)
         return ABSENT
 
@@ -233,12 +284,18 @@ class Keyring:
             return False
         return True
 
+    def _opens_now(self, entry: _Entry) -> bool:
+        """Whether the key can be unwrapped, if need be by a newer secret of the store."""
+        if not self._opens(entry):
+            self._wrappers.renew()
+        return self._opens(entry)
+
     def _opened(self, entry: _Entry) -> bytes:
         """The key of an entry.  Raises `Corrupt` if this process cannot unwrap it."""
         known = self._secrets.get(entry.id)
         if known is not None:
             return known
-        for wrapper in self._wrappers:
+        for wrapper in self._wrappers.known:
             if wrapper.id in entry.wrapped:
                 secret = wrapper.unwrap(entry.wrapped[wrapper.id], self._name, entry.id)
                 self._secrets[entry.id] = secret
@@ -246,17 +303,18 @@ class Keyring:
         raise Corrupt(f"key cannot be unwrapped: ring={self._name} id={entry.id}")
 
     def _wrapped(self, entry: _Entry, secret: bytes) -> _Entry:
-        wrapper = self._wrappers[0]
+        wrapper = self._wrappers.known[0]
         wrapped = wrapper.wrap(secret, self._name, entry.id)
         return replace(entry, wrapped={**entry.wrapped, wrapper.id: wrapped})
 
     def _wrapped_again(self, entries: _Entries) -> _Entries:
         """All keys that this process can unwrap, wrapped by the first wrapper too.  Wrappings that
         this process does not know go."""
-        ids = {wrapper.id for wrapper in self._wrappers}
+        wrappers = self._wrappers.known
+        ids = {wrapper.id for wrapper in wrappers}
         renewed = []
         for entry in entries:
-            if self._wrappers[0].id not in entry.wrapped and self._opens(entry):
+            if wrappers[0].id not in entry.wrapped and self._opens(entry):
                 usable = {id: raw for id, raw in entry.wrapped.items() if id in ids}
                 entry = self._wrapped(replace(entry, wrapped=usable), self._opened(entry))
             renewed.append(entry)

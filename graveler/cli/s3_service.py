@@ -122,5 +122,6 @@ def _service(aws: Aws, deployment: Deployment, options: GatewayOptions) -> Servi
         aws.secret.first,
         before=aws.secret.before,
         wrapper=aws.wrapper,
+        read_again=aws.read_again,
         queue=lambda *_: queue,
     )

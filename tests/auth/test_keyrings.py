@@ -8,7 +8,7 @@ import pytest
 
 from graveler import limits, wire
 from graveler.auth import ciphers
-from graveler.auth.keyrings import PARTITION, Keyring, SecretWrapper, Wrapper
+from graveler.auth.keyrings import PARTITION, Keyring, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import SystemIds
 from graveler.errors import Corrupt, OutcomeUnknown, Unavailable
 from graveler.kv.counter import ObservedStore
@@ -39,7 +39,11 @@ class World:
         return self.ring(wrappers, kv)
 
     def ring(self, wrappers: Sequence[Wrapper], kv: Store | None = None) -> Keyring:
-        return Keyring((kv or self.kv, self.clock, self.ids), "sessions", wrappers, RETIRED)
+        return self.named("sessions", Wrappers(self.clock, wrappers), kv)
+
+    def named(self, name: str, wrappers: Wrappers, kv: Store | None = None) -> Keyring:
+        store = kv or self.kv
+        return Keyring(name, wrappers, RETIRED, kv=store, clock=self.clock, ids=self.ids)
 
     @property
     def stored(self) -> list[str]:
@@ -84,9 +88,7 @@ def test_a_key_is_not_in_the_store_and_opens_only_on_its_ring() -> None:
     assert key.secret.hex().encode() not in row.value
     assert world.process(NEW).find(key.id) is ABSENT
     world.kv.set(PARTITION, b"secrets", row.value, b"v" * 16)
-    other = Keyring(
-        (world.kv, world.clock, world.ids), "secrets", [SecretWrapper(OLD, world.ids)], 0
-    )
+    other = world.named("secrets", Wrappers(world.clock, [SecretWrapper(OLD, world.ids)]))
     assert other.find(key.id) is ABSENT  # moved to another ring
 
 
@@ -197,6 +199,69 @@ def test_wrappings_that_no_process_knows_go() -> None:
     row = world.kv.get(PARTITION, b"sessions")
     assert row is not ABSENT
     assert [len(key[2]) for key in json.loads(wire.decode_pairs(row.value)["keys"])] == [2]
+
+
+class Rotating:
+    """A secret that is rotated while processes run: what reads it again, and how often."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.known: tuple[bytes, ...] = (OLD,)
+        self.readings = 0
+        self.answers = True
+
+    def read(self) -> Sequence[Wrapper]:
+        self.readings += 1
+        if not self.answers:
+            raise Unavailable("no answer")
+        return [SecretWrapper(secret, self.world.ids) for secret in self.known]
+
+    def process(self) -> Keyring:
+        known = [SecretWrapper(OLD, self.world.ids)]
+        return self.world.named("sessions", Wrappers(self.world.clock, known, self.read))
+
+
+def test_a_process_that_started_before_a_rotation_unwraps_the_keys_that_came_after_it() -> None:
+    world = World()
+    secret = Rotating(world)
+    process, encrypting = secret.process(), secret.process()
+    assert process.current() == encrypting.current() and secret.readings == 0
+    secret.known = (NEW, OLD)
+    latest = world.process(NEW, OLD).rotate()
+    assert process.find(latest.id) == latest.secret and secret.readings == 1
+    assert process.find(latest.id) == latest.secret and secret.readings == 1
+    world.clock.sleep(limits.access_seconds_max + 1)
+    assert encrypting.current() == latest  # else the key that it uses would retire
+    secret.known = (b"3" * 32, NEW)
+    last = world.process(b"3" * 32, NEW).rotate()
+    world.clock.sleep(limits.secret_again_seconds)
+    assert process.find(last.id) == last.secret
+
+
+def test_a_key_that_nobody_can_unwrap_makes_a_process_read_the_secret_once_in_a_while() -> None:
+    world = World()
+    lost = world.process(NEW).current()
+    secret = Rotating(world)
+    process = secret.process()
+    assert [process.find(lost.id) for _ in range(5)] == [ABSENT] * 5 and secret.readings == 1
+    secret.known = (NEW, OLD)
+    world.clock.sleep(limits.secret_again_seconds - 1)
+    assert process.find(lost.id) is ABSENT and secret.readings == 1
+    world.clock.sleep(2)
+    assert process.find(lost.id) == lost.secret and secret.readings == 2
+
+
+def test_a_secret_that_cannot_be_read_again_leaves_the_known_keys() -> None:
+    world = World()
+    secret = Rotating(world)
+    process = secret.process()
+    first = process.current()
+    latest = world.process(NEW, OLD).rotate()
+    secret.known, secret.answers = (NEW, OLD), False
+    assert process.find(latest.id) is ABSENT and process.find(first.id) == first.secret
+    secret.answers = True
+    world.clock.sleep(limits.secret_again_seconds)
+    assert process.find(latest.id) == latest.secret
 
 
 class Unreachable:

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from graveler import limits
-from graveler.auth import accounts, credentials, directory, links, proofs
+from graveler.auth import accounts, credentials, directory, links, proofs, rotation
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
@@ -209,6 +209,32 @@ def test_a_secret_whose_key_is_gone_proves_nothing_until_it_is_used_once() -> No
     given, _ = credentials.create(lake.keeper(), "ann")
     lake.keeper().seals.rotate(alone=True)
     assert Process(lake).failure(given) == "Refused"
+
+
+def test_a_process_that_started_before_a_rotation_of_the_secret_accepts_every_key_after_it() -> (
+    None
+):
+    lake = Lake()
+    given, _ = credentials.create(lake.keeper(), "ann")
+    stored = {"secrets": (SECRET, b"")}
+    process = Process(lake)
+    process.auth = Authenticator(
+        accounts.keeper(
+            lake.kv, lake.clock, lake.ids, SECRET, read_again=lambda: stored["secrets"]
+        ),
+        SECRET,
+    )
+    assert process.failure(given) == ""
+    rotated = b"r" * 32
+    stored["secrets"] = (rotated, SECRET)
+    rotation.rotate(accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET))
+    assert process.failure(given, "10.0.0.2") == ""
+    lake.clock.sleep(limits.access_seconds_max)
+    later, _ = credentials.create(
+        accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET), "bob"
+    )
+    assert process.failure(later) == process.failure(given) == ""
+    assert process.failure(wrong(given), "10.0.0.3") == Code.UNAUTHENTICATED
 
 
 def test_the_credential_of_the_deployment_is_accepted_at_the_first_request() -> None:

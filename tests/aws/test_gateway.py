@@ -24,10 +24,14 @@ from botocore.exceptions import ClientError
 from graveler.assembly.aws import Aws, open_aws
 from graveler.audit.lines import Question
 from graveler.audit.logs import LogGroupTrail
+from graveler.auth import accounts, credentials
+from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.aws import AwsSession
 from graveler.cli import gateway as gateway_command
 from graveler.cli.gateway import GatewayOptions, options_of
+from graveler.cli.main import main
+from graveler.clock import SystemIds
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.objects import addresses, read, write
@@ -35,7 +39,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Invalid
-from graveler.records import AddressType
+from graveler.records import ABSENT, AddressType
 from graveler.settings import Deployment
 from tests.aws.engines import ROOT
 from tests.aws.lake import make_lake
@@ -57,6 +61,7 @@ class Stack(NamedTuple):
     name: str
     proxy: FaultProxy
     aws: Aws
+    deployment: Deployment
 
     @property
     def first(self) -> NewCredential:
@@ -82,6 +87,19 @@ class Stack(NamedTuple):
         return counts
 
 
+@contextmanager
+def made(engine: str, session: AwsSession, name: str, cache: Path) -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch, fault_proxy(engine) as proxy:
+        for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(variable, "test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        make_lake(session, name)
+        found = Deployment(name, name, (name,), cache_folder=str(cache), endpoint_url=engine)
+        aws = open_aws(found)
+        repository.create(aws.ports, NewRepository("lake", f"s3://{name}/lake"))
+        yield Stack(name, proxy, aws, found)
+
+
 @pytest.fixture(scope="module")
 def stack(
     engine: str,
@@ -89,16 +107,8 @@ def stack(
     fresh_name: Callable[[], str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch, fault_proxy(engine) as proxy:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        name = make_lake(session, fresh_name()).name
-        cache = str(tmp_path_factory.mktemp("cache"))
-        found = Deployment(name, name, (name,), cache_folder=cache, endpoint_url=engine)
-        aws = open_aws(found)
-        repository.create(aws.ports, NewRepository("lake", f"s3://{name}/lake"))
-        yield Stack(name, proxy, aws)
+    with made(engine, session, fresh_name(), tmp_path_factory.mktemp("cache")) as opened:
+        yield opened
 
 
 @contextmanager
@@ -371,6 +381,35 @@ def test_a_repository_may_be_named_as_a_path_of_operators(stack: Stack, s3: Any)
 
 
 # ---- how it ends, and what it leaves -------------------------------------------------------------
+
+
+def test_a_process_goes_on_over_a_rotation_of_the_secret(
+    engine: str,
+    session: AwsSession,
+    fresh_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with made(engine, session, fresh_name(), tmp_path) as own, gateway(own) as service:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", engine)
+        used, unused = own.first, new_key(own)
+        boto(service, used).put_object(Bucket="lake", Key="main/a", Body=b"1")
+        client = session.client("secretsmanager")
+        client.put_secret_value(SecretId=own.name, SecretString=SystemIds().unique(120))
+        client.close()
+        assert main(("credentials", "rotate", "--stack", own.name)) == 0, capsys.readouterr().err
+        for key in (unused, used, new_key(own._replace(aws=open_aws(own.deployment)))):
+            boto(service, key).head_object(Bucket="lake", Key="main/a")
+
+
+def new_key(stack: Stack) -> NewCredential:
+    """A fresh key of the administrator, as another process of the deployment makes it."""
+    ports, secret = stack.aws.ports, stack.aws.secret
+    keeper = accounts.keeper(ports.kv, ports.clock, stack.aws.ids, secret.key, before=secret.before)
+    auth = Authenticator(keeper, secret.key, secret.first, before=secret.before)
+    assert auth.account() is not ABSENT
+    return credentials.create(keeper, accounts.USER_DEFAULT)[0]
 
 
 def test_its_log_is_json_and_the_audit_trail_of_the_deployment_reads_it(
