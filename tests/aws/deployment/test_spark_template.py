@@ -1,14 +1,22 @@
 """The template of Spark jobs is valid, and each role may do what its job does."""
 
+import json
 import re
 import tomllib
-from fnmatch import fnmatch
 from typing import Any
 
 import pytest
 
 from scripts.deploy import ROOT
-from tests.aws.deployment.templates import actions, of_type, resources_of, statements
+from tests.aws.deployment.templates import (
+    NOT_OURS,
+    OURS,
+    actions,
+    matches,
+    of_type,
+    resources_of,
+    statements,
+)
 
 TEMPLATE = ROOT / "infra" / "spark.yaml"
 KEY_USES = ("Decrypt", "GenerateDataKey")
@@ -34,13 +42,21 @@ def listed(value: Any) -> list[Any]:
 
 def may(resources: dict[str, Any], role: str, action: str, where: str) -> bool:
     """Whether the role may do this to an object, `DataBucket/key` for one in that bucket."""
-    for each in everything(resources, role):
-        for resource in listed(each["Resource"]):
-            place = resource.get("!Sub", "").rpartition(":::")[2]
-            pattern = place.replace("${", "").replace("}", "")
-            if action in listed(each["Action"]) and fnmatch(where, pattern):
-                return True
-    return False
+    verdicts = {
+        each["Effect"]
+        for each in everything(resources, role)
+        if action in listed(each["Action"])
+        for resource in listed(each["Resource"])
+        if matches(pattern(resource), f"arn:aws:s3:::{where}")
+    }
+    return verdicts == {"Allow"}
+
+
+def pattern(resource: Any) -> str:
+    """With the names of parameters as their values."""
+    text = resource if isinstance(resource, str) else resource.get("!Sub", "")
+    text = str(text).replace("${AWS::Partition}", "aws")
+    return text.replace("${", "").replace("}", "")
 
 
 def test_no_statement_grants_everything(resources: dict[str, Any]) -> None:
@@ -48,7 +64,7 @@ def test_no_statement_grants_everything(resources: dict[str, Any]) -> None:
     for properties in (*policies.values(), *of_type(resources, "AWS::IAM::Role").values()):
         for each in statements(properties):
             assert "*" not in "".join(listed(each["Action"]))
-            for resource in listed(each["Resource"]):
+            for resource in listed(each["Resource"]) if each["Effect"] == "Allow" else []:
                 assert set(resource) <= {"!Sub", "!Ref"} and resource != {"!Sub": "*"}
         assert "s3:PutObject" not in actions(properties) or properties is policies["WriteRanges"]
     trusted = {
@@ -81,6 +97,12 @@ MARK, KEPT = "DataBucket/lake/_graveler/jobs/j/part-1", "DataBucket/_graveler/gc
         ("s3:DeleteObject", "DataBucket/lake/x", []),
         ("s3:DeleteObject", "DataBucket/metadata/table=x/day=2026-01-01/part-0", []),
         ("s3:DeleteObject", "DataBucket/my_lakefs/x", []),
+        ("s3:PutObject", "DataBucket/my_lakefs/x", []),
+        ("s3:GetObject", "DataBucket/lake/my_graveler/x", []),
+        ("s3:PutObject", "DataBucket/_graveler/gc/hashes/x", ROLES),
+        ("s3:PutObject", "DataBucket/_lakefs/x", ROLES),
+        ("s3:DeleteObject", "DataBucket/my_graveler/jobs/x", []),
+        ("s3:DeleteObject", "DataBucket/_graveler/jobs/j/part-1", ["CommitRole", "CollectRole"]),
         ("s3:PutObject", OBJECT, []),
         ("s3:GetObject", OBJECT, []),
         ("s3:GetObject", "SourceBucket/rows/part-1", ["ImportRole"]),
@@ -93,6 +115,32 @@ def test_a_role_may_do_what_its_job_does(
     resources: dict[str, Any], action: str, where: str, roles: list[str]
 ) -> None:
     assert [role for role in ROLES if may(resources, role, action, where)] == list(roles)
+
+
+def test_a_collection_deletes_only_names_of_our_layout(resources: dict[str, Any]) -> None:
+    for action in ("s3:DeleteObject", "s3:DeleteObjectVersion"):
+        for key in OURS:
+            assert may(resources, "CollectRole", action, f"DataBucket/{key}"), key
+        for key in NOT_OURS:
+            assert not may(resources, "CollectRole", action, f"DataBucket/{key}"), key
+
+
+def test_managed_policies_fit(resources: dict[str, Any]) -> None:
+    """IAM takes 6,144 characters, white space apart."""
+    for name, each in of_type(resources, "AWS::IAM::ManagedPolicy").items():
+        written = json.dumps(each["PolicyDocument"], separators=(",", ":"))
+        assert len(written) < 6_144, name
+
+
+def test_the_template_may_be_deployed_without_a_bucket() -> None:
+    """CloudFormation takes 51,200 bytes of a template that is not in a bucket."""
+    assert TEMPLATE.stat().st_size <= 51_200
+
+
+def test_denials_are_those_of_the_worker(resources: dict[str, Any]) -> None:
+    worker = resources_of(ROOT / "template.yaml")
+    for name in ("NothingElse", "NothingElseSigned", "NothingElseInSignatures"):
+        assert resources[name] == worker[name]
 
 
 def test_one_role_reads_the_table_and_none_writes_it(resources: dict[str, Any]) -> None:
