@@ -58,6 +58,9 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     ("createRepository", Code.NAMESPACE_IN_USE): "failed to create repository: found lakeFS "
     "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
     "in use",
+    ("createRepository", Code.NAMESPACE_OF_DELETED): "failed to create repository: found lakeFS "
+    "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
+    "in use until the purge of the deleted repository {error[holder]}, due at {error[due]}",
     ("createRepository", Code.BUCKET_NOT_ALLOWED): "failed to create repository: failed to access "
     "storage",
     (ANY, Code.NOT_BARE): "can only restore into a bare repository",

@@ -19,7 +19,7 @@ from graveler.errors import GravelerError, Invalid
 from graveler.ids import parse_branch_id, parse_repository_id
 
 _USUAL_BRANCH: Final = "main"
-_IN_USE: Final = "storage namespace already in use"  # ends what servers say of a namespace
+_IN_USE: Final = "storage namespace already in use"  # in what servers say of a namespace
 COLUMNS = (
     field("id", title="REPOSITORY"),
     field("creation_date", "time", "CREATED"),
@@ -117,10 +117,14 @@ def _explaining_namespace(invocation: Invocation, name: str, namespace: str) -> 
     except Invalid as error:
         if isinstance(error, UsageMistake) or error.fields.get("status") != "400":
             raise
-        if error.fields["reason"].endswith(_IN_USE):
+        _, in_use, until = error.fields["reason"].partition(_IN_USE)
+        if in_use:
             free = f"graveler repo create {name} {namespace.rstrip('/')}-2"
-            reason = f"{namespace} is the storage of a repository, or was that of a deleted one"
-            remedy = f"{free}; Graveler frees the storage of a deleted repository after a day"
+            reason = f"{namespace} is in use{until}"
+            remedy = free
+            if not until:
+                reason = f"{namespace} is the storage of a repository, or was that of a deleted one"
+                remedy = f"{free}; Graveler frees the storage of a deleted repository after a day"
             error.fields = {**error.fields, "reason": reason, "remedy": remedy}
             raise
         try:

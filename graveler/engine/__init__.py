@@ -7,7 +7,7 @@ One package holds the verbs of one subject:
     ports          what every verb receives: stores, clock, ids, settings, and the repository; the
                    deadline of a request
     hooks          the port through which verbs run hooks before and after a change
-    namespaces     which live repositories an address or another namespace overlaps
+    namespaces     which repositories an address or another namespace overlaps
     protection     which branches only merges, reverts and cherry-picks may change
     staged_rows    counts uncommitted rows
     commits/       commit, merge, revert, reset, log, diff: verbs that move or compare heads

@@ -92,13 +92,19 @@ def test_the_namespace_of_a_deleted_repository(lake: Lake) -> None:
     code, (reason, remedy) = refused(lake, "repo create NAME-2")
     assert code == 1
     place = "local://NAME-2"
-    assert reason == (
-        f"graveler: {place} is the storage of a repository, or was that of a deleted one"
+    assert reason.startswith(
+        f"graveler: {place} is in use until the purge of the deleted repository NAME-2, due at 20"
     )
     again = f"graveler repo create NAME-2 {place}-2"
-    assert remedy.startswith(f"try: {again}; ")
+    assert remedy == f"try: {again}"
     line = again.removeprefix("graveler ").replace("NAME", lake.name)
     assert lake.user.line(line).code == 0
+    code, (reason, remedy) = refused(lake, f"repo create NAME-3 {place}-2")
+    assert code == 1
+    assert reason == (
+        f"graveler: {place}-2 is the storage of a repository, or was that of a deleted one"
+    )
+    assert remedy.startswith(f"try: graveler repo create NAME-3 {place}-2-2; ")
 
 
 # ---- nothing to do -------------------------------------------------------------------------------

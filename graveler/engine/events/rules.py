@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from graveler.block import address
-from graveler.engine import protection
+from graveler.engine import namespaces, protection
 from graveler.engine.commits.heads import fresh
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid, NotFound
@@ -19,7 +19,6 @@ from graveler.ids import parse_branch_id
 from graveler.records import Repository
 from graveler.refs.events import rules
 from graveler.refs.events.rules import EventRule
-from graveler.refs.names import repositories
 
 _ID_LENGTH = 16
 
@@ -45,7 +44,7 @@ def create(repo: OpenRepository, new: NewRule) -> EventRule:
     Errors: `Invalid`, `NotFound` (no such branch), `Refused`, `AlreadyExists` (another rule of the
     repository stages the same objects at the same paths).
 
-    Cost: 3 KV requests, a list of all rules and one of all repositories, and one list of the
+    Cost: 3 KV requests, a list of all rules, that of `namespaces.holders`, and one list of the
     bucket.
     """
     check_writable(repo.record, force=False)
@@ -110,8 +109,9 @@ def _check_readable(repo: OpenRepository, rule: EventRule) -> None:
 
 
 def _check_apart(repo: OpenRepository, rule: EventRule) -> None:
-    """Raises `Invalid` if the rule watches the namespace of a repository."""
-    for other in repositories.every(repo.kv):
+    """Raises `Invalid` if the rule watches the namespace of a repository, also of a deleted one
+    that is not purged yet."""
+    for other in namespaces.holders(repo):
         own = address.split_prefix(other.namespace.rstrip("/") + "/")
         if rule.watches(own.bucket, own.key):
             whose = (

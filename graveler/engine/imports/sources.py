@@ -15,7 +15,8 @@ from graveler.engine import namespaces
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_path, parse_prefix
-from graveler.records import AddressType, Entry, Record
+from graveler.records import ABSENT, AddressType, Entry, Record
+from graveler.refs.names.deletions import Deletion
 from graveler.wire import encode_entry
 
 
@@ -66,9 +67,9 @@ def decode(body: str) -> ImportRequest:
 
 def check(ports: Ports, source: ImportPath) -> None:
     """Raises `Invalid` for a source that this deployment may not read, or that overlaps the
-    namespace of a repository.
+    namespace of a repository, also of a deleted one that is not purged yet.
 
-    Cost: 1 block request, and 1 KV request for each 1,000 repositories.
+    Cost: 1 block request, and that of `namespaces.holders`.
     """
     if source.kind == "object":
         parse_path(source.destination, "destination")
@@ -82,8 +83,14 @@ def check(ports: Ports, source: ImportPath) -> None:
             ports.blocks.list(folder_of(source.path), "", 1)
     except (Invalid, NotFound) as error:
         raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
-    for _ in namespaces.overlapping(ports, source.path):
-        raise Invalid(f"invalid import source: it is inside a repository: path={source.path[:200]}")
+    holder = namespaces.holder_on(ports, source.path)
+    if holder is not ABSENT:
+        # The error names no repository: the caller may have no right to know of it.
+        where = "inside a repository"
+        if isinstance(holder, Deletion):
+            due = namespaces.purge_due(holder)
+            where = f"inside a deleted repository until its purge, due at {due}"
+        raise Invalid(f"invalid import source: it is {where}: path={source.path[:200]}")
 
 
 def spelled(source: ImportPath) -> ImportPath:

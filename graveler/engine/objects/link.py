@@ -9,7 +9,8 @@ An address is allowed in these cases only:
     in the namespace, any other name        always
     outside the namespace                   an import of this one object would be allowed: the
                                             deployment serves the address, no repository's namespace
-                                            contains it, and an object is there
+                                            contains it (nor that of a deleted one that is not
+                                            purged yet), and an object is there
 
 Every other address is refused: otherwise a caller could make the service read objects that the
 caller has no right to read.  Garbage collection may be about to delete a generated name that was
@@ -37,7 +38,7 @@ def place(
     Errors: `Invalid` for an address that is not allowed, and those of `write.stage`; nothing is
     staged then, except perhaps after `OutcomeUnknown`.
     Cost: that of a write; inside the namespace at most 1 KV request and 1 head more; outside, 1
-    block request and 1 KV request for each 1,000 repositories more.
+    block request and the cost of `namespaces.holders` more.
     """
     key, name = parse_path(path), parse_branch_id(branch)
     check_writable(repo.record, force)

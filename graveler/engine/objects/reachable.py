@@ -3,8 +3,9 @@
 An entry's bytes may be at these addresses only:
 
     relative    in the repository's namespace, except among the repository's own files
-    full        the same in the namespace; outside it, in no namespace of another repository.  The
-                block store itself serves only the buckets and import roots of the deployment
+    full        the same in the namespace; outside it, in no namespace of another repository, also
+                of a deleted one that is not purged yet.  The block store itself serves only the
+                buckets and import roots of the deployment
 
 A cluster or lakeFS may write ranges, and only a sample of their records is checked before they land
 (`bulk/check.py`).  So this check keeps one repository from reading another: every read of bytes and
@@ -23,8 +24,8 @@ def address_of(repo: OpenRepository, entry: Entry) -> str:
     """The full address of an entry's bytes.
 
     Errors: `Refused` for an address that the repository may not read, `Invalid` for a text that is
-    not an address.  Cost: none inside the namespace; outside, 1 KV request for each 1,000
-    repositories.  The answers are cached for `limits.repository_cache_seconds_max`.
+    not an address.  Cost: none inside the namespace; outside, that of `namespaces.holders`.  The
+    answers are cached for `limits.repository_cache_seconds_max`.
     """
     full = address.resolve(repo.namespace, entry.address, entry.address_type)
     if entry.address_type is AddressType.RELATIVE:
@@ -58,5 +59,8 @@ def _check_outside(ports: Ports, full: str) -> None:
     at = spelled.rfind("/")
     while at > 0:
         if spelled[:at] in taken:
-            raise Refused("the object's address is inside another repository")
+            raise Refused(
+                "the object's address is inside another repository, or inside a deleted one that "
+                "is not purged yet"
+            )
         at = spelled.rfind("/", 0, at)

@@ -155,7 +155,10 @@ def test_full_addresses_are_judged_by_one_look_at_the_repositories(lake: Lake) -
         checked(counted, metarange)
         return counts.snapshot()["scan"]
 
-    assert scans("s3://far/x") == scans("s3://far/x", "s3://far/y", "s3://far/z") == 1
+    assert scans("s3://far/x") == scans("s3://far/x", "s3://far/y", "s3://far/z") == 2
+    with pytest.raises(Invalid, match=r"inside a repository.*key=b'2'"):
+        scans("s3://far/x", "s3://far/y", "mem://bucket/other/z")
+    repository.delete(open_repository(lake.ports, repository.get(lake.ports, "other")))
     with pytest.raises(Invalid, match=r"inside a repository.*key=b'2'"):
         scans("s3://far/x", "s3://far/y", "mem://bucket/other/z")
 

@@ -11,7 +11,7 @@ from graveler.engine.objects import read as reads
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.engine.repositories import repository, verify
+from graveler.engine.repositories import purge, repository, verify
 from graveler.errors import Invalid, Refused
 from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry
@@ -19,7 +19,7 @@ from graveler.requests import Counts
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish
 from tests.engine.lake import Lake
-from tests.engine.storage import Storage
+from tests.engine.storage import DAY, Storage
 
 FULL, BY_PREFIX = AddressType.FULL, AddressType.BY_PREFIX
 SECRET = b"of another repository"
@@ -61,6 +61,29 @@ def test_objects_of_another_repository_are_not_read(
             read()
     [damage] = verify.verify(storage.ports, objects=True)
     assert "another repository" in damage.what
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_objects_of_a_deleted_repository_are_not_read_until_its_purge(
+    storage: Storage, secret: Entry, taken_over: bool
+) -> None:
+    write.stage(storage.opened, "main", "mine", secret)
+    other = open_repository(storage.ports, repository.get(storage.ports, "other"))
+    repository.delete(other)
+    if taken_over:  # another repository has its name now
+        repository.create(
+            storage.ports, repository.NewRepository("other", "mem://bucket/elsewhere")
+        )
+    for opened in (storage.opened, storage.restarted().opened):
+        for read in _reads(opened, "mine"):
+            with pytest.raises(Refused, match="not purged yet"):
+                read()
+    storage.clock.sleep(2 * DAY)
+    [gone] = purge.list_due(storage.ports)
+    assert purge.purge(storage.ports, gone)
+    storage.blocks.put(secret.address, [b"of nobody"])
+    body = reads.open_body(storage.opened, secret)
+    assert b"".join(body.chunks) == b"of nobody"
 
 
 def test_a_smuggled_address_among_many_records_is_not_read(storage: Storage, secret: Entry) -> None:
@@ -114,7 +137,7 @@ def test_what_is_nobodys_or_its_own_may_be_read(
     assert b"".join(body.chunks) == b"bytes"
 
 
-def test_objects_inside_cost_no_request_and_those_outside_one_scan(storage: Storage) -> None:
+def test_objects_inside_cost_no_request_and_those_outside_two_scans(storage: Storage) -> None:
     kv = Counts()
     ports = storage.restarted().ports
     ports = Ports(
@@ -130,7 +153,7 @@ def test_objects_inside_cost_no_request_and_those_outside_one_scan(storage: Stor
     assert kv.snapshot() == {}
     for _ in range(3):
         reachable.address_of(open_repository(ports, storage.repo), far)
-    assert kv.snapshot() == {"scan": 1}
+    assert kv.snapshot() == {"scan": 2}  # the live repositories, then the deleted ones
     storage.clock.sleep(limits.repository_cache_seconds_max + 1)
     reachable.address_of(open_repository(ports, storage.repo), far)
-    assert kv.snapshot() == {"scan": 2}
+    assert kv.snapshot() == {"scan": 4}

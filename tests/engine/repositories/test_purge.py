@@ -6,15 +6,19 @@ from dataclasses import replace
 import pytest
 
 from graveler.block import address
+from graveler.engine import namespaces
 from graveler.engine.commits import reset
 from graveler.engine.events import rules
 from graveler.engine.gc import retention
+from graveler.engine.imports import sources
+from graveler.engine.imports.sources import ImportPath
 from graveler.engine.names import branches, tags
-from graveler.engine.objects import write
+from graveler.engine.objects import link, read, write
+from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Invalid, Refused, Unavailable, Unsupported
+from graveler.errors import Code, Invalid, Refused, Unavailable, Unsupported
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, Repository
 from graveler.refs.events import arrivals
@@ -86,6 +90,68 @@ def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
     assert made.uid != repo.uid
     storage.put(a="new")
     assert storage.read("main", "a") == b"new"
+
+
+@pytest.mark.parametrize("place", ["mem://bucket/lake", "mem://bucket/lake/data", "mem://bucket"])
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_nobody_gets_the_namespace_of_a_deleted_repository_until_its_purge(
+    storage: Storage, place: str, taken_over: bool
+) -> None:
+    """A guest inside it read the bytes of the deleted one, and kept its purge from running."""
+    repository.delete(storage.opened)
+    if taken_over:  # its record in the list of repositories is replaced
+        repository.create(storage.ports, NewRepository("lake", "mem://elsewhere/lake"))
+    due = namespaces.purge_due(next(deletions.list_all(storage.ports.kv)))
+    guest = NewRepository("guest", place)
+    with pytest.raises(Invalid, match=f"deleted repository lake, due at {due}") as refused:
+        repository.create(storage.ports, guest)
+    assert refused.value.code is Code.NAMESPACE_OF_DELETED
+    beside = repository.create(storage.ports, NewRepository("beside", "mem://bucket/lake-2"))
+    storage.clock.sleep(2 * DAY)
+    with pytest.raises(Invalid, match="already in use"):
+        repository.create(storage.ports, guest)
+    assert purged(storage) == [True]
+    repository.delete(open_repository(storage.ports, beside))
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True]
+    assert repository.create(storage.ports, guest).id == "guest"
+
+
+def test_nobody_takes_in_objects_of_a_deleted_repository_until_its_purge(storage: Storage) -> None:
+    storage.put(a="secret")
+    old = storage.repo
+    secret = read.physical_address(old, read.stat(storage.opened, "main", "a"))
+    guest = open_repository(
+        storage.ports, repository.create(storage.ports, NewRepository("guest", "mem://far/guest"))
+    )
+    repository.delete(storage.opened)
+    folder = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: link.place(guest, "main", "mine", Link(secret, "c", 6)),
+        lambda: sources.check(guest, folder),
+        lambda: rules.create(guest, rules.NewRule("main", "bucket", "lake/data/")),
+    )
+    for attempt in attempts:
+        with pytest.raises(Invalid, match=r"inside a deleted repository until|would watch another"):
+            attempt()
+    storage.clock.sleep(2 * DAY)
+    assert purged(storage) == [True]
+    storage.blocks.put(secret, [b"public"])
+    for attempt in attempts:
+        attempt()
+
+
+def test_a_repository_that_is_deleted_while_namespaces_are_read_is_a_holder(
+    storage: Storage,
+) -> None:
+    """Between the read of the live ones and that of the deleted ones, and before both."""
+    repo = storage.opened
+    for moment in (1, 2):
+        script = Script()
+        ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+        if moment == 1:
+            script.before("scan", lambda: repository.delete(repo), 2)
+        assert {holder.uid for holder in namespaces.holders(ports)} == {repo.record.uid}
 
 
 def test_a_repository_of_the_same_name_keeps_what_it_has(storage: Storage) -> None:
