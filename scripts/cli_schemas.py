@@ -116,14 +116,20 @@ class ChangeCounts(TypedDict):
     folders: list[FolderCounts]
 
 
-class RowsOfFile(Diff, frozen=True, kw_only=True):
-    """A path that differs, with the rows and columns of a table.  They are absent if not known."""
+class RowsAndColumns(TypedDict, total=False):
+    """The rows and columns of a table, by `--rows`.  They are absent if not known."""
 
-    rows_before: int | msgspec.UnsetType = msgspec.UNSET
-    rows_after: int | msgspec.UnsetType = msgspec.UNSET
-    columns_added: list[str] | msgspec.UnsetType = msgspec.UNSET
-    columns_removed: list[str] | msgspec.UnsetType = msgspec.UNSET
-    columns_changed: list[str] | msgspec.UnsetType = msgspec.UNSET
+    rows_before: int
+    rows_after: int
+    columns_added: list[str]
+    columns_removed: list[str]
+    columns_changed: list[str]
+
+
+class RowsOfFile(Diff, frozen=True, kw_only=True):
+    """A path that differs.  `graveler`: only with `--rows`, of a table."""
+
+    graveler: RowsAndColumns | msgspec.UnsetType = msgspec.UNSET
 
 
 class Changes(TypedDict):
@@ -135,8 +141,14 @@ class Changes(TypedDict):
 class LastCommit(TypedDict):
     """The commit that last changed a path; null if it is not committed."""
 
-    path: str
     commit: Commit | None
+
+
+class AnnotatedPath(TypedDict):
+    """A path, with the commit that last changed it."""
+
+    path: str
+    graveler: LastCommit
 
 
 class BisectState(TypedDict):
@@ -417,7 +429,7 @@ PRINTED: Final[Mapping[str, Types]] = {
     "tag create": (Ref,),
     "branch-protect list": (list[Pattern],),
     "status": (with_more(Ref, ChangeCounts, "BranchStatus"), _FOLDER_CHANGES),
-    "diff": (list[RowsOfFile], ChangeCounts),
+    "diff": (list[RowsOfFile], only(ChangeCounts, "DiffCounts")),
     "commit": (*_COMMIT, TaskCreation),
     "log": (list[Commit],),
     "show": (with_more(Commit, Changes, "CommitWithChanges"),),
@@ -431,7 +443,7 @@ PRINTED: Final[Mapping[str, Types]] = {
     "cherry-pick": _COMMIT,
     "restore": _COMMIT,
     "undo": (with_more(Ref, HeadBack, "RefMovedBack"), list[MovedHead]),
-    "annotate": (list[LastCommit],),
+    "annotate": (list[AnnotatedPath],),
     "bisect start": _BISECT,
     "bisect good": _BISECT,
     "bisect bad": _BISECT,

@@ -21,7 +21,7 @@ _AHEAD: Final = 64  # calls that are under way or wait to be printed
 
 
 def _of_commit(name: str) -> Callable[[Any], Any]:
-    return lambda row: (row["commit"] or {}).get(name, "")
+    return lambda row: (row["graveler"]["commit"] or {}).get(name, "")
 
 
 _COLUMNS: Final = (
@@ -105,4 +105,4 @@ def _rows(
 
 
 def _row(path: str, call: "Future[Commit | None]") -> dict[str, Any]:
-    return {"path": path, "commit": call.result()}
+    return {"path": path, "graveler": {"commit": call.result()}}

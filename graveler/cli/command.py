@@ -113,15 +113,28 @@ class Group(click.Group):
             formatter.write_dl(shown)
 
 
-class ClientCommand(click.Command):
+class ExampleCommand(click.Command):
+    """A command whose help ends with examples."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class ClientCommand(ExampleCommand):
     """A command against a server.
 
     An option of its own replaces a shared one of the same name.  The shared one may then stand
     before the command only."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **more: Any) -> None:
+    def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.examples = tuple(examples)
         own = {name for param in self.params for name in param.opts}
         self.params += [param for param in shared_options() if own.isdisjoint(param.opts)]
 
@@ -157,12 +170,6 @@ class ClientCommand(click.Command):
                 formatter.write_dl(rows)
         with formatter.section("Options of all client commands (see graveler --help)"):
             formatter.write_text(" ".join(param.opts[0] for param in shared))
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.examples:
-            with formatter.section("Examples"):
-                for example in self.examples:
-                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
 class TendingCommand(ClientCommand):
@@ -201,10 +208,8 @@ def paths_of(ctx: click.Context) -> tuple[str, ...]:
     return tuple(ctx.meta.get(_PATHS, ()))
 
 
-class OperatorCommand(click.Command):
+class OperatorCommand(ExampleCommand):
     """A command that runs a store, or sets AWS up.  Any failure prints one line and ends with 1."""
-
-    examples: Sequence[str] = ()
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -236,12 +241,12 @@ def client(
 
 
 def operator(
-    name: str, *, group: click.Group | None = None, **more: Any
+    name: str, *, group: click.Group | None = None, examples: Sequence[str] = ()
 ) -> Callable[[Callable[..., int]], OperatorCommand]:
     """Make an operator command of a function; its docstring is the help."""
 
     def create(function: Callable[..., int]) -> OperatorCommand:
-        command = click.command(name, cls=OperatorCommand, **more)(function)
+        command = click.command(name, cls=OperatorCommand, examples=examples)(function)
         if group is not None:
             group.add_command(command)
         return command

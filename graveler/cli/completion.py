@@ -1,13 +1,13 @@
 """`graveler completion`: repositories, refs and paths, completed by asking the server.
 
 A shell calls the command for each completion, so it must end soon: a server that has not answered
-all requests within a second completes nothing, and an answer is kept for 10 seconds.  Failures are
-silent, because the shell is drawing a line.  For this folder.
+all requests within 300 ms (`GRAVELER_COMPLETION_SECONDS`) completes nothing, and an answer is kept
+for 10 seconds.  Failures are silent, because the shell is drawing a line.  For this folder.
 """
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from graveler.cli import profiles, shells, state
 from graveler.cli.address import SCHEMES, UsageMistake
 from graveler.cli.command import client
-from graveler.cli.invocation import Invocation, current_repository
+from graveler.cli.invocation import Invocation, base_uri, current_repository
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
 from graveler.client.session import Session
@@ -27,7 +27,9 @@ from graveler.clock import SystemClock
 from graveler.errors import GravelerError, Unavailable
 from graveler.variables import environment
 
-_SECONDS: Final = 1.0  # several requests one after the other, and over TLS
+_SECONDS: Final = 0.3  # for all requests of one completion together
+_SECONDS_MAX: Final = 3_600.0
+_SECONDS_VARIABLE: Final = "GRAVELER_COMPLETION_SECONDS"
 _ITEMS_MAX: Final = 200
 _AGE_SECONDS: Final = 10
 
@@ -77,17 +79,30 @@ def _items(
     """What the cache has for a word of this kind in the current repository, else what the server
     says in time."""
     try:
-        key = f"{current_repository(invocation)} {kind} {word}"
+        key = f"{current_repository(invocation)} {base_uri(invocation)} {kind} {word}"
         profile = invocation.profile
-        session = profiles.session(profile, Connections(seconds=_SECONDS))
+        seconds = limit(environment())
+        session = profiles.session(profile, Connections(seconds=seconds))
         known = _Cache(profile.server, profile.access_key_id or profile.session_token)
-        return [CompletionItem(text) for text in known.texts(key, lambda: _in_time(ask, session))]
+        texts = known.texts(key, lambda: _in_time(ask, session, seconds))
+        return [CompletionItem(text) for text in texts]
     except (GravelerError, OSError):
         return []
 
 
-def _in_time(ask: Callable[[Session], Iterable[str]], session: Session) -> list[str]:
-    """What the server says to all requests together within a second; none of it later.
+def limit(variables: Mapping[str, str]) -> float:
+    """For how many seconds a completion waits for the server."""
+    try:
+        seconds = float(variables.get(_SECONDS_VARIABLE, ""))
+    except ValueError:
+        return _SECONDS
+    return seconds if 0 < seconds <= _SECONDS_MAX else _SECONDS
+
+
+def _in_time(
+    ask: Callable[[Session], Iterable[str]], session: Session, seconds: float
+) -> list[str]:
+    """What the server says to all requests together in time; none of it later.
 
     The thread ends with the process: nothing else can interrupt the look-up of a host.
     """
@@ -102,7 +117,7 @@ def _in_time(ask: Callable[[Session], Iterable[str]], session: Session) -> list[
             ended.set()
 
     threading.Thread(target=run, name="completion", daemon=True).start()
-    if not ended.wait(_SECONDS) or not answers:
+    if not ended.wait(seconds) or not answers:
         raise Unavailable("the server does not answer in time")
     return answers[0]
 
@@ -142,11 +157,21 @@ class _Cache:
 
 
 def _texts(invocation: Invocation, session: Session, word: str, subject: str) -> Iterable[str]:
-    """Addresses that begin with `word`.  One that can go on ends with a slash."""
+    """Addresses that begin with `word`.  One that can go on ends with a slash.  The base URI counts
+    as typed, and is left out of what is offered."""
     if subject and "/" not in word and not word.startswith(":"):
         alone = _refs(session, _repository(invocation, subject), word)
         if alone:
             return alone
+    base = "" if word.startswith((":", *SCHEMES)) else base_uri(invocation)
+    whole = _whole_texts(invocation, session, base + word, subject)
+    return [text.removeprefix(base) for text in whole if text.startswith(base)]
+
+
+def _whole_texts(
+    invocation: Invocation, session: Session, word: str, subject: str
+) -> Iterable[str]:
+    """As `_texts`, without a base URI."""
     if word.startswith(":"):
         repository, start, rest = _repository(invocation, subject), ":", word[1:]
     else:

@@ -84,7 +84,7 @@ def print_changes(output: Output, changes: Iterable[Difference]) -> None:
 
 def print_stat(output: Output, counts: Counts) -> None:
     if output.form != "human":
-        output.record(counts.record(), ())
+        output.record({"graveler": counts.record()}, ())
         return
     for path, kinds in sorted(counts.folders.items()):
         if output.terminal:
@@ -319,8 +319,8 @@ def _status_rows(head: refs.Ref, counts: Counts) -> Iterator[str]:
 
 def ref_or_default(invocation: Invocation, text: str) -> Address:
     """A ref; of a repository alone, its default branch."""
-    if "/" in text.removeprefix("lakefs://") or text.startswith(":"):
-        return past.then(invocation, invocation.ref(text))
-    address = invocation.repository(text)
-    branch = refs.get_repository(invocation.session, address.repository)["default_branch"]
-    return past.then(invocation, Address(address.repository, branch))
+    address = invocation.ref(text, optional=True)
+    if not address.ref:
+        branch = refs.get_repository(invocation.session, address.repository)["default_branch"]
+        address = Address(address.repository, branch)
+    return past.then(invocation, address)

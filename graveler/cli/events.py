@@ -29,7 +29,17 @@ def events() -> None:
     """Commit objects that arrive in a bucket."""
 
 
-@operator("connect", group=events)
+@operator(
+    "connect",
+    group=events,
+    examples=(
+        "graveler events connect landing --queue arn:aws:sqs:eu-central-1:123456789012:events",
+        "graveler events connect landing --queue arn:aws:sqs:eu-central-1:123456789012:events "
+        "--prefix in/",
+        "graveler events connect landing --queue arn:aws:sqs:eu-central-1:123456789012:events "
+        "--remove",
+    ),
+)
 @click.argument("bucket")
 @click.option(
     "--queue", required=True, metavar="ARN", help="the output EventsQueueArn of the deployment"

@@ -32,7 +32,13 @@ class GatewayOptions:
     owns_cache: bool = True
 
 
-@operator("gateway")
+@operator(
+    "gateway",
+    examples=(
+        "graveler gateway --stack graveler --bucket graveler-data",
+        "graveler gateway --stack graveler --bucket graveler-data --s3-domain s3.lake.example",
+    ),
+)
 @click.option(
     "--stack",
     default="",

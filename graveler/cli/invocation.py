@@ -88,9 +88,10 @@ class Invocation:
             raise UsageMistake(f"repository expected, without a ref: {text!r}")
         return address
 
-    def ref(self, text: str, *, default: str = "") -> Address:
-        """The address of a ref.  A second address of a command may be the ref alone: it is in the
-        repository of the first.  `default`: the ref if there is none.  Raises `UsageMistake`."""
+    def ref(self, text: str, *, optional: bool = False) -> Address:
+        """The address of a ref, or with `optional` also of a repository.  A second address of a
+        command may be the ref alone: it is in the repository of the first.  Raises
+        `UsageMistake`."""
         if self.subject is not None and "/" not in text and not text.startswith(":"):
             address = Address(self.subject.repository, text)
             self.addresses.append(address)
@@ -101,13 +102,11 @@ class Invocation:
                 f"ref expected, without a path: {text!r}: no branch has a '/', and a tag with one "
                 "cannot be addressed here"
             )
-        if not address.ref:
-            if not default:
-                raise UsageMistake(
-                    f"ref missing: {address.repository!r} alone is a repository.  Which branch? "
-                    f"For example {address.repository}/main, or {self._home_of(text)}"
-                )
-            address = Address(address.repository, default)
+        if not address.ref and not optional:
+            raise UsageMistake(
+                f"ref missing: {address.repository!r} alone is a repository.  Which branch? "
+                f"For example {address.repository}/main, or {self._home_of(text)}"
+            )
         return address
 
     def path(
@@ -139,8 +138,7 @@ class Invocation:
             current = self.subject.repository
         else:
             current = current_repository(self) if text.startswith(":") else ""
-        base_uri = self.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", "")
-        address = parse(text, base_uri=base_uri, current=current)
+        address = parse(text, base_uri=base_uri(self), current=current)
         if address.profile and not profiles:
             raise UsageMistake(
                 f"only cp takes a profile in an address: give --profile {address.profile}"
@@ -190,6 +188,11 @@ class Invocation:
             raise UsageMistake(
                 f"this needs a confirmation, and nobody can be asked: give {flag}\n{question}"
             )
+
+
+def base_uri(invocation: Invocation) -> str:
+    """What stands before addresses without a scheme; empty if nothing does."""
+    return str(invocation.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", ""))
 
 
 def current_repository(invocation: Invocation) -> str:

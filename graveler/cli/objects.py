@@ -1,7 +1,7 @@
 """`graveler ls`, `stat`, `cat`, `presign` and `rm`: objects; and `fs`, lakectl's names of these."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -14,6 +14,7 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, count, ignored, yes
 from graveler.cli.command import Group, client, group
 from graveler.cli.copies import cp
+from graveler.cli.failures import PartlyDone
 from graveler.cli.filters import filter_of, globs
 from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
@@ -21,9 +22,11 @@ from graveler.cli.output import Column, field, plural
 from graveler.cli.tally import Tally
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
+from graveler.client.session import Session
 from graveler.errors import Unsupported
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
+_LISTS_MAX: Final = 10  # of one deletion: more mean that somebody uploads all the time
 _COLUMNS: Final = (
     field("size_bytes", "size", "SIZE"),
     field("mtime", "time", "MODIFIED"),
@@ -246,6 +249,9 @@ def rm(
 
     It is an uncommitted change: `graveler reset` undoes it until it is committed.  One failure
     stops no other object: the command ends with 8 and lists the failures.
+
+    -r lists the prefix again until nothing is left.  If objects still arrive after 10 lists, it
+    ends with 8.
     """
     choice, tally = filter_of(include, exclude), Tally()
     if choice and not recursive:
@@ -272,8 +278,10 @@ def rm(
         return 0
     if recursive and not yes:
         _ask(invocation, place, some(chosen(), choice))
-    # The list goes on after the last path: what others upload before it meanwhile stays.
-    mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
+    if recursive:
+        _delete_until_empty(session, place, chosen, tally)
+    else:
+        mirror.delete_objects(session, place, [stats["path"] for stats in chosen()], tally)
     tally.check("deleted")
     if not tally.files_expected:
         raise nothing_below(choice)
@@ -281,6 +289,24 @@ def rm(
     until = of_server(invocation, f"uncommitted until `graveler commit {place.at('')}`")
     invocation.output.note(f"deleted {deleted}: {until}")
     return 0
+
+
+def _delete_until_empty(
+    session: Session, place: Address, chosen: Callable[[], Iterator[Stats]], tally: Tally
+) -> None:
+    """Delete what is listed, and list again until nothing is: others may upload meanwhile.  Ends
+    early after a failure, which is in the tally.  Raises `PartlyDone` if objects still arrive."""
+    for _ in range(_LISTS_MAX):
+        known = tally.files_expected
+        mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
+        if tally.failures or tally.files_expected == known:
+            return
+    if next(chosen(), None) is not None:
+        raise PartlyDone(
+            f"objects still arrive below {place}: {plural(tally.deleted, 'object')} deleted, and "
+            "there are more: stop what uploads them, then repeat the command",
+            done=str(tally.deleted),
+        )
 
 
 def _ask(invocation: Invocation, place: Address, chosen: Iterator[Stats]) -> None:

@@ -25,8 +25,8 @@ _SEPARATORS: Final = ",;\t|"
 COLUMNS: Final = (
     field("type"),
     field("path"),
-    field("rows_before", "count", "ROWS BEFORE"),
-    field("rows_after", "count", "ROWS AFTER"),
+    Column("ROWS BEFORE", lambda row: _ours(row).get("rows_before"), "count"),
+    Column("ROWS AFTER", lambda row: _ours(row).get("rows_after"), "count"),
     Column("COLUMNS", lambda row: _marks(row)),
 )
 
@@ -50,8 +50,8 @@ class Refs:
 def of(
     invocation: Invocation, refs: Refs, changes: Iterable[Difference]
 ) -> Iterator[dict[str, Any]]:
-    """The differences with their rows and columns.  Cost: for each Parquet or CSV file and side,
-    one request for its size and one or a few for its content."""
+    """The differences, with the rows and columns of tables under `graveler`.  Cost: for each
+    Parquet or CSV file and side, one request for its size and one or a few for its content."""
     for change in changes:
         path, row = change["path"], dict[str, Any](change)
         if _kind(path):
@@ -63,7 +63,7 @@ def of(
                 _table(invocation, refs.repository, ref, path) if exists else None
                 for ref, exists in pairs
             ]
-            row |= _difference(*sides)
+            row["graveler"] = _difference(*sides)
         yield row
 
 
@@ -82,9 +82,14 @@ def _difference(before: Table | None, after: Table | None) -> dict[str, Any]:
     return row
 
 
+def _ours(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    table: Mapping[str, Any] = row.get("graveler", {})
+    return table
+
+
 def _marks(row: Mapping[str, Any]) -> str:
     kinds = (("+", "columns_added"), ("-", "columns_removed"), ("~", "columns_changed"))
-    return " ".join(f"{mark}{name}" for mark, key in kinds for name in row.get(key, ()))
+    return " ".join(f"{mark}{name}" for mark, key in kinds for name in _ours(row).get(key, ()))
 
 
 def _kind(path: str) -> str:

@@ -26,10 +26,16 @@ from graveler.cli.options import (
     s3,
 )
 from graveler.cli.quiet_start import quiet_start
+from graveler.cli.subject import STORE_VARIABLE
 from graveler.settings import administrator_keys, environment, hook_settings, identity_settings
 
 _STORE: Final = click.option(
-    "--store", type=FOLDER, required=True, metavar="DIR", help="the folder of the store"
+    "--store",
+    type=FOLDER,
+    required=True,
+    envvar=STORE_VARIABLE,
+    metavar="DIR",
+    help=f"the folder of the store ({STORE_VARIABLE})",
 )
 _ALLOWED_HOST: Final = click.option(
     "--allowed-host",
@@ -53,7 +59,15 @@ _HOOKS_ALLOW_LOOPBACK: Final = click.option(
 )
 
 
-@operator("serve")
+@operator(
+    "serve",
+    examples=(
+        "graveler serve --store lake                    # http://127.0.0.1:8000",
+        "graveler serve --store lake --listen 127.0.0.1:9000 --import-root /data",
+        "graveler serve --store lake --public-url https://lake.example --trusted-proxy 10.0.0.0/8",
+        "graveler serve --store lake --collect-hours 24",
+    ),
+)
 @_STORE
 @LISTEN
 @INSECURE_HTTP
@@ -138,7 +152,13 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     return service.serve(options, keys)
 
 
-@operator("demo")
+@operator(
+    "demo",
+    examples=(
+        "graveler demo --store sample",
+        "graveler demo --store sample --once            # tell the story, and end",
+    ),
+)
 @_STORE
 @LISTEN
 @INSECURE_HTTP

@@ -123,9 +123,7 @@ def _new_pull(invocation: Invocation, move: Move) -> str:
 def _of(invocation: Invocation, address: str | None) -> list[Move]:
     """The moves on this server, newest first; those of an address only.  Moves in a repository that
     does not exist any more are left out.  Cost: one request for each repository."""
-    place = invocation.path(address, optional=True) if address and "/" in address else None
-    if address and place is None:
-        place = invocation.repository(address)
+    place = invocation.address(address) if address else None
     identities: dict[str, str] = {}  # empty: not known
 
     def is_there(move: Move) -> bool:

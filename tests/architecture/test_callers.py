@@ -22,7 +22,7 @@ ALLOWED = {
     **{
         f"graveler.cli.command:{name}": "click calls it"
         for name in (
-            "ClientCommand.format_epilog",
+            "ExampleCommand.format_epilog",
             "ClientCommand.format_options",
             "Group.format_commands",
             "Tables.get_help",

@@ -57,6 +57,7 @@ class Client:
         config = str(self.home / "config")
         self.variables |= {"HOME": str(self.home), "XDG_CONFIG_HOME": config, "TZ": "UTC"}
         self.variables |= {"XDG_STATE_HOME": str(self.home / "state")}
+        self.variables |= {"GRAVELER_COMPLETION_SECONDS": str(QUIET_SECONDS * 6)}
         self.variables |= {"TERM": "xterm", "PAGER": "cat", "COLUMNS": str(COLUMNS)}
 
     def know(self, url: str) -> None:

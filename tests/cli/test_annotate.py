@@ -14,10 +14,8 @@ from tests.cli.conftest import Lake
 def rows(lake: Lake, *words: str) -> list[tuple[str, str]]:
     result = lake.user.run("annotate", *words, "--json")
     assert result.code == 0, result
-    return [
-        (row["path"], row["commit"]["message"] if row["commit"] else "")
-        for row in json.loads(result.out)
-    ]
+    every = [(row["path"], row["graveler"]["commit"]) for row in json.loads(result.out)]
+    return [(path, commit["message"] if commit else "") for path, commit in every]
 
 
 def test_each_object_has_the_commit_that_last_changed_it(lake: Lake) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graveler.cli import overview, profiles
+from graveler.cli.completion import limit
 from tests.cli.commands import PROGRAM, Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -111,8 +112,20 @@ def test_the_ref_of_a_linked_folder(
     assert offered(user, "graveler local checkout --ref ma") == ["main"]
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("", 0.3), ("2", 2.0), ("none", 0.3), ("0", 0.3), ("-1", 0.3), ("nan", 0.3), ("1e9", 0.3)],
+)
+def test_the_time_that_a_completion_has(text: str, seconds: float) -> None:
+    assert limit({"GRAVELER_COMPLETION_SECONDS": text}) == seconds
+    assert limit({}) == 0.3
+
+
 @pytest.mark.parametrize("waits", [True, False])
-def test_all_requests_of_a_completion_have_a_second_together(user: Client, waits: bool) -> None:
+def test_all_requests_of_a_completion_have_this_time_together(user: Client, waits: bool) -> None:
+    """Without an answer to the second one, the first one completes nothing."""
+    if waits:
+        del user.variables["GRAVELER_COMPLETION_SECONDS"]
     page = {"has_more": False, "next_offset": "", "max_per_page": 1, "results": 1}
     rows = [{"id": "dev", "commit_id": "c"}]
     body = json.dumps({"pagination": page, "results": rows}).encode()

@@ -289,7 +289,7 @@ def test_annotations(lake: Lake, file: Path) -> None:
 
     def annotated(words: str) -> dict[str, str]:
         rows = json.loads(user.line(f"annotate {words} --json").out)
-        return {row["path"]: row["commit"]["message"] for row in rows}
+        return {row["path"]: row["graveler"]["commit"]["message"] for row in rows}
 
     assert annotated(f"{at}/") == {"aaa/": "commit #2", "iii/": "commit #2"}
     assert annotated(f"{at}/a") == {"aaa/": "commit #2"}

@@ -71,8 +71,9 @@ def test_every_command_has_help_with_examples(
     assert main([*words, "--help"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Usage: graveler") and (ALL[words].help or "").strip()
+    assert "Examples:\n" in text
     if isinstance(ALL[words], ClientCommand):
-        assert "Examples:\n" in text and "--json" in text
+        assert "--json" in text
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)

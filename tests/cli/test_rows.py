@@ -24,7 +24,11 @@ def table(rows: int, **types: Any) -> bytes:
 def rows(lake: Lake, *words: str) -> dict[str, dict[str, Any]]:
     result = lake.user.run("--json", "diff", "--rows", *words)
     assert result.code == 0, result
-    return {row["path"]: row for row in json.loads(result.out)}
+    every = json.loads(result.out)
+    assert all(
+        row.keys() <= {"type", "path", "path_type", "size_bytes", "graveler"} for row in every
+    )
+    return {row["path"]: {**row, **row.get("graveler", {})} for row in every}
 
 
 def test_rows_and_columns_of_parquet_files(lake: Lake) -> None:

@@ -155,6 +155,22 @@ def test_a_port_in_use_is_refused_before_the_store_is_touched(tmp_path: Path) ->
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_the_store_may_be_named_by_a_variable(tmp_path: Path, command: str) -> None:
+    """The folder that is chosen is seen in the refusal of its content."""
+    chosen, other = tmp_path / "chosen", tmp_path / "other"
+    for folder in (chosen, other):
+        folder.mkdir()
+        (folder / "file").touch()
+    listen = ("--listen", f"{HOST}:0")
+    found = run(command, *listen, GRAVELER_STORE=str(chosen))
+    assert found.returncode == 1 and str(chosen) in _only_line(found.stderr)
+    found = run(command, *listen, "--store", str(other), GRAVELER_STORE=str(chosen))
+    assert found.returncode == 1 and str(other) in _only_line(found.stderr)
+    missing = run(command, *listen, GRAVELER_STORE="")
+    assert missing.returncode == 2 and "--store" in missing.stderr
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     folder = Path("/proc/graveler-store")  # where not even root can
     if os.geteuid() != 0:

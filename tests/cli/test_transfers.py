@@ -207,23 +207,42 @@ def test_the_deletion_of_nothing_is_an_error(lake: Lake) -> None:
     assert lake.user.run("rm", "-r", f"{lake.name}/main/none/", "--yes").code == 3
 
 
-def test_a_deletion_asks_only_for_what_follows(user: Client) -> None:
-    """A writer who always adds objects at the front keeps no deletion from its end."""
+def listed(more: bool, *paths: str) -> Said:
+    """A page of objects."""
+    results = [{"path": path, "path_type": "object", "checksum": "", "mtime": 1} for path in paths]
+    pagination = {"has_more": more, "next_offset": paths[-1] if paths else ""}
+    return Said(200, json.dumps({"results": results, "pagination": pagination}).encode())
 
-    def page(more: bool, *paths: str) -> Said:
-        results = [
-            {"path": path, "path_type": "object", "checksum": "", "mtime": 1} for path in paths
-        ]
-        pagination = {"has_more": more, "next_offset": paths[-1]}
-        return Said(200, json.dumps({"results": results, "pagination": pagination}).encode())
 
+DELETED = Said(200, b'{"errors": []}')
+
+
+def test_a_deletion_lists_again_until_nothing_is_left(user: Client) -> None:
+    """What a writer adds before the page that is being deleted is deleted, too."""
     first = [f"x/{number:04}" for number in range(1_000)]
-    done = Said(200, b'{"errors": []}')
-    with scripted([page(True, *first), done, page(False, "x/1000"), done]) as server:
+    answers = [listed(True, *first), DELETED, listed(False, "x/1000"), DELETED]
+    with scripted([*answers, listed(False, "x/0"), DELETED, listed(False)]) as server:
         user.know(server.url)
-        assert user.run("rm", "-r", "lake/main/x/", "--yes").code == 0
+        result = user.run("rm", "-r", "lake/main/x/", "--yes")
         lists = [asked.path for asked in server.asked if asked.method == "GET"]
-    assert len(lists) == 2 and "after=x%2F0999" in lists[1]
+    assert result.code == 0 and "deleted 1,002 objects" in result.err
+    assert len(lists) == 4 and ["after=x%2F0999" in each for each in lists] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_deletion_ends_though_objects_still_arrive(user: Client, ends: bool) -> None:
+    rounds = [listed(False, "x/0"), DELETED] * 10
+    with scripted([*rounds, listed(False, *([] if ends else ["x/0"]))]) as server:
+        user.know(server.url)
+        result = user.run("rm", "-r", "lake/main/x/", "--yes")
+        assert server.answers == []
+    assert result.code == (0 if ends else 8)
+    assert ends or "objects still arrive below lake/main/x/: 10 objects deleted" in result.err
 
 
 def test_a_copy_does_not_follow_the_server_elsewhere(user: Client) -> None:
