@@ -11,6 +11,7 @@ def test_all_are_known() -> None:
     names = programs()
     assert len(names) >= 35
     assert {"graveler/__main__.py", "layers/build.py", "scripts/deploy.sh"} <= set(names)
+    assert {"tests/units.py", "tests/kv/killed_writer.py", "tests/docs/test_s3.py"} <= set(names)
 
 
 @pytest.mark.parametrize("name", [name for name in programs() if not needs_spark(name)])

@@ -3,8 +3,8 @@
 Run by the tools environment's interpreter, where moto is; never imported by the tests.
 """
 
+import argparse
 import io
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -47,5 +47,8 @@ def warm_up() -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("port", type=int)
+    port = parser.parse_args().port
     warm_up()
-    run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True)
+    run_simple("127.0.0.1", port, application, threaded=True)

@@ -1,12 +1,12 @@
 """A process of the race: four threads, each adds to one counter until it was told so n times.
 
-    racing_writer.py URL TABLE NAME N     prints: answered "written", answered "unknown"
+    racing_writer.py URL TABLE N     prints: answered "written", answered "unknown"
 
 Three threads write on a condition on the row, the fourth on the row and a guard: single writes and
 transactions meet on one row.
 """
 
-import sys
+import argparse
 import threading
 
 from graveler.aws import AwsSession, AwsSettings, CallPolicy
@@ -56,9 +56,17 @@ def race(store: Store, times: int) -> list[str]:
     return told
 
 
-if __name__ == "__main__":
-    url, table, times = sys.argv[1:]
-    session = AwsSession(AwsSettings("us-east-1", url, "test", "test"))
-    store = DynamoStore(session, table, policy=CallPolicy(10.0, 60.0))
-    told = race(RetryingStore(store, SystemClock(), RetryPolicy()), int(times))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("url", help="where DynamoDB is")
+    parser.add_argument("table", help="its name")
+    parser.add_argument("times", type=int, help="how often each thread adds")
+    given = parser.parse_args()
+    session = AwsSession(AwsSettings("us-east-1", given.url, "test", "test"))
+    store = DynamoStore(session, given.table, policy=CallPolicy(10.0, 60.0))
+    told = race(RetryingStore(store, SystemClock(), RetryPolicy()), given.times)
     print(told.count("written"), told.count("unknown"))
+
+
+if __name__ == "__main__":
+    main()

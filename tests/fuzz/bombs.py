@@ -4,9 +4,9 @@ As a program of its own it reads those in a folder and prints what each ended wi
 KiB the process had grown by then.
 """
 
+import argparse
 import resource
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,4 +101,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, help="with the tables to read")
+    main(parser.parse_args().folder)

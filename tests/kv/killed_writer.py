@@ -5,8 +5,8 @@
 announces.
 """
 
+import argparse
 import os
-import sys
 import threading
 
 from graveler.kv.rocksdb import RocksSettings, RocksStore
@@ -44,10 +44,13 @@ def live(store: RocksStore, life: bytes, thread: int) -> None:
 
 
 def main() -> None:
-    path, life = sys.argv[1:]
-    store = RocksStore(path, RocksSettings(write_buffer_bytes=128 * 1024))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("folder", help="of the store")
+    parser.add_argument("life", help="which process it is: its keys begin so")
+    given = parser.parse_args()
+    store = RocksStore(given.folder, RocksSettings(write_buffer_bytes=128 * 1024))
     for thread in range(THREADS):
-        threading.Thread(target=live, args=(store, life.encode(), thread)).start()
+        threading.Thread(target=live, args=(store, given.life.encode(), thread)).start()
 
 
 if __name__ == "__main__":

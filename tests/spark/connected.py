@@ -3,8 +3,8 @@
 python -m tests.spark.connected FOLDER
 """
 
+import argparse
 import json
-import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -79,4 +79,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, help="where it works")
+    main(parser.parse_args().folder)

@@ -7,8 +7,8 @@ second one ends behind that moment, however slow the machine is; Spark then kill
 Prints the result as JSON.
 """
 
+import argparse
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,4 +78,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, help="where it works")
+    main(parser.parse_args().folder)

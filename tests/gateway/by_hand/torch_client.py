@@ -5,6 +5,7 @@ PREFIX (a branch and a folder, with `/` at its end), and MANY (a folder with 2,5
 a line for each operation that works, and fails at the first one that does not.
 """
 
+import argparse
 import os
 
 import torch
@@ -18,6 +19,7 @@ REGION = "us-east-1"
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "").parse_args()
     bucket, prefix, many = (os.environ[name] for name in ("BUCKET", "PREFIX", "MANY"))
     config = S3ClientConfig(force_path_style=True)
     client = S3Client(REGION, endpoint=os.environ["ENDPOINT"], s3client_config=config)

@@ -5,6 +5,7 @@ are pickled, on the standard streams as they were at the start; what a client pr
 standard error.
 """
 
+import argparse
 import os
 import pickle
 import sys
@@ -26,7 +27,11 @@ def found(target: str, kept: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    sys.path.extend(sys.argv[1:])  # last, so that the packages of this environment come first
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("folders", nargs="*", help="where further modules are")
+    sys.path.extend(
+        parser.parse_args().folders
+    )  # last, so that the packages of this environment come first
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
