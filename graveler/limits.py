@@ -85,6 +85,9 @@ commit_parents_max = 1_000  # of a restored commit
 job_run_count_max = 12  # attempts in a row of a collection or dump that add no checkpoint
 # Attempts in a row of a commit, merge, landing, import, copy or batch that make no progress.
 job_restart_count_max = 4
+# Longer than any worker runs, so that a commit is not begun again while it runs: a worker has a
+# minute beside the commit.
+batch_again_minutes = commit_seconds_max // 60 + 2
 batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
 # No collection or dump that is older is begun again, whatever its progress, and no older job waits
 # any longer for stores that do not answer.

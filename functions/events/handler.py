@@ -1,7 +1,8 @@
 """The function behind the events queue: stages objects that arrive in buckets, by the event rules.
 
 Once a minute the schedule sends an event without records.  It closes the batches whose time is
-over.  Every ten minutes it also hands closed batches that still wait to a worker again.
+over.  Every `limits.batch_again_minutes` it also hands closed batches that still wait to a worker
+again.
 """
 
 from quiet_start import start
@@ -13,12 +14,12 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
+from graveler import limits
 from graveler.events import intake
 from graveler.events.intake import Message
 from graveler.jobs.sqs import SqsQueue
 
 MINUTE_NS = 60 * 10**9
-MINUTES_BETWEEN = 10  # so that a commit that takes minutes is not begun again while it runs
 SECONDS_KEPT_BACK = 30.0  # the longest time that one step may take
 
 log, metrics = open_log(), Metrics()
@@ -32,7 +33,7 @@ def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Process one delivery of the queue or the schedule.  Messages that failed are delivered again,
     and finally moved to the dead-letter queue."""
     if "Records" not in event:
-        waiting = aws.ports.clock.now_ns() // MINUTE_NS % MINUTES_BETWEEN == 0
+        waiting = aws.ports.clock.now_ns() // MINUTE_NS % limits.batch_again_minutes == 0
         return {"closed": intake.tick(aws.ports, queue.enqueue, waiting=waiting)}
     messages = [Message(each["messageId"], each["body"]) for each in event["Records"]]
     seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK

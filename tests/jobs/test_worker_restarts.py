@@ -1,6 +1,7 @@
 """Jobs that begin again in each worker are given up, of every kind, and say so."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,10 +15,11 @@ from graveler.engine.events import batches, rules
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
 from graveler.engine.gc import retention
-from graveler.engine.hooks import JOB_KIND
+from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks, Pending
 from graveler.engine.jobs import record
 from graveler.engine.names import branches
-from graveler.errors import Unavailable
+from graveler.engine.ports import Deadline, OpenRepository
+from graveler.errors import HookFailed, Unavailable
 from graveler.events.intake import BatchJob
 from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.kinds import KINDS, STEPWISE
@@ -25,6 +27,8 @@ from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, CommitEntry, Job, JobState
 from graveler.refs.gc.retention import Retention
 from graveler.testing.faults import Fault, FaultyStore
+from scripts.deploy import ROOT
+from tests.aws.deployment.templates import resources_of
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
@@ -310,7 +314,7 @@ def run_and_die(world: World, job: BatchJob) -> None:
         worker.run(lake.ports, Held(), job)
 
 
-TICK_SECONDS = 600
+TICK_SECONDS = limits.batch_again_minutes * 60
 
 
 @pytest.mark.parametrize("hours", [1, 23])
@@ -339,6 +343,60 @@ def test_a_batch_that_no_worker_can_commit_is_given_up(caplog: pytest.LogCapture
     assert waiting(world, job) == 0 and "batch given up" in caplog.text
     assert world.lake.uncommitted() and len(made(world)) == 1
     worker.run(world.lake.ports, Held(), job)
+
+
+class Veto(NoHooks):
+    """A hook that refuses commits until it is open."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.asked = 0
+
+    def before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
+        self.asked += 1
+        if not self.is_open:
+            raise HookFailed("pre-commit hook aborted")
+        return NOTHING_PENDING
+
+
+def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, veto = new_world(), Veto()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    ports = replace(world.lake.ports, hooks=veto)
+    for _ in range(2 * limits.job_restart_count_max):
+        worker.run(ports, Held(), job)
+        assert waiting(world, job) == 1
+        world.lake.ports.clock.sleep(TICK_SECONDS)
+    assert "batch waits" in caplog.text and "given up" not in caplog.text
+    veto.is_open = True
+    worker.run(ports, Held(), job)
+    assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
+
+
+def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, veto = new_world(), Veto()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    ports = replace(world.lake.ports, hooks=veto)
+    while waiting(world, job):
+        worker.run(ports, Held(), job)
+        world.lake.ports.clock.sleep(TICK_SECONDS)
+    asked = veto.asked
+    assert asked == limits.batch_restart_seconds // TICK_SECONDS
+    assert caplog.text.count("batch given up") == 1 and world.lake.uncommitted()
+    worker.run(ports, Held(), job)
+    assert veto.asked == asked and caplog.text.count("batch given up") == 1
+
+
+def test_a_batch_is_handed_on_again_only_after_the_longest_run_of_a_worker() -> None:
+    worker_seconds = resources_of(ROOT / "template.yaml")["WorkerFunction"]["Properties"]["Timeout"]
+    assert TICK_SECONDS > worker_seconds > limits.commit_seconds_max
+    assert limits.batch_restart_seconds > TICK_SECONDS
 
 
 def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be_given_up(
