@@ -124,7 +124,6 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     "validation error",
     ("createPullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
     ("mergePullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
-    # jobs and hooks
     # users, groups, policies, access keys
     (ANY, Code.USER_NOT_FOUND): "user not found",
     (ANY, Code.GROUP_NOT_FOUND): "group not found",

@@ -18,7 +18,6 @@ from graveler.gateway.writes import USUAL_CLASS
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.records import MultipartUpload
 
-_OWNER: Final = "<{0}><ID>{{}}</ID><DisplayName>{{}}</DisplayName></{0}>"
 _PARTS: Final = Template(
     f'<ListPartsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
     "<UploadId>{}</UploadId><PartNumberMarker>{}</PartNumberMarker>{}<MaxParts>{}</MaxParts>"

@@ -1,7 +1,7 @@
 """The files and objects that the content of commits uses: metaranges, their ranges, their objects.
 
 Metaranges and ranges that an earlier attempt of the same job has read are not read again
-(known_metaranges.py, known_uses.py).  Used by collect.py and mark.py.
+(readings.py).  Used by collect.py and mark.py.
 """
 
 from collections.abc import Iterable, Iterator

@@ -84,6 +84,13 @@ def test_what_is_kept_outlives_the_stack(resources: dict[str, Any]) -> None:
     assert policies == {"RetainExceptOnCreate", "Delete"}
 
 
+def test_the_name_of_the_bucket_holds_stack_account_and_region(resources: dict[str, Any]) -> None:
+    """Names of buckets are global: the same stack in another region needs another one."""
+    name = resources["Data"]["Properties"]["BucketName"]["!Sub"]
+    for part in ("${AWS::StackName}", "${AWS::AccountId}", "${AWS::Region}"):
+        assert part in name
+
+
 def test_the_longest_name_of_a_bucket_is_one() -> None:
     longest = "a" * 30
     deploy._check_name(longest)
