@@ -2,8 +2,13 @@
 
 import re
 import sys
+import threading
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -33,6 +38,71 @@ def test_sam_itself_may_make_the_roles() -> None:
     assert roles and not [name for name, each in roles.items() if "RoleName" in each]
     policies = of_type(resources, "AWS::IAM::ManagedPolicy")
     assert not [name for name, each in policies.items() if "ManagedPolicyName" in each]
+
+
+class CloudFormation(BaseHTTPRequestHandler):
+    """Answers as CloudFormation, for one stack with the status of its server."""
+
+    server: "Stacks"
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        action = parse_qs(self.rfile.read(length).decode())["Action"][0]
+        self.server.actions.append(action)
+        if action == "DeleteStack":
+            self.server.status = ""
+        status, body = self._answer(action)
+        self.send_response(status)
+        self.send_header("Content-Type", "text/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _answer(self, action: str) -> tuple[int, bytes]:
+        if action == "DescribeStacks" and not self.server.status:
+            error = "<Code>ValidationError</Code><Message>Stack does not exist</Message>"
+            return 400, f"<ErrorResponse><Error>{error}</Error></ErrorResponse>".encode()
+        member = (
+            "<member><StackName>s</StackName><CreationTime>2026-01-01T00:00:00Z</CreationTime>"
+            f"<StackStatus>{self.server.status}</StackStatus></member>"
+        )
+        result = f"<{action}Result><Stacks>{member}</Stacks></{action}Result>"
+        return 200, f"<{action}Response>{result}</{action}Response>".encode()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Stacks(ThreadingHTTPServer):
+    def __init__(self, status: str) -> None:
+        super().__init__(("127.0.0.1", 0), CloudFormation)
+        self.status = status
+        self.actions: list[str] = []
+
+
+@contextmanager
+def stacks(status: str) -> Iterator[tuple[Stacks, str]]:
+    with Stacks(status) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_remains_of_a_creation_that_was_rolled_back_are_deleted() -> None:
+    with stacks("ROLLBACK_COMPLETE") as (server, url):
+        assert deploy.clear_failed("s", url)
+    assert server.actions == ["DescribeStacks", "DeleteStack", "DescribeStacks"]
+
+
+@pytest.mark.parametrize(
+    "status", ["", "CREATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "ROLLBACK_IN_PROGRESS"]
+)
+def test_no_other_stack_is_deleted(status: str) -> None:
+    with stacks(status) as (server, url):
+        assert not deploy.clear_failed("s", url)
+    assert server.actions == ["DescribeStacks"]
 
 
 def _interpreters(folder: Path, *versions: str) -> None:
