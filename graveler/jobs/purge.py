@@ -3,6 +3,9 @@
     note of a deletion ──undo period──► message ──► purge … purge ──► nothing is left
 
 If a message is lost, the next round sends it again: the note exists until everything is removed.
+A purge that has not ended after `limits.purge_eager_seconds` lacks a right, or something else that
+time does not mend.  From then on it is tried about once a day, its failure is an error in the log,
+and its message does not come back.  So it ends within a day after somebody has mended the cause.
 Used by the Lambda functions and the local service.
 """
 
@@ -14,12 +17,14 @@ from typing import Final
 from graveler import limits
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import purge
-from graveler.errors import GravelerError, Invalid, Refused
+from graveler.errors import GravelerError, Invalid, Refused, Unavailable
 from graveler.ids import RepositoryId, RepositoryUid
 from graveler.jobs.queue import PurgeMessage, Queue
 from graveler.records import ABSENT
+from graveler.refs.names.deletions import Deletion
 
 _START_LENGTH: Final = 2
+_DAY_SECONDS: Final = 24 * 3600
 _SHOWN: Final = 100  # names in one line of the log
 _LOG: Final = logging.getLogger("graveler.jobs")
 
@@ -42,12 +47,14 @@ def order(ports: Ports, queue: Queue) -> int:
     """Enqueue a message for each repository that is due; returns how many.
 
     The round begins at a random name, so that a repository that cannot be purged does not block the
-    others.  At most `limits.purges_ordered_max`.  Errors: `Unavailable`.  Cost: that of
-    `purge.list_due`, and a message for each.
+    others.  At most `limits.purges_ordered_max`.  A purge that has been due for long is ordered in
+    a part of each day only.  Errors: `Unavailable`.  Cost: that of `purge.list_due`, and a message
+    for each.
     """
     start = ports.ids.unique(_START_LENGTH)
     before = takewhile(lambda gone: gone.id <= start, purge.list_due(ports))
-    due = list(islice(chain(purge.list_due(ports, start), before), limits.purges_ordered_max))
+    ready = (gone for gone in chain(purge.list_due(ports, start), before) if _has_turn(ports, gone))
+    due = list(islice(ready, limits.purges_ordered_max))
     for gone in due:
         queue.enqueue(PurgeMessage(gone.id, gone.uid))
     return len(due)
@@ -59,7 +66,8 @@ def run(ports: Ports, message: PurgeMessage, seconds: float) -> None:
     After `seconds` the rest is left to the message of a later round, so that a long purge does not
     have two messages in the queue for long.
 
-    Errors: `Unavailable`.  A refused removal is logged.  Cost: 1 KV request, and that of
+    Errors: `Unavailable`, unless the purge has been due for long: then the failure is logged.  A
+    refused removal is logged.  Cost: 1 KV request, and that of
     `purge.purge`.
     """
     gone = purge.find_due(ports, RepositoryId(message.repository), RepositoryUid(message.uid))
@@ -69,6 +77,27 @@ def run(ports: Ports, message: PurgeMessage, seconds: float) -> None:
         purge.purge(ports, gone, seconds)
     except (Refused, Invalid) as error:  # a retry would be refused too
         _LOG.warning("deleted repository not purged: repository=%s %s", gone.id, error)
+    except Unavailable as error:
+        waited = _waited_seconds(ports, gone)
+        if waited < limits.purge_eager_seconds:
+            raise
+        days = int(waited // _DAY_SECONDS)
+        _LOG.error(
+            "deleted repository not purged for %d days: repository=%s %s", days, gone.id, error
+        )
+
+
+def _has_turn(ports: Ports, gone: Deletion) -> bool:
+    """Whether this round orders a purge that is due."""
+    waited = _waited_seconds(ports, gone)
+    eager = waited < limits.purge_eager_seconds
+    return eager or waited % _DAY_SECONDS < limits.purge_turn_seconds
+
+
+def _waited_seconds(ports: Ports, gone: Deletion) -> float:
+    """How long a purge has been due."""
+    age_ns = ports.clock.now_ns() - gone.deleted_ns
+    return age_ns / limits.SECOND_NS - limits.collect_undo_seconds
 
 
 def run_all(ports: Ports, seconds: float = inf) -> None:

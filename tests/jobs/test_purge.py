@@ -17,6 +17,7 @@ from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
 from graveler.refs.names import deletions, repositories
 from graveler.requests import Counts
+from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
@@ -92,6 +93,29 @@ def test_what_may_not_be_removed_is_said(
     worker.run(storage.ports, queue, queue.messages[0])
     assert "guest shares its files" in caplog.text and left(storage) == ["lake"]
     assert len(queue.messages) == 1
+
+
+def test_a_purge_that_always_fails_is_tried_once_a_day_and_says_so(
+    storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = lambda _, verb: Fault.REFUSED if verb == "scan" else Fault.NONE  # noqa: E731
+    broken = replace(storage.ports, kv=FaultyStore(storage.ports.kv, plan))
+    queue = Held()
+    assert purging.order(storage.ports, queue) == 1
+    with pytest.raises(Unavailable):  # an outage: the message is delivered again
+        worker.run(broken, queue, queue.messages[0])
+    storage.clock.sleep(limits.purge_eager_seconds)
+    round_seconds = 15 * 60
+    assert round_seconds < limits.purge_turn_seconds
+    orders = [0] * 7
+    for number in range(7 * DAY // round_seconds):
+        orders[number * round_seconds // DAY] += purging.order(storage.ports, queue)
+        storage.clock.sleep(round_seconds)
+    assert all(1 <= count <= 3 for count in orders)
+    worker.run(broken, queue, queue.messages[-1])  # no error: the message is done
+    assert "not purged for 10 days: repository=lake" in caplog.text and left(storage) == ["lake"]
+    worker.run(storage.ports, queue, queue.messages[-1])  # the cause is mended
+    assert left(storage) == [] and storage.stored() == set()
 
 
 def test_a_service_purges_by_itself(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
