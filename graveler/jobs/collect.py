@@ -9,7 +9,7 @@ import json
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine.gc import cluster_turns, collect, condemned_files
+from graveler.engine.gc import cluster_turns, collect, condemned_files, leftovers
 from graveler.engine.gc.candidates import total_of
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
@@ -24,7 +24,7 @@ from graveler.refs.gc.sizes import Size
 def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
     the lists.  Before a collection that is not a dry run, remove the checkpoints of jobs that have
-    ended or are no longer on record.
+    ended or are no longer on record, and what jobs on Spark have left.
 
     Errors: those of `collect`; `Conflict` if a cluster collects.
     """
@@ -32,6 +32,7 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     if not dry_run:
         cluster_turns.check_none(repo)
         checkpoints.forget_ended(repo)
+        leftovers.remove(repo)
     collected = collect.collect(repo, delete=not dry_run, steps=steps)
     size = Size(collected.files, collected.commits, repo.clock.now_ns())
     sizes.put(repo.kv, repo.record, size, repo.ids.stamp())

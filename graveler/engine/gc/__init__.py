@@ -8,6 +8,7 @@
     mark             finds uses: refs, staged rows, commits, running operations
     content          files that the content of commits uses
     readings         ranges of metaranges and names in ranges, kept between attempts of a job
+    leftovers        files that jobs on Spark have left and no reader needs
     condemned_files  the condemned files of a run, as files in the namespace
 
 For a collection that a cluster or lakeFS's Spark client makes:

@@ -1,11 +1,5 @@
-"""Deletes files that jobs on Spark have left in a repository and that no reader needs.
-
-    _graveler/gc/hashes/<range>     the names in a range, of a range that is deleted
-    _graveler/jobs/<job>/…          checkpoints and pieces of a bulk job that has ended
-
-Both only save work: a reader that misses one computes it again.  So deleting too much costs time
-and nothing else.  A job's files must also be old, because they are in use while the job may land.
-For `collect.py`.
+"""Deletes files that jobs on Spark have left, by the rule of engine/gc/leftovers.py.  For
+`collect.py`.
 """
 
 from collections.abc import Iterator
@@ -14,15 +8,12 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from graveler.block.address import FILES
 from graveler.block.deletion import delete_every
-from graveler.block.listing import list_all
+from graveler.engine.gc import leftovers
 from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc.listing import Scope
-from graveler.spark.gc.uses import hashes_file
 
-JOBS: Final = "_graveler/jobs/"
 _DIGITS: Final = "0123456789abcdef"
 _WORK: Final = "repo int, digit string, alive array<string>"
 _REMOVED: Final = "files bigint"
@@ -51,30 +42,8 @@ def remove(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) 
 
 
 def _removed(scope: Scope, repo: int, digit: str, alive: list[str]) -> int:
-    names = _hashes(scope, repo, digit) if digit else _of_jobs(scope, repo, frozenset(alive))
-    return delete_every(opened(scope.place).blocks, names)
-
-
-def _hashes(scope: Scope, repo: int, digit: str) -> Iterator[str]:
-    """The hash files of deleted ranges whose ids begin with a digit: two lists in one order are
-    compared."""
-    ranges = _names(scope, f"{scope.namespace(repo)}/{FILES}{digit}")
-    listed: str | None = ""
-    for name in _names(scope, hashes_file(scope.namespace(repo), digit)):
-        while listed is not None and listed < name:
-            listed = next(ranges, None)
-        if listed != name:
-            yield hashes_file(scope.namespace(repo), name)
-
-
-def _names(scope: Scope, prefix: str) -> Iterator[str]:
-    blocks = opened(scope.place).blocks
-    return (line.address.rpartition("/")[2] for line in list_all(blocks, prefix))
-
-
-def _of_jobs(scope: Scope, repo: int, alive: frozenset[str]) -> Iterator[str]:
-    prefix = f"{scope.namespace(repo)}/{JOBS}"
-    for line in list_all(opened(scope.place).blocks, prefix):
-        job = line.address.removeprefix(prefix).partition("/")[0]
-        if job not in alive and line.head.modified_ns < scope.before_ns:
-            yield line.address
+    blocks, namespace = opened(scope.place).blocks, scope.namespace(repo)
+    if digit:
+        return delete_every(blocks, leftovers.of_ranges(blocks, namespace, digit))
+    names = leftovers.of_jobs(blocks, namespace, frozenset(alive), scope.before_ns)
+    return delete_every(blocks, names)

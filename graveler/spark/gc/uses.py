@@ -23,6 +23,7 @@ from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_batches
 from graveler.engine.gc.candidates import used_name
+from graveler.engine.gc.leftovers import hashes_file
 from graveler.errors import NotFound
 from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository
@@ -129,11 +130,6 @@ def _used(repos: Sequence[int], hashes: Sequence[int]) -> pa.RecordBatch:
 
 
 # ---- one range -----------------------------------------------------------------------------------
-
-
-def hashes_file(namespace: str, range_id: str) -> str:
-    """The address of the kept hashes of a range."""
-    return f"{namespace}/_graveler/gc/hashes/{range_id}"
 
 
 def _hashes(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
