@@ -11,9 +11,21 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
+import click
 import msgspec
 
 from graveler.api.actions import ActionRun, HookRun
@@ -32,6 +44,7 @@ from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository, Task
 from graveler.api.usage import InstallationUsageReport, UsageReport
 from graveler.cli.credentials import NewKey, Rotated
 from graveler.cli.gc import Collected
+from graveler.cli.main import root
 from graveler.cli.verify import Verified
 from graveler.client.retention import BranchRule
 
@@ -50,7 +63,62 @@ def only(more: Any, name: str) -> type[msgspec.Struct]:
     return msgspec.defstruct(name, [("graveler", more)], kw_only=True, frozen=True)
 
 
+@cache
+def dated(kind: Any) -> Any:
+    """The type of a command that takes a time: with what `--at` adds below `graveler`."""
+    if get_origin(kind) is list:
+        return list[dated(get_args(kind)[0])]  # type: ignore[misc]
+    name, fields = f"{kind.__name__}AtTime", get_type_hints(kind, include_extras=True)
+    added = fields.pop("graveler", None)
+    variants = [each for each in (added, *get_args(added)) if is_typeddict(each)]
+    more: Any = (
+        _typed_dict(f"{name}Added", variants[0], at=NotRequired[list[ReadRef]])
+        if variants
+        else Past
+    )
+    if is_typeddict(kind):
+        return _typed_dict(
+            name, kind, graveler=more if "graveler" in _required(kind) else NotRequired[more]
+        )
+    is_needed = variants and added is variants[0]
+    field = (
+        ("graveler", more) if is_needed else ("graveler", more | msgspec.UnsetType, msgspec.UNSET)
+    )
+    return msgspec.defstruct(name, [field], bases=(kind,), kw_only=True, frozen=True)
+
+
+def _typed_dict(name: str, base: Any, **more: Any) -> Any:
+    """A `TypedDict` with the fields of another one, and more."""
+    needed = _required(base)
+    fields = {
+        key: hint if key in needed or get_origin(hint) is NotRequired else NotRequired[hint]
+        for key, hint in get_type_hints(base, include_extras=True).items()
+    }
+    made = TypedDict(name, {**fields, **more})  # type: ignore[misc]
+    made.__doc__ = base.__doc__
+    return made
+
+
+def _required(kind: Any) -> frozenset[str]:
+    keys: frozenset[str] = kind.__required_keys__
+    return keys
+
+
 # ---- what the client adds ------------------------------------------------------------------------
+
+
+class ReadRef(TypedDict):
+    """A ref that was read as it was at a time, by `--at`, and the commit that it had then."""
+
+    ref: str
+    time: int
+    commit_id: str
+
+
+class Past(TypedDict):
+    """The refs that were read as they were at a time."""
+
+    at: NotRequired[list[ReadRef]]
 
 
 class Named(TypedDict):
@@ -416,7 +484,7 @@ _PLAN: Final = list[PlannedTransfer]
 _FOLDER: Final = (FolderReport,)
 _FOLDER_CHANGES: Final = list[FolderChange]
 
-PRINTED: Final[Mapping[str, Types]] = {
+_PLAIN: Final[Mapping[str, Types]] = {
     "repo list": (list[Repository],),
     "repo show": (Repository,),
     "repo create": (Repository,),
@@ -507,6 +575,22 @@ PRINTED: Final[Mapping[str, Types]] = {
     "credentials rotate": (Rotated,),
     "events rules list": (list[EventRule],),
     "events rules add": (EventRule,),
+}
+
+
+def _takes_time(words: str) -> bool:
+    command: click.Command = root()
+    for word in words.split():
+        assert isinstance(command, click.Group)
+        child = command.get_command(click.Context(command), word)
+        assert child is not None, words
+        command = child
+    return any("--at" in param.opts for param in command.params)
+
+
+PRINTED: Final[Mapping[str, Types]] = {
+    words: tuple(map(dated, kinds)) if _takes_time(words) else kinds
+    for words, kinds in _PLAIN.items()
 }
 
 # Commands with `--json` that print no JSON of their own.

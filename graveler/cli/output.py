@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from dataclasses import field as field_of
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TextIO
@@ -52,13 +53,15 @@ def field(name: str, kind: Kind = "text", title: str = "") -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How to print.  `terminal`: stdout is one."""
+    """How to print.  `terminal`: stdout is one.  `past`: the refs that were read as they were at a
+    time; JSON has them below `graveler`."""
 
     form: Literal["human", "json", "jsonl"] = "human"
     terminal: bool = False
     color: bool = False
     quiet: bool = False
     utc: bool = False
+    past: list[Mapping[str, Any]] = field_of(default_factory=list)
 
     # ---- results ---------------------------------------------------------------------------------
 
@@ -78,7 +81,7 @@ class Output:
     def record(self, record: Any, lines: Iterable[str]) -> None:
         """Print a record: as JSON, else as `lines`."""
         if self.form != "human":
-            print(dumped(record, indent=2 if self.form == "json" else None))
+            print(dumped(self._with_past(record), indent=2 if self.form == "json" else None))
             return
         for line in lines:
             click.echo(self._shown(line), color=self.color)
@@ -153,14 +156,20 @@ class Output:
 
     # ---- forms of a list -------------------------------------------------------------------------
 
+    def _with_past(self, item: Any) -> Any:
+        if not self.past:
+            return item
+        return {**item, "graveler": {**item.get("graveler", {}), "at": self.past}}
+
     def _json_items(self, items: Iterable[Mapping[str, Any]]) -> int:
         count = 0
         for item in items:
+            line = dumped(self._with_past(item))
             if self.form == "jsonl":
-                print(dumped(item), flush=True)
+                print(line, flush=True)
             else:
                 print("[" if not count else ",")
-                print("  " + dumped(item), end="")
+                print("  " + line, end="")
             count += 1
         if self.form == "json":
             print("\n]" if count else "[]")

@@ -26,7 +26,8 @@ _COMMITS_MAX: Final = 100_000
 
 
 def then(invocation: Invocation, address: Address) -> Address:
-    """The address at its time: the ref becomes the id of a commit, which is named on stderr.
+    """The address at its time: the ref becomes the id of a commit, which is named on stderr, and
+    in JSON below `graveler`.
 
     Without a time, the address as it is, without a request.  Otherwise one request for the first 32
     commits, and one for each 1,000 more.  Raises `NotFound` if no commit is that old, and
@@ -47,6 +48,9 @@ def then(invocation: Invocation, address: Address) -> Address:
     invocation.output.note(
         f"{where} at {moments.rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}\n"
         "by the dates of its history as it is now: what a reset or an undo took away is not seen"
+    )
+    invocation.output.past.append(
+        {"ref": str(where), "time": int(moment.timestamp()), "commit_id": commit["id"]}
     )
     return replace(address, ref=commit["id"])
 

@@ -47,14 +47,14 @@ def test_every_command_that_reads_a_ref_reads_it_as_it_was(lake: Lake) -> None:
     assert messages(lake, f"{name}/main", *at)[0] == "add b"
     assert messages(lake, name, *at)[0] == "add b"
     assert user.read(dict[str, Any], "show", f"{name}/main", *at)["id"] == ids[1]
-    made = user.read(dict[str, str], "tag", "create", f"{name}/v1", "main", *at)
+    made = user.read(dict[str, Any], "tag", "create", f"{name}/v1", "main", *at)
     assert made["commit_id"] == ids[1]
-    made = user.read(dict[str, str], "branch", "create", f"{name}/old", *at)
+    made = user.read(dict[str, Any], "branch", "create", f"{name}/old", *at)
     assert made["commit_id"] == ids[1]
     reset = ("reset", "--hard", f"{name}/old", "main", "--confirm", "old")
     moved = user.read(dict[str, Any], *reset, "--at", "2026-01-03T00:00:00Z")
     assert moved["commit_id"] == ids[0]
-    base = user.read(dict[str, str], "merge-base", f"{name}/main", "old", *at)
+    base = user.read(dict[str, Any], "merge-base", f"{name}/main", "old", *at)
     assert base["base_commit_id"] == ids[0]
     copied = user.run("cp", f"lakefs://{name}/main/b", f"lakefs://{name}/main/copy", *at)
     assert copied.code == 0, copied
@@ -231,6 +231,32 @@ def _takes_a_ref(param: click.Parameter) -> bool:
     if isinstance(param, AddressArgument):
         return param.metavar != "REPOSITORY" and param.name != "repository"
     return isinstance(param, click.Option) and param.metavar == "REF"
+
+
+def test_json_names_the_commit_that_was_read(lake: Lake) -> None:
+    name, user = lake.name, lake.user
+    ids = [commit(lake, day, path) for day, path in ((2, "a"), (4, "b"), (6, "c"))]
+    read = {"ref": f"{name}/main", "time": START + 4 * DAY, "commit_id": ids[1]}
+    for line in (
+        *(f"ls {name}/main", f"stat {name}/main/a", f"log {name}", f"show {name}/main"),
+        *(f"annotate {name}/main/", f"diff {name}/main", f"open {name}/main"),
+        *(f"branch create {name}/old main", f"tag create {name}/v1 main", f"ls {name}/main --du"),
+        *(f"diff {name}/main --stat", f"diff {name}/main --rows", f"bisect start {name}/main"),
+        f"cp lakefs://{name}/main/a lakefs://{name}/main/copy --dry-run",
+    ):
+        words = (*line.split(), "--at", "2026-01-05", "-q")
+        result = user.run(*words, "--json")
+        assert (result.code, result.err) == (0, ""), result
+        document = json.loads(result.out)
+        for record in document if isinstance(document, list) else [document]:
+            assert record["graveler"]["at"][:1] == [read], line
+    (first, *_) = user.run("log", f"{name}/main@{{2026-01-05}}", "--jsonl").out.splitlines()
+    assert json.loads(first)["graveler"]["at"] == [read]
+    both = user.read(
+        list[dict[str, Any]], "diff", f"{name}/main@{{2026-01-03}}", "main@{2026-01-05}"
+    )
+    assert [each["commit_id"] for each in both[0]["graveler"]["at"]] == ids[:2]
+    assert "graveler" not in user.read(list[dict[str, Any]], "log", name)[0]
 
 
 def test_the_search_for_an_old_commit_is_bounded(user: Client) -> None:
