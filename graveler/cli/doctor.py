@@ -2,15 +2,17 @@
 
     configuration ─► URL ─► proxy ─► connection ─► TLS ─► clock ─► API ─► key ─► signed URLs
 
-Each check needs those before it; after a failure, the checks that need it are left out.  Costs at
-most three requests, none of which writes.
+Each check needs those before it; after a failure, the checks that need it are left out.  Costs
+three requests, and at most six more for a signed URL.  None of them writes.
 """
 
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from graveler.cli import profiles
 from graveler.cli.command import client
@@ -19,7 +21,7 @@ from graveler.cli.hints import NOT_REACHED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.cli.profiles import Profile
-from graveler.client import identity
+from graveler.client import identity, objects, refs
 from graveler.client.connections import Connections, Request
 from graveler.client.origins import proxy_of
 from graveler.client.session import Session, api_url
@@ -31,6 +33,10 @@ T = TypeVar("T")
 _APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused
 _WIDE: Final = 0o077
 _ANSWER_BYTES_MAX: Final = 1 << 20
+_VERSION_MIN: Final = (1, 0)  # of lakeFS: it keeps its API compatible from there on
+_REPOSITORIES_TRIED: Final = 3  # for an object whose signed URL can be read
+_SIGNED: Final = "signed URLs"
+_BYTE_STATUSES: Final = (200, 206, 416)  # 416: of an object without bytes
 _COLUMNS: Final = (field("check"), field("result"), field("found"), field("remedy"))
 _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "ok": {"fg": "green"},
@@ -97,8 +103,9 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         settings, finding = _tried(
             "API", lambda: session.ask("GET", "/config"), "is this the URL of the API?"
         )
-        yield finding._replace(found=f"speaks lakeFS {_version(settings)}")
-        yield _signed(settings)
+        yield finding._replace(found=f"speaks lakeFS {_version(settings) or '?'}")
+        yield _judged(_version(settings))
+        yield _signed(settings, session, connections)
     except _Ended as ended:
         yield ended.args[0]
 
@@ -180,16 +187,56 @@ def _user(session: Session, profile: Profile) -> identity.User:
 
 def _version(settings: Any) -> str:
     version = settings.get("version_config") if isinstance(settings, dict) else None
-    return str(version.get("version", "?")) if isinstance(version, dict) else "?"
+    return str(version.get("version", "")) if isinstance(version, dict) else ""
 
 
-def _signed(settings: Any) -> Finding:
+def _judged(version: str) -> Finding:
+    """Whether the server is new enough."""
+    least = ".".join(map(str, _VERSION_MIN))
+    numbers = re.match(r"v?(\d{1,6})\.(\d{1,6})", version)
+    if numbers is None:
+        remedy = f"its owner knows whether its API is that of lakeFS {least} or later"
+        return Finding("version", "note", "the server tells no version", remedy)
+    if (int(numbers[1]), int(numbers[2])) < _VERSION_MIN:
+        words = f"the server is too old: its API is that of lakeFS {version}"
+        return Finding("version", "failed", words, f"use a server with lakeFS {least} or later")
+    return Finding("version", "ok", f"lakeFS {least} or later")
+
+
+def _signed(settings: Any, session: Session, connections: Connections) -> Finding:
     storage = settings.get("storage_config") if isinstance(settings, dict) else None
-    if isinstance(storage, dict) and storage.get("pre_sign_support"):
-        return Finding("signed URLs", "ok", "contents go directly to and from the object store")
-    return Finding(
-        "signed URLs",
-        "note",
-        "contents go through the server",
-        "if it is yours: serve --public-url URL",
-    )
+    if not (isinstance(storage, dict) and storage.get("pre_sign_support")):
+        remedy = "if it is yours: serve --public-url URL"
+        return Finding(_SIGNED, "note", "contents go through the server", remedy)
+    try:
+        url = _signed_url(session)
+    except GravelerError as error:
+        reason = error.fields.get("reason", "") or str(error)
+        return Finding(_SIGNED, "note", f"not tried: {reason}", "may this user read objects?")
+    if not url:
+        return Finding(_SIGNED, "ok", "offered; not tried, because no object was found")
+    return _tried_url(connections, url)
+
+
+def _signed_url(session: Session) -> str:
+    """A URL with which an object can be read; empty if the first repositories have none."""
+    for repository in refs.list_repositories(session, amount=_REPOSITORIES_TRIED):
+        place = (session, repository["id"], repository["default_branch"])
+        for known in objects.list_objects(*place, amount=1):
+            return objects.stat(*place, known["path"], presign=True)["physical_address"]
+    return ""
+
+
+def _tried_url(connections: Connections, url: str) -> Finding:
+    """Read one byte by a signed URL.  Its query is a secret, so only its host is named."""
+    host = urlsplit(url).hostname or "the object store"
+    remedy = f"may this machine reach {host}? --no-pre-sign, where a command has it, goes around it"
+    try:
+        with connections.send(Request("GET", url, headers={"Range": "bytes=0-0"})) as answer:
+            status = answer.status
+    except GravelerError:
+        return Finding(_SIGNED, "failed", f"{host} does not answer", remedy)
+    if status not in _BYTE_STATUSES:
+        words = f"{host} refuses a signed URL: status {status}"
+        return Finding(_SIGNED, "failed", words, "is the clock of the server right? may it read?")
+    return Finding(_SIGNED, "ok", f"contents go directly to and from {host}; one was read")

@@ -17,6 +17,7 @@ from graveler.testing.clockwork import TickingClock
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
+from tests.client.scripted import Said, scripted
 from tests.gateway.tls import secured
 from tests.http_server import QuietHandler, http_server
 
@@ -37,7 +38,7 @@ def signed_in(user: Client, url: str, key: str = KEY, secret: str = SECRET) -> C
 
 def test_nothing_is_wrong(lake: Lake) -> None:
     found = findings(lake.user, 0)
-    checks = "configuration URL connection clock credentials key API"
+    checks = "configuration URL connection clock credentials key API version"
     assert [*found] == [*checks.split(), "signed URLs"]
     assert {each["result"] for each in found.values()} <= {"ok", "note"}
     assert found["configuration"]["found"] == "profile test"
@@ -115,6 +116,62 @@ def test_a_certificate_that_is_trusted(lake: Lake, tmp_path: Path) -> None:
     with secured(urlsplit(lake.live.client.url).port or 0, tmp_path) as tls:
         found = findings(signed_in(lake.user, tls.url), 0, SSL_CERT_FILE=str(tls.certificate))
     assert found["TLS"]["result"] == "ok" and found["key"]["result"] == "ok"
+
+
+def said(document: object) -> Said:
+    return Said(200, json.dumps(document).encode())
+
+
+def listed(*rows: object) -> Said:
+    return said({"results": rows, "pagination": {"has_more": False, "next_offset": ""}})
+
+
+def settings(version: str, signs: bool) -> list[Said]:
+    """The answers to all checks before those of the version and of a signed URL."""
+    storage = {"pre_sign_support": signs}
+    config = {"version_config": {"version": version}, "storage_config": storage}
+    return [Said(204, b""), said({"user": {"id": "ann", "creation_date": 1}}), said(config)]
+
+
+@pytest.mark.parametrize(
+    ("version", "result"),
+    [
+        *(("0.113.0", "failed"), ("1.0.0", "ok"), ("v1.84.0-rc", "ok"), ("2.0", "ok")),
+        *(("", "note"), ("dev", "note")),
+    ],
+)
+def test_a_server_that_is_too_old(user: Client, version: str, result: str) -> None:
+    with scripted(settings(version, False)) as server:
+        found = findings(signed_in(user, server.url), 1 if result == "failed" else 0)
+    assert found["version"]["result"] == result
+    assert result != "failed" or f"too old: its API is that of lakeFS {version}" in str(found)
+    assert found["signed URLs"]["result"] == "note"  # the other checks go on
+
+
+def test_a_signed_url_is_tried(user: Client) -> None:
+    repository = {"id": "lake", "default_branch": "main", "storage_namespace": "s3://b/lake"}
+    stats = {"path": "a", "path_type": "object", "checksum": "", "mtime": 1}
+    lists = [listed({**repository, "id": "empty"}, repository), listed(), listed(stats)]
+    for status, result in ((206, "ok"), (416, "ok"), (403, "failed"), (0, "failed")):
+        with scripted([Said(status, b"")] * 3) as store:
+            signed = {**stats, "physical_address": f"{store.url}/a?signature=hidden"}
+            with scripted([*settings("1.80.0", True), *lists, said(signed)]) as server:
+                found = findings(signed_in(user, server.url), 0 if result == "ok" else 1)
+            first = store.asked[0]
+        assert (first.method, first.path, first.authorization) == ("GET", "/a?signature=hidden", "")
+        assert found["signed URLs"]["result"] == result and "hidden" not in str(found)
+        assert "127.0.0.1" in found["signed URLs"]["found"]
+
+
+def test_a_signed_url_that_cannot_be_tried(user: Client) -> None:
+    with scripted([*settings("1.80.0", True), listed()]) as server:
+        found = findings(signed_in(user, server.url), 0)
+    assert found["signed URLs"]["found"] == "offered; not tried, because no object was found"
+    refused = Said(403, b'{"message": "not allowed"}')
+    with scripted([*settings("1.80.0", True), refused]) as server:
+        found = findings(signed_in(user, server.url), 0)
+    assert found["signed URLs"]["result"] == "note"
+    assert found["signed URLs"]["found"].startswith("not tried: ")
 
 
 def test_others_can_read_the_secrets(lake: Lake) -> None:
