@@ -148,7 +148,7 @@ purge_eager_seconds = 3 * 24 * 3600  # that a purge is due and every round order
 purge_turn_seconds = 30 * 60  # of a day, in which an old purge is ordered; longer than one round
 collect_files_max = 4_000_000  # 380 bytes of memory each: the limit of a worker with 2 GB
 collect_commits_max = 500_000
-collect_given_up_seconds = 30 * 24 * 3600  # until the schedule retries a collection given up
+collect_size_seconds = 30 * 24 * 3600  # until the schedule tries again what was too large
 
 # objects
 data_partition_objects_max = 10_000  # objects that one process puts into one folder of `data/`

@@ -9,8 +9,10 @@
 The store's secret itself signs and hashes nothing.  A derived key reveals nothing about the store's
 secret or about the key of another purpose.
 
-A secret access key is never stored, only its keyed hash.  A slow hash is not needed, because the
-secrets are long and random and the key is stored elsewhere.  Pure; for auth and assembly.
+A secret access key is recognised by its keyed hash.  Beside the hash it is stored only encrypted,
+under a key of the keyring `secrets`, because signatures of requests are verified with the secret
+itself (credentials.py).  A slow hash is not needed, because the secrets are long and random and the
+key is stored elsewhere.  Pure; for auth and assembly.
 """
 
 import hashlib

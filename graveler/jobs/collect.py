@@ -62,15 +62,15 @@ def note_given_up(repo: OpenRepository) -> None:
 def too_large(repo: OpenRepository) -> str:
     """Why no worker can collect a repository, judged by its recorded size; empty: a worker may.
 
-    1 KV request.
+    A size that is older than `limits.collect_size_seconds` counts no more: a cluster may have
+    collected the repository since, which records no size.  1 KV request.
     """
     known = sizes.find(repo.kv, repo.record)
     if known is ABSENT:
         return ""
     age_seconds = (repo.clock.now_ns() - known.at_ns) / limits.SECOND_NS
     is_over = known.files > limits.collect_files_max or known.commits > limits.collect_commits_max
-    tried = known.given_up and age_seconds < limits.collect_given_up_seconds
-    if not (is_over or tried):
+    if age_seconds >= limits.collect_size_seconds or not (is_over or known.given_up):
         return ""
     return (
         "too large for a worker: collect it on Spark (graveler.spark.collect): "

@@ -13,7 +13,7 @@ from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Conflict, Gone, Unavailable
 from graveler.ids import JobId
-from graveler.jobs import rota
+from graveler.jobs import collect, rota
 from graveler.jobs.handover import Desk
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, Job, JobState
@@ -226,7 +226,7 @@ def sized(world: World, size: Size) -> None:
 )
 def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
     world = with_rule(new_world())
-    sized(world, size)
+    sized(world, size._replace(at_ns=world.lake.ports.clock.now_ns()))
     assert daily(world) == 1 and world.queue.messages == []
     [job] = on_record(world)
     assert job.state is JobState.FAILED and "graveler.spark.collect" in job.error
@@ -242,12 +242,27 @@ def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
     assert daily(world) == len(world.queue.messages) == 1
 
 
+def test_what_was_too_large_is_tried_again_after_a_month() -> None:
+    """A cluster may have collected it since, and records no size."""
+    world = with_rule(new_world())
+    clock = world.lake.ports.clock
+    sized(world, Size(limits.collect_files_max + 1, 1, clock.now_ns()))
+    clock.sleep(limits.collect_size_seconds - DAY)
+    assert daily(world) == 1 and world.queue.messages == []
+    clock.sleep(DAY)
+    assert daily(world) == len(world.queue.messages) == 1
+    [message] = world.queue.messages
+    world.work(message.job)
+    assert world.status(message.job).state is JobState.DONE
+    assert collect.too_large(world.lake.opened) == ""
+
+
 def test_what_no_worker_could_end_is_tried_again_after_a_month() -> None:
     world = with_rule(new_world())
     clock = world.lake.ports.clock
     sized(world, Size(7, 3, clock.now_ns(), given_up=True))
     assert daily(world) == 1 and world.queue.messages == []
-    clock.sleep(limits.collect_given_up_seconds)
+    clock.sleep(limits.collect_size_seconds)
     assert daily(world) == len(world.queue.messages) == 1
 
 
