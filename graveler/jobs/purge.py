@@ -30,8 +30,9 @@ _LOG: Final = logging.getLogger("graveler.jobs")
 
 
 def note_older(ports: Ports) -> None:
-    """Record repositories that older releases deleted, so that they are purged a day from now.
-    Errors and cost: those of `purge.note_older`.
+    """Record repositories that older releases deleted, so that they are purged a day from now, and
+    remove the records of those that older releases purged.
+    Errors and cost: those of `purge.note_older` and `purge.remove_older`.
     """
     noted = purge.note_older(ports)
     if noted:
@@ -41,6 +42,8 @@ def note_older(ports: Ports) -> None:
             len(noted),
             shown,
         )
+    if removed := purge.remove_older(ports):
+        _LOG.warning("records of purged repositories removed: repositories=%d", removed)
 
 
 def order(ports: Ports, queue: Queue) -> int:

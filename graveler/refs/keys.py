@@ -43,6 +43,7 @@ CREATING = b"creating"
 DELETED = b"deleted"
 UPKEEP = b"upkeep"
 OLDER_DELETIONS = b"older-deletions"
+PURGED_RECORDS = b"purged-records"
 
 BRANCHES = b"b/"
 TAGS = b"t/"

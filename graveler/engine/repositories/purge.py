@@ -1,10 +1,10 @@
 """Purge: removes the files and rows of a deleted repository after the undo period.
 
     deleted ──undo period──► parts ──► files ──► claim ──► rows of staging and of events
-                                                    └──► other rows ──► deletion record
+                                                    └──► other rows ──► its record ──► its note
 
-A deletion stores a *deletion record* (`refs/names/deletions.py`).  The *claim* is the file that
-names the repository that owns a namespace.  The order of the steps has these reasons:
+A deletion stores a *deletion record* (`refs/names/deletions.py`), its note.  The *claim* is the
+file that names the repository that owns a namespace.  The order of the steps has these reasons:
 
 - After the undo period, no operation on the repository can still run.  Every operation ends
   earlier, also bulk jobs and uploads to addresses that were handed out.
@@ -17,6 +17,9 @@ names the repository that owns a namespace.  The order of the steps has these re
   the next owner: another purge may have removed the claim while this one was slow.
 - Branches and clean-up records name the staging tokens, so their rows are deleted after the rows of
   the tokens.
+- The repository's own record is removed by the version that was read, unless a new repository has
+  taken the name.  Its one purpose was that a late duplicate of the creation fails; the undo period
+  is longer than any request lives.
 
 Every step may be repeated, and any number of purges may run.  A later purge continues one that ran
 out of time.  Entries that other repositories imported from the namespace lose their bytes, as with
@@ -67,13 +70,34 @@ def note_older(ports: Ports) -> list[RepositoryId]:
     if deletions.older_are_noted(ports.kv):
         return []
     known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
-    older = [
-        repo for repo in repositories.every_deleted(ports.kv) if (repo.id, repo.uid) not in known
-    ]
+    deleted = (record.repository for record in repositories.every_deleted(ports.kv))
+    older = [repo for repo in deleted if (repo.id, repo.uid) not in known]
     for repo in older:
         deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
     deletions.set_older_noted(ports.kv, ports.ids.stamp())
     return [repo.id for repo in older]
+
+
+def remove_older(ports: Ports) -> int:
+    """Remove the records of repositories that earlier releases purged; their number.
+
+    The caller has called `note_older` before, so a deleted repository without a deletion record is
+    purged.  The function does this once for a store.  Errors: `Unavailable`; the call may be
+    repeated.
+
+    Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
+    records, and 1 for each record that is removed.
+    """
+    if deletions.older_are_removed(ports.kv):
+        return 0
+    # Read before the deletion records: a deletion is recorded before it happens.
+    deleted = list(repositories.every_deleted(ports.kv))
+    known = {gone.uid for gone in deletions.list_all(ports.kv)}
+    purged = [record for record in deleted if record.repository.uid not in known]
+    for record in purged:
+        repositories.remove(ports.kv, record)
+    deletions.set_older_removed(ports.kv, ports.ids.stamp())
+    return len(purged)
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:
@@ -127,6 +151,8 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
         and _drop_rows(repo, goes_on)
     )
     if whole:
+        if record is not ABSENT and record.repository.uid == gone.uid:
+            repositories.remove(ports.kv, record)
         deletions.forget(ports.kv, gone)
     return whole
 

@@ -138,6 +138,8 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     # If no answer comes, the record may still land, so the creation note stays until it expires.
     is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), earlier)
     _end(repo)
+    if not is_created and repositories.find(ports.kv, name) is ABSENT:  # `earlier` was purged
+        raise Contended(f"repository not created; try again: repository={name}")
     if not is_created:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     ports.cache.put_repository(repo.record)
@@ -270,10 +272,10 @@ def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
         return False  # the file is not a claim of this system
     with suppress(Invalid, UnicodeDecodeError):
         claimant = repositories.find(ports.kv, parse_repository_id(words[0].decode()))
-        if claimant is ABSENT:
-            return True
         # The objects of a deleted repository remain, so its namespace stays claimed.
-        return claimant.repository.uid.encode() != words[1] and not _was_replaced(ports, words)
+        if claimant is not ABSENT and claimant.repository.uid.encode() == words[1]:
+            return False
+        return not _was_replaced(ports, words)
     return False
 
 

@@ -16,7 +16,7 @@ from graveler.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import rows
-from graveler.refs.keys import DELETED, OLDER_DELETIONS, UPKEEP
+from graveler.refs.keys import DELETED, OLDER_DELETIONS, PURGED_RECORDS, UPKEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,18 @@ def set_older_noted(kv: Store, stamp: bytes) -> None:
     """Note that all repositories deleted by older releases have a record now.  One request; may be
     repeated."""
     kv.set(UPKEEP, OLDER_DELETIONS, wire.encode_pairs({}), stamp)
+
+
+def older_are_removed(kv: Store) -> bool:
+    """Whether `set_older_removed` was called: records of repositories that earlier releases purged
+    are removed.  One request."""
+    return kv.get(UPKEEP, PURGED_RECORDS) is not ABSENT
+
+
+def set_older_removed(kv: Store, stamp: bytes) -> None:
+    """Note that the records of all repositories that earlier releases purged are removed.  One
+    request; may be repeated."""
+    kv.set(UPKEEP, PURGED_RECORDS, wire.encode_pairs({}), stamp)
 
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:

@@ -1,8 +1,9 @@
 """Repository records, and the user-defined metadata of a repository.
 
-The record of a deleted repository stays under its name, so a late duplicate of its creation fails.
-A new repository of the same name swaps the old record.  It has another uid and therefore another
-partition, so it sees no record of the old repository.  For the engine.
+The record of a deleted repository stays under its name until its purge has ended, so a late
+duplicate of its creation fails.  A new repository of the same name swaps the old record.  It has
+another uid and therefore another partition, so it sees no record of the old repository.  For the
+engine.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,13 +120,18 @@ def list_page(
     return rows.page(kv, rows.Stretch(REPOSITORIES, b"", prefix, after), amount, shown)
 
 
-def every_deleted(kv: Store) -> Iterator[Repository]:
+def remove(kv: Store, record: VersionedRepository) -> None:
+    """Remove the record of a deleted repository, if it still has that version.  One request."""
+    kv.delete(REPOSITORIES, [record.repository.id.encode()], [record.version])
+
+
+def every_deleted(kv: Store) -> Iterator[VersionedRepository]:
     """All deleted repositories whose names no other repository has taken.  One request for each
     1,000 repositories."""
     for _, row in rows.rows(kv, rows.Stretch(REPOSITORIES, b"")):
         repository = wire.decode_repository(row.value)
         if repository.state is RepositoryState.DELETED:
-            yield repository
+            yield VersionedRepository(repository, row.version)
 
 
 def every(kv: Store, after: str = "") -> Iterator[Repository]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from graveler import wire
 from graveler.block import address
 from graveler.engine import namespaces
 from graveler.engine.commits import reset
@@ -18,9 +19,10 @@ from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Code, Invalid, Refused, Unavailable, Unsupported
+from graveler.errors import Code, Contended, Invalid, Refused, Unavailable, Unsupported
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, Repository
+from graveler.refs import keys
 from graveler.refs.events import arrivals
 from graveler.refs.gc.retention import Retention
 from graveler.refs.names import deletions, repositories
@@ -84,8 +86,7 @@ def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
     mine = {each for each in partitions(storage) if repo.uid.encode() in each}
     assert mine == set() and not any(each.startswith(b"s/") for each in partitions(storage))
     assert list(deletions.list_all(storage.ports.kv)) == [] == purged(storage)
-    # Its record stays, so that a late twin of its creation fails.
-    assert repositories.find(storage.ports.kv, repo.id) is not ABSENT
+    assert repositories.find(storage.ports.kv, repo.id) is ABSENT
     made = repository.create(storage.ports, again)
     assert made.uid != repo.uid
     storage.put(a="new")
@@ -251,8 +252,11 @@ def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
     repo = grown(storage)
     again = NewRepository("again", "mem://bucket/again")
     repository.delete(open_repository(storage.ports, repository.create(storage.ports, again)))
+    row = kv.get(keys.REPOSITORIES, b"again")
+    assert row is not ABSENT
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True]
+    kv.set_if(keys.REPOSITORIES, b"again", row.value, b"s" * 16, ABSENT)  # it left the record
     third = repository.create(storage.ports, replace(again, name="third"))
     repository.delete(open_repository(storage.ports, repo))
     [gone] = deletions.list_all(kv)
@@ -269,6 +273,75 @@ def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
     assert storage.blocks.head(address.marker(third.namespace))
     assert repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
     assert not purge.note_older(storage.ports) and list(deletions.list_all(kv)) == []
+
+
+def test_records_of_what_earlier_releases_purged_are_removed_once(storage: Storage) -> None:
+    kv = storage.ports.kv
+    old = storage.repo
+    repository.delete(storage.opened)
+    seen = repositories.find(kv, old.id)
+    assert seen is not ABSENT
+    assert not purge.note_older(storage.ports)
+    [gone] = deletions.list_all(kv)
+    deletions.forget(kv, gone)  # as the purge of an earlier release did
+    pending = repository.create(storage.ports, NewRepository("pending", "mem://bucket/pending"))
+    live = repository.create(storage.ports, NewRepository("live", "mem://bucket/live"))
+    repository.delete(open_repository(storage.ports, pending))
+    assert purge.remove_older(storage.ports) == 1
+    assert repositories.find(kv, old.id) is ABSENT
+    assert [repo.id for repo in repositories.every(kv)] == [live.id]
+    assert [record.repository.id for record in repositories.every_deleted(kv)] == ["pending"]
+    kv.set_if(
+        keys.REPOSITORIES, b"lake", wire.encode_repository(seen.repository), b"s" * 16, ABSENT
+    )
+    assert purge.remove_older(storage.ports) == 0  # once for a store
+
+
+def test_a_purge_leaves_the_record_of_a_repository_that_took_the_name(storage: Storage) -> None:
+    """Between the purge's look and its removal."""
+    repository.delete(storage.opened)
+    storage.clock.sleep(2 * DAY)
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    again = NewRepository("lake", "mem://bucket/again")
+    script.after("get", lambda: repository.create(storage.ports, again))
+    [gone] = purge.list_due(ports)
+    assert purge.purge(ports, gone) and script.finished
+    assert repository.get(storage.ports, "lake").namespace == again.namespace
+    assert list(deletions.list_all(storage.ports.kv)) == []
+
+
+def test_a_creation_over_a_record_that_was_purged_meanwhile_may_be_repeated(
+    storage: Storage,
+) -> None:
+    repository.delete(storage.opened)
+    storage.clock.sleep(2 * DAY)
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+    again = NewRepository("lake", "mem://bucket/again")
+    script.before("set_if", lambda: purged(storage), 2)  # the branch is the first
+    with pytest.raises(Contended, match="try again"):
+        repository.create(ports, again)
+    assert script.finished
+    assert list(repositories.every(storage.ports.kv)) == []
+    elsewhere = replace(again, namespace="mem://bucket/elsewhere")
+    assert repository.create(storage.ports, elsewhere).id == "lake"
+
+
+def test_a_claim_stays_while_its_repository_waits_and_the_name_is_free(storage: Storage) -> None:
+    """The later repository of the name is purged first."""
+    kv = storage.ports.kv
+    repository.delete(storage.opened)
+    [first] = deletions.list_all(kv)
+    again = repository.create(storage.ports, NewRepository("lake", "mem://bucket/again"))
+    repository.delete(open_repository(storage.ports, again))
+    storage.clock.sleep(2 * DAY)
+    [second] = [gone for gone in purge.list_due(storage.ports) if gone.uid == again.uid]
+    assert purge.purge(storage.ports, second)
+    assert repositories.find(kv, again.id) is ABSENT
+    deletions.forget(kv, first)  # only the claim is left to tell
+    with pytest.raises(Invalid, match="already in use"):
+        repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
 
 
 def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
