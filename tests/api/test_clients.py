@@ -10,6 +10,7 @@ from typing import Any
 
 import lakefs
 import lakefs_sdk
+import pandas
 import pytest
 from lakefs.client import Client as LakeFS
 from lakefs.exceptions import BadRequestException, ConflictException, ObjectExistsException
@@ -77,7 +78,7 @@ def test_the_wrapper_asks_which_way_bytes_go(live: Served, repository: Any) -> N
 
 
 def test_signed_urls_in_other_hands(live: Served, repository: Any, tmp_path: Path) -> None:
-    """curl, and urllib, which is what pandas opens a URL with."""
+    """curl, urllib and pandas."""
     body = b"id,amount\n" + b"".join(b"%d,%d\n" % (each, each * each) for each in range(90_000))
     (tmp_path / "body").write_bytes(body)
     where = f"/repositories/{repository.id}/branches/main/staging/backing"
@@ -101,6 +102,9 @@ def test_signed_urls_in_other_hands(live: Served, repository: Any, tmp_path: Pat
     ranged = urllib.request.Request(url, headers={"Range": "bytes=600000-"})
     with urllib.request.urlopen(ranged, timeout=30) as answer:
         assert (answer.status, answer.read()) == (206, body[600_000:])
+    table = pandas.read_csv(url)
+    assert table.columns.tolist() == ["id", "amount"]
+    assert (table.amount == table.id**2).all() and len(table) == 90_000
 
 
 def test_signed_writes_of_the_wrapper(repository: Any) -> None:
