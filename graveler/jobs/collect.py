@@ -6,6 +6,8 @@ stepwise.py.
 """
 
 import json
+import logging
+from typing import Final
 
 from graveler import limits
 from graveler.clock import ulid
@@ -15,10 +17,13 @@ from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import JobOrder
 from graveler.engine.ports import OpenRepository
+from graveler.errors import Refused
 from graveler.jobs import orders
 from graveler.records import ABSENT, Job
 from graveler.refs.gc import sizes
 from graveler.refs.gc.sizes import Size
+
+_LOG: Final = logging.getLogger("graveler.jobs")
 
 
 def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
@@ -32,7 +37,7 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     if not dry_run:
         cluster_turns.check_none(repo)
         checkpoints.forget_ended(repo)
-        leftovers.remove(repo)
+        _remove_leftovers(repo)
     collected = collect.collect(repo, delete=not dry_run, steps=steps)
     size = Size(collected.files, collected.commits, repo.clock.now_ns())
     sizes.put(repo.kv, repo.record, size, repo.ids.stamp())
@@ -49,6 +54,15 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
         "deleted": total_of(collected.deleted),
     }
     record.note_result(repo, job.id, json.dumps(result))
+
+
+def _remove_leftovers(repo: OpenRepository) -> None:
+    """Remove what jobs on Spark have left.  It only takes room, so a process that may not delete it
+    collects nevertheless."""
+    try:
+        leftovers.remove(repo)
+    except Refused as error:
+        _LOG.warning("files of jobs on Spark stay: repository=%s %s", repo.id, error)
 
 
 def note_given_up(repo: OpenRepository) -> None:

@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from graveler import limits
 from graveler.engine.bulk.job import Mode
 from graveler.engine.gc import leftovers
+from graveler.engine.jobs import record
+from graveler.errors import Refused
+from graveler.records import JobState
 from tests.engine.bulk_world import begin
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage
@@ -61,6 +66,26 @@ def test_hash_files_go_with_their_ranges(tmp_path: Path) -> None:
         put(storage, f"_graveler/gc/hashes/{name}")
     runs_of(storage, ordered(storage))
     assert kept(storage) == hashes
+
+
+def test_files_that_may_not_be_deleted_stop_no_collection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = aged(tmp_path)
+    name = put(storage, f"{JOBS}ended/part-1-0")
+    storage.wait(2 * limits.collect_min_age_seconds)
+
+    def delete(address: str, version: str = "") -> None:
+        if JOBS in address:
+            raise Refused("delete object: not allowed")
+        storage.blocks.delete(address, version)
+
+    denied = storage.with_blocks(delete=delete)
+    job = ordered(denied)
+    runs_of(denied, job)
+    assert record.status(denied.opened, job).state is JobState.DONE
+    assert kept(storage) == {name}
+    assert "files of jobs on Spark stay" in caplog.text
 
 
 def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
