@@ -12,7 +12,8 @@
     mistakes, words                       names that a server refuses; words of other tools
     address, moments, past                what addresses and times mean
     profiles, keyring_store               profiles and where their secrets lie
-    completion, shells, plugins, lakectl  completion; programs as commands; lakectl's commands
+    completion, completion_command        completion by asking the server; the scripts for shells
+    shells, plugins, lakectl              how shells ask; programs as commands; lakectl's commands
     interrupts, wait                      delays Ctrl-C; waits for a job
 
 Commands of a client, a module a group:
@@ -25,7 +26,7 @@ Commands of a client, a module a group:
     uploads, upload_parts, upload_journal  uploads, in parts, continued
     downloads, copies, moves               the other transfers
     import_command, refs, retention        imports; dumps of refs; retention rules
-    local, local_folder                    a folder in step with a branch
+    local, local_folder, folder_records    a folder in step with a branch
     jobs, actions, events, watch           the background, hooks, event rules, what happens now
     user, user_group, policy, auth         who may do what
     api, audit, usage                      any request; the audit trail; requests by month

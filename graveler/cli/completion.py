@@ -1,6 +1,6 @@
-"""`graveler completion`: repositories, refs and paths, completed by asking the server.
+"""Completes repositories, refs and paths by asking the server.
 
-A shell calls the command for each completion, so it must end soon: a server that has not answered
+A shell calls `graveler` for each completion, so it must end soon: a server that has not answered
 all requests within 300 ms (`GRAVELER_COMPLETION_SECONDS`) completes nothing, and an answer is kept
 for 10 seconds.  Failures are silent, because the shell is drawing a line.  For this folder.
 """
@@ -13,12 +13,10 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final
 
-import click
 from click.shell_completion import CompletionItem
 
-from graveler.cli import profiles, shells, state
+from graveler.cli import profiles, state
 from graveler.cli.address import SCHEMES, UsageMistake
-from graveler.cli.command import client
 from graveler.cli.invocation import Invocation, base_uri, current_repository
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
@@ -32,27 +30,6 @@ _SECONDS_MAX: Final = 3_600.0
 _SECONDS_VARIABLE: Final = "GRAVELER_COMPLETION_SECONDS"
 _ITEMS_MAX: Final = 200
 _AGE_SECONDS: Final = 10
-
-
-@client(
-    "completion",
-    examples=(
-        'eval "$(graveler completion bash)"            # in ~/.bashrc',
-        'eval "$(graveler completion zsh)"             # in ~/.zshrc',
-        "graveler completion fish >~/.config/fish/completions/graveler.fish",
-    ),
-)
-@click.argument("shell", type=click.Choice(shells.NAMES))
-def completion(invocation: Invocation, shell: str) -> int:
-    """Print a script with which a shell completes commands, options and addresses.
-
-    Repositories, refs and paths come from the server of the profile.
-    """
-    from graveler.cli.main import root
-
-    script = shells.script(root(), shell)
-    invocation.output.record({"graveler": {"script": script}}, [script])
-    return 0
 
 
 def addresses(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:

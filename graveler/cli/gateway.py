@@ -4,32 +4,20 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
-from graveler.api.front import DIRECT, Front
+from graveler.api.front import Front
 from graveler.cli.command import operator
-from graveler.cli.options import INSECURE_HTTP, LISTEN, Listen, S3Options, proxy, rate, s3
+from graveler.cli.options import INSECURE_HTTP, LISTEN, GatewayOptions, S3Options, proxy, rate, s3
 from graveler.cli.quiet_start import quiet_start
 from graveler.errors import Invalid
-from graveler.settings import Deployment, deployment, environment
+from graveler.settings import deployment, environment
 
 _MIB: Final = 1 << 20
 _CACHE_FOLDER: Final = "GRAVELER_CACHE_FOLDER"
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayOptions:
-    """`graveler gateway`.  `owns_cache`: the command makes a folder for its cache, and removes it
-    at its end."""
-
-    deployment: Deployment
-    listen: Listen
-    front: Front = DIRECT
-    s3: S3Options = field(default_factory=S3Options)
-    owns_cache: bool = True
 
 
 @operator(

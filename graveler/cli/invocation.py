@@ -61,7 +61,7 @@ class Invocation:
         root = linked_above(Path.cwd()) if not profiles.is_chosen(self.flags, variables) else None
         if root is None:
             return profile
-        from graveler.cli.local_folder import known_server
+        from graveler.cli.folder_records import known_server
 
         return profiles.of_server(known_server(root), profile, variables)
 

@@ -13,9 +13,10 @@ from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, complete_ref, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import PartlyDone
+from graveler.cli.folder_records import real_path
 from graveler.cli.hints import of_server
 from graveler.cli.invocation import Declined, Invocation, metadata_pairs
-from graveler.cli.local_folder import linked_below, new_root, opened, real_path, root_of
+from graveler.cli.local_folder import linked_below, new_root, opened, root_of
 from graveler.cli.options import FOLDER
 from graveler.cli.output import field, plain, plural
 from graveler.cli.transfer_options import progress_option, threads_option

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from graveler import private_files
-from graveler.cli import profiles, state
+from graveler.cli import profiles
 from graveler.cli.address import UsageMistake
+from graveler.cli.folder_records import real_path, records_file
 from graveler.cli.invocation import Invocation, choose_profile
 from graveler.cli.tally import Interrupted, Tally
 from graveler.cli.transfer import THREADS, Progress, Transfer
 from graveler.cli.transfer_options import progress_of
 from graveler.clock import SystemClock
 from graveler.errors import Contended, GravelerError, Invalid, NotFound, Unavailable
-from graveler.local.disk import DiskFolder, DiskShelf, identity
+from graveler.local.disk import DiskFolder, DiskShelf
 from graveler.local.entries import STATE_FILE, Prefix, Settings
 from graveler.local.ports import Job
 from graveler.local.records import Records
@@ -57,12 +58,6 @@ def new_root(directory: Path) -> Path:
     return root
 
 
-def real_path(directory: Path) -> Path:
-    """The one path of a folder: its state is kept by it, and its parents are the folders that it is
-    in, as those of `sales/../raw` are not."""
-    return Path(os.path.realpath(directory))
-
-
 def linked_below(top: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(top):
         folders.sort()
@@ -94,7 +89,7 @@ def opened(
     collects = gc.isenabled()
     gc.disable()  # a listing is many small records without cycles
     folder = DiskFolder(root, settings)
-    file = _state_file(root)
+    file = records_file(root)
     with _locked(file.with_suffix(".lock"), root, lock=lock):
         records = Records(file, SystemClock())
         try:
@@ -127,25 +122,6 @@ def changed_files(invocation: Invocation) -> int:
             return len(sync.changes_of(work, local_only=True)[0])
     except (GravelerError, OSError):  # it is for a hint alone
         return 0
-
-
-def known_server(root: Path) -> str:
-    """The URL of the server that a folder was linked on; empty if it is not known here."""
-    file = _state_file(root)
-    if not file.exists():
-        return ""
-    try:
-        records = Records(file, SystemClock())
-    except (Contended, Unavailable):  # another command works in it, or it cannot be read
-        return ""
-    try:
-        return records.note("server")
-    finally:
-        records.close()
-
-
-def _state_file(root: Path) -> Path:
-    return state.folder(environment()) / "local" / f"{identity(real_path(root))}.db"
 
 
 @contextmanager

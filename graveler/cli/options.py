@@ -17,6 +17,7 @@ from graveler.errors import Invalid
 from graveler.settings import (
     NO_HOOK_SETTINGS,
     NO_IDENTITY_SETTINGS,
+    Deployment,
     HookSettings,
     IdentitySettings,
 )
@@ -72,6 +73,18 @@ class S3Options:
                         f"--s3-domain must not cover a host name of the API: {each} covers "
                         f"{name}; give S3 clients a name of their own, such as s3.{name}"
                     )
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """`graveler gateway`.  `owns_cache`: the command makes a folder for its cache, and removes it
+    at its end."""
+
+    deployment: Deployment
+    listen: Listen
+    front: Front = DIRECT
+    s3: S3Options = field(default_factory=S3Options)
+    owns_cache: bool = True
 
 
 @dataclass(frozen=True, slots=True)

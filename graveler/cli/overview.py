@@ -117,7 +117,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "graveler.cli.doctor", "doctor", "find out why commands fail, and the remedy", _SETUP
     ),
     "completion": Entry(
-        "graveler.cli.completion", "completion", "complete commands and addresses", _SETUP
+        "graveler.cli.completion_command", "completion", "complete commands and addresses", _SETUP
     ),
     "user": Entry("graveler.cli.user", "user", "users, and their access keys", _SERVER),
     "group": Entry(

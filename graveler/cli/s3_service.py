@@ -18,9 +18,9 @@ from graveler.api.observation import ask_bucket, ask_table
 from graveler.api.service import Service, ServiceSettings
 from graveler.api.start import open_service
 from graveler.assembly.aws import Aws, StorageSigns, open_aws
-from graveler.cli.gateway import GatewayOptions
 from graveler.cli.host import Running, place, serve_until_stopped
 from graveler.cli.json_logs import log_json
+from graveler.cli.options import GatewayOptions
 from graveler.errors import GravelerError, Unavailable
 from graveler.gateway.app import gateway_app, s3_route
 from graveler.jobs.sqs import SqsQueue

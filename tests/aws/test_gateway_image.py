@@ -10,7 +10,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from graveler.api.observation import HEALTH_PATH
-from graveler.cli.gateway import GatewayOptions, gateway, options_of
+from graveler.cli.gateway import gateway, options_of
+from graveler.cli.options import GatewayOptions
 from tests.aws.engines import ROOT
 from tests.aws.locked_packages import pins
 
