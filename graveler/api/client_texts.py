@@ -60,7 +60,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     "in use",
     ("createRepository", Code.NAMESPACE_OF_DELETED): "failed to create repository: found lakeFS "
     "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
-    "in use until the purge of the deleted repository {error[holder]}, due at {error[due]}",
+    "in use until the purge of a deleted repository, {error[due]}",
     ("createRepository", Code.BUCKET_NOT_ALLOWED): "failed to create repository: failed to access "
     "storage",
     (ANY, Code.NOT_BARE): "can only restore into a bare repository",

@@ -1,6 +1,7 @@
 """`graveler doctor`: why a client command would fail, and the remedy.
 
-    configuration ─► URL ─► proxy ─► connection ─► TLS ─► clock ─► API ─► key ─► signed URLs
+    configuration ─► URL ─► proxy ─► connection ─► TLS ─► clock ─► key ─► API ─► version
+        ─► signed URLs
 
 Each check needs those before it; after a failure, the checks that need it are left out.  Costs
 three requests, and at most six more for a signed URL.  None of them writes.
@@ -229,13 +230,17 @@ def _signed_url(session: Session) -> str:
 
 def _tried_url(connections: Connections, url: str) -> Finding:
     """Read one byte by a signed URL.  Its query is a secret, so only its host is named."""
-    host = urlsplit(url).hostname or "the object store"
-    remedy = f"may this machine reach {host}? --no-pre-sign, where a command has it, goes around it"
+    host = "the object store"
     try:
+        host = urlsplit(url).hostname or host
         with connections.send(Request("GET", url, headers={"Range": "bytes=0-0"})) as answer:
             status = answer.status
-    except GravelerError:
-        return Finding(_SIGNED, "failed", f"{host} does not answer", remedy)
+    except (Invalid, ValueError):
+        return Finding(_SIGNED, "failed", "a signed URL of the server is none", "tell its owner")
+    except GravelerError as error:
+        words = f"{host} does not answer: {error.fields.get('reason', '') or error}"
+        remedy = f"may this machine reach {host}? --no-pre-sign, where a command has it, avoids it"
+        return Finding(_SIGNED, "failed", words, remedy)
     if status not in _BYTE_STATUSES:
         words = f"{host} refuses a signed URL: status {status}"
         return Finding(_SIGNED, "failed", words, "is the clock of the server right? may it read?")

@@ -40,10 +40,12 @@ def holder_on(ports: Ports, namespace: str) -> Holder | Literal[Absent.ABSENT]:
     return ABSENT
 
 
-def purge_due(gone: Deletion) -> str:
-    """When the purge of a deleted repository is due, as text."""
-    seconds = gone.deleted_ns // limits.SECOND_NS + limits.collect_undo_seconds
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+def purge_due(ports: Ports, gone: Deletion) -> str:
+    """When the purge of a deleted repository is due, or since when it is, as text."""
+    due_ns = gone.deleted_ns + limits.collect_undo_seconds * limits.SECOND_NS
+    word = "at" if ports.clock.now_ns() < due_ns else "since"
+    due = datetime.fromtimestamp(due_ns // limits.SECOND_NS, UTC)
+    return f"due {word} {due:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def overlapping(ports: Ports, namespace: str) -> Iterator[Repository]:
@@ -57,12 +59,15 @@ def overlapping(ports: Ports, namespace: str) -> Iterator[Repository]:
 
 
 def spellings(ports: Ports) -> frozenset[str]:
-    """The normal spellings of the namespaces of all holders.  Cost: that of `holders`."""
+    """The normal spellings of the namespaces of all holders: nobody else reads there.
+
+    Cost: that of `holders`."""
     return frozenset(address.normalise(holder.namespace) for holder in holders(ports))
 
 
 class Namespaces:
-    """The namespaces of all live repositories, to find those that overlap.
+    """The namespaces of all live repositories, to find those that overlap, for collections and
+    `verify`: these look at live repositories alone, because a purge looks at the deleted ones.
 
     Building it takes time in proportion to their number; the time of `other_on` does not depend on
     it.

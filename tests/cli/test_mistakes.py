@@ -93,7 +93,7 @@ def test_the_namespace_of_a_deleted_repository(lake: Lake) -> None:
     assert code == 1
     place = "local://NAME-2"
     assert reason.startswith(
-        f"graveler: {place} is in use until the purge of the deleted repository NAME-2, due at 20"
+        f"graveler: {place} is in use until the purge of a deleted repository, due at 20"
     )
     again = f"graveler repo create NAME-2 {place}-2"
     assert remedy == f"try: {again}"

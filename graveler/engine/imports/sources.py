@@ -88,8 +88,8 @@ def check(ports: Ports, source: ImportPath) -> None:
         # The error names no repository: the caller may have no right to know of it.
         where = "inside a repository"
         if isinstance(holder, Deletion):
-            due = namespaces.purge_due(holder)
-            where = f"inside a deleted repository until its purge, due at {due}"
+            due = namespaces.purge_due(ports, holder)
+            where = f"inside a deleted repository until its purge, {due}"
         raise Invalid(f"invalid import source: it is {where}: path={source.path[:200]}")
 
 

@@ -3,8 +3,8 @@
     deleted ──undo period──► parts ──► files ──► claim ──► rows of staging and of events
                                                     └──► other rows ──► its record ──► its note
 
-A deletion stores a *deletion record* (`refs/names/deletions.py`), its note.  The *claim* is the
-file that names the repository that owns a namespace.  The order of the steps has these reasons:
+A deletion stores a note (`refs/names/deletions.py`).  The *claim* is the file that names the
+repository that owns a namespace.  The order of the steps has these reasons:
 
 - After the undo period, no operation on the repository can still run.  Every operation ends
   earlier, also bulk jobs and uploads to addresses that were handed out.
@@ -130,7 +130,8 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     keeps no versions of files; nothing is removed then.
     Cost: a list of the namespace, 1 deletion for each 1,000 files and for each file of jobs and
     collections, 1 block request for each upload in parts; 2 KV requests for each 1,000 rows, 1 for
-    each shard of each token, 128 for each event rule, 1 for each 1,000 repositories.
+    each shard of each token, 128 for each event rule, 1 for each 1,000 repositories, and 2 for the
+    record and the note.
     """
     end = ports.clock.steady_seconds() + seconds
 

@@ -137,9 +137,9 @@ def create(ports: Ports, new: NewRepository) -> Repository:
         raise
     # If no answer comes, the record may still land, so the creation note stays until it expires.
     is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), earlier)
-    _end(repo)
     if not is_created and repositories.find(ports.kv, name) is ABSENT:  # `earlier` was purged
-        raise Contended(f"repository not created; try again: repository={name}")
+        is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), ABSENT)
+    _end(repo)
     if not is_created:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     ports.cache.put_repository(repo.record)
@@ -236,13 +236,13 @@ def _check_unused(repo: OpenRepository) -> None:
         return
     if isinstance(holder, Repository):
         raise _in_use(repo.record)
-    due = namespaces.purge_due(holder)
+    # The error names no repository: the caller may have no right to know of it.
+    due = namespaces.purge_due(repo, holder)
     raise Invalid(
-        f"storage namespace already in use until the purge of the deleted repository {holder.id}, "
-        f"due at {due}: storage_namespace={repo.namespace}",
+        f"storage namespace already in use until the purge of a deleted repository, {due}: "
+        f"storage_namespace={repo.namespace}",
         Code.NAMESPACE_OF_DELETED,
         storage_namespace=repo.namespace,
-        holder=holder.id,
         due=due,
     )
 
@@ -263,7 +263,9 @@ def _claim(repo: OpenRepository, *, bare: bool) -> None:
 
 
 def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
-    """Whether the claim belongs to a creation that died before it stored the repository record."""
+    """Whether the claim belongs to a creation that died before it stored the repository record.  A
+    deleted repository that waits for its purge may have lost its record to a later one of its name:
+    its old partition says so then."""
     age_ns = ports.clock.now_ns() - head.modified_ns
     if age_ns < _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS:
         return False

@@ -1,10 +1,10 @@
-"""Records of deleted repositories that still have rows or files.
+"""Records of deleted repositories that still have rows, files or their namespace.
 
     deleted    <repository>/<uid>    where its files are, and when it was deleted
 
-A deletion writes this record before it marks the repository's own record as deleted.  The record is
-removed once all rows and files are removed.  A new repository of the same name has another uid, so
-the records of both can exist together.  For the engine.
+A deletion writes this record before it marks the repository's own record as deleted.  It is removed
+last, after the rows, the files and the repository's own record.  A new repository of the same name
+has another uid, so the records of both can exist together.  For the engine.
 """
 
 from collections.abc import Iterator
