@@ -311,9 +311,9 @@ def _delete_until_empty(
 
 def _ask(invocation: Invocation, place: Address, chosen: Iterator[Stats]) -> None:
     number = sum(1 for _ in islice(chosen, _COUNT_MAX + 1))
-    words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else ""
-    what = f"{words or plural(number, 'object')} below {place}, and what is uploaded meanwhile"
-    invocation.confirm(f"Delete {what}?", yes=False)
+    words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else plural(number, "object")
+    question = f"Delete {words} below {place}, and what is uploaded meanwhile?"
+    invocation.confirm(question, yes=False)
 
 
 # ---- lakectl's names -----------------------------------------------------------------------------
