@@ -6,6 +6,7 @@
     creating                     <repository>/<uid>           a note: a repository being created
     deleted                      <repository>/<uid>           a deleted repository that still has
                                                               rows or files
+    unpurged                     <uid>                        when a purge failed last
     upkeep                       older-deletions              set once the deletions by older
                                                               releases are recorded in `deleted`
     e/<uid>/<rule>/<n>           <object key>                 an arrival: the newest event of one
@@ -41,6 +42,7 @@ REPOSITORIES = b"repos"
 WATCH = b"watch"
 CREATING = b"creating"
 DELETED = b"deleted"
+UNPURGED = b"unpurged"
 UPKEEP = b"upkeep"
 OLDER_DELETIONS = b"older-deletions"
 PURGED_RECORDS = b"purged-records"

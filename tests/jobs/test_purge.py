@@ -1,26 +1,37 @@
 """Purges of deleted repositories as work of the queue, and in the rounds of a service."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from graveler import limits
-from graveler.engine.ports import open_repository
+from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Unavailable
+from graveler.errors import (
+    Contended,
+    Corrupt,
+    GravelerError,
+    Refused,
+    Unavailable,
+    Unsupported,
+)
 from graveler.jobs import purge as purging
 from graveler.jobs import worker
 from graveler.jobs.queue import PurgeMessage
 from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
+from graveler.refs.keys import UNPURGED
 from graveler.refs.names import deletions, repositories
 from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore
 from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
+
+ROUND_SECONDS = 15 * 60
 
 
 @pytest.fixture
@@ -95,27 +106,112 @@ def test_what_may_not_be_removed_is_said(
     assert len(queue.messages) == 1
 
 
+def without_scans(storage: Storage) -> Ports:
+    """The store answers, but not for what a purge reads."""
+    plan = lambda _, verb: Fault.REFUSED if verb == "scan" else Fault.NONE  # noqa: E731
+    return replace(storage.ports, kv=FaultyStore(storage.ports.kv, plan))
+
+
 def test_a_purge_that_always_fails_is_tried_once_a_day_and_says_so(
     storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plan = lambda _, verb: Fault.REFUSED if verb == "scan" else Fault.NONE  # noqa: E731
-    broken = replace(storage.ports, kv=FaultyStore(storage.ports.kv, plan))
+    broken = without_scans(storage)
     queue = Held()
     assert purging.order(storage.ports, queue) == 1
     with pytest.raises(Unavailable):  # an outage: the message is delivered again
         worker.run(broken, queue, queue.messages[0])
     storage.clock.sleep(limits.purge_eager_seconds)
-    round_seconds = 15 * 60
-    assert round_seconds < limits.purge_turn_seconds
-    orders = [0] * 7
-    for number in range(7 * DAY // round_seconds):
-        orders[number * round_seconds // DAY] += purging.order(storage.ports, queue)
-        storage.clock.sleep(round_seconds)
-    assert all(1 <= count <= 3 for count in orders)
-    worker.run(broken, queue, queue.messages[-1])  # no error: the message is done
-    assert "not purged for 10 days: repository=lake" in caplog.text and left(storage) == ["lake"]
+    assert orders_of_days(storage, 7, lambda message: worker.run(broken, queue, message)) == [1] * 7
+    assert "not purged for 9 days: repository=lake" in caplog.text and left(storage) == ["lake"]
+    storage.clock.sleep(DAY)
+    assert purging.order(storage.ports, queue) == 1
     worker.run(storage.ports, queue, queue.messages[-1])  # the cause is mended
     assert left(storage) == [] and storage.stored() == set()
+    assert storage.ports.kv.scan(UNPURGED, b"", b"", 10) == ((), False)
+
+
+def orders_of_days(
+    storage: Storage, days: int, work: Callable[[PurgeMessage], object]
+) -> list[int]:
+    """How often rounds order the purge on each day, while `work` runs each message."""
+    orders = [0] * days
+    for number in range(days * DAY // ROUND_SECONDS):
+        queue = Held()
+        orders[number * ROUND_SECONDS // DAY] += purging.order(storage.ports, queue)
+        for message in queue.messages:
+            assert isinstance(message, PurgeMessage)
+            work(message)
+        storage.clock.sleep(ROUND_SECONDS)
+    return orders
+
+
+def test_a_long_purge_that_does_not_fail_goes_on_in_every_round(storage: Storage) -> None:
+    storage.clock.sleep(limits.purge_eager_seconds)
+    rounds = DAY // ROUND_SECONDS
+    part = lambda message: purging.run(storage.ports, message, 0.0)  # noqa: E731
+    assert orders_of_days(storage, 2, part) == [rounds] * 2
+    assert left(storage) == ["lake"]
+
+
+def test_a_purge_that_goes_on_after_a_failure_waits_no_longer(storage: Storage) -> None:
+    storage.clock.sleep(limits.purge_eager_seconds)
+    queue = Held()
+    purging.order(storage.ports, queue)
+    [message] = queue.messages
+    assert isinstance(message, PurgeMessage)
+    purging.run(without_scans(storage), message, 60.0)
+    assert purging.order(storage.ports, Held()) == 0
+    purging.run(storage.ports, message, 0.0)  # delivered twice
+    assert purging.order(storage.ports, Held()) == 1
+
+
+@pytest.mark.parametrize("failure", [Unavailable, Contended, Refused, Unsupported, Corrupt])
+def test_every_failure_of_an_old_purge_is_an_error_and_delays_it_by_a_day(
+    storage: Storage,
+    failure: type[GravelerError],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    [gone] = purge.list_due(storage.ports)
+    message = PurgeMessage(gone.id, gone.uid)
+    script = Script()
+    ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
+
+    def fail() -> None:
+        raise failure("broken")
+
+    def broken(act: Callable[[], object]) -> None:
+        script.before("scan", fail, 2 if act is in_service else 1)
+        act()
+        assert script.finished
+
+    def in_service() -> None:
+        purging.run_all(ports)
+
+    broken(in_service)
+    assert purging.order(ports, Held()) == 1  # young: every round tries it
+    assert [line.levelname for line in caplog.records] == ["WARNING"]
+    storage.clock.sleep(limits.purge_eager_seconds)
+    for act in (in_service, lambda: purging.run(ports, message, 60.0)):
+        caplog.clear()
+        broken(act)
+        assert [line.levelname for line in caplog.records] == ["ERROR"]
+        assert "not purged for 3 days: repository=lake broken" in caplog.text
+        purging.run_all(ports)
+        assert purging.order(ports, Held()) == 0 and left(storage) == ["lake"]
+    storage.clock.sleep(DAY)
+    purging.run_all(ports)
+    assert left(storage) == [] and storage.stored() == set()
+
+
+def test_rounds_read_no_failures_of_young_purges(storage: Storage) -> None:
+    counts = Counts()
+    ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, counts))
+    for reads in (0, 1):
+        before = counts.snapshot()
+        assert purging.order(ports, Held()) == 1
+        assert counts.since(before).get("get", 0) == reads
+        storage.clock.sleep(limits.purge_eager_seconds)
 
 
 def test_a_service_purges_by_itself(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:

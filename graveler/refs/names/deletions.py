@@ -1,10 +1,13 @@
 """Records of deleted repositories that still have rows, files or their namespace.
 
     deleted    <repository>/<uid>    where its files are, and when it was deleted
+    unpurged   <uid>                 when its purge failed last
 
 A deletion writes this record before it marks the repository's own record as deleted.  It is removed
 last, after the rows, the files and the repository's own record.  A new repository of the same name
-has another uid, so the records of both can exist together.  For the engine.
+has another uid, so the records of both can exist together.  The time of a failure has a record of
+its own: a purge compares the version of the deletion record with the one that it has read.  For the
+engine.
 """
 
 from collections.abc import Iterator
@@ -16,7 +19,7 @@ from graveler.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import rows
-from graveler.refs.keys import DELETED, OLDER_DELETIONS, PURGED_RECORDS, UPKEEP
+from graveler.refs.keys import DELETED, OLDER_DELETIONS, PURGED_RECORDS, UNPURGED, UPKEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,26 @@ def stands(kv: Store, gone: Deletion) -> bool:
 
 
 def forget(kv: Store, gone: Deletion) -> None:
-    """Remove the record: no row or file is left.  Does nothing if the record was written again
-    since.  One request."""
+    """Remove the record: no row or file is left.  It stays if it was written again since.  Two
+    requests."""
+    forget_failure(kv, gone.uid)
     kv.delete(DELETED, [_key(gone.id, gone.uid)], [gone.version])
+
+
+def note_failure(kv: Store, uid: RepositoryUid, at_ns: int, stamp: bytes) -> None:
+    """Record that the purge of a repository failed.  One request; may be repeated."""
+    kv.set(UNPURGED, uid.encode(), wire.encode_pairs({"failed_ns": str(at_ns)}), stamp)
+
+
+def failed_ns(kv: Store, uid: RepositoryUid) -> int:
+    """When the purge of a repository failed last; 0: not known.  One request."""
+    row = kv.get(UNPURGED, uid.encode())
+    return 0 if row is ABSENT else int(wire.decode_pairs(row.value)["failed_ns"])
+
+
+def forget_failure(kv: Store, uid: RepositoryUid) -> None:
+    """Remove the time of the last failure.  One request; may be repeated."""
+    kv.delete(UNPURGED, [uid.encode()])
 
 
 def older_are_noted(kv: Store) -> bool:
