@@ -85,6 +85,7 @@ commit_parents_max = 1_000  # of a restored commit
 job_run_count_max = 12  # attempts in a row of a collection or dump that add no checkpoint
 # Attempts in a row of a commit, merge, landing, import, copy or batch that make no progress.
 job_restart_count_max = 4
+# From the time that a batch was closed, handed on or begun last until the tick hands it on again.
 # Longer than any worker runs, so that a commit is not begun again while it runs: a worker has a
 # minute beside the commit.
 batch_again_minutes = commit_seconds_max // 60 + 2

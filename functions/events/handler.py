@@ -1,8 +1,8 @@
 """The function behind the events queue: stages objects that arrive in buckets, by the event rules.
 
 Once a minute the schedule sends an event without records.  It closes the batches whose time is
-over.  Every `limits.batch_again_minutes` it also hands closed batches that still wait to a worker
-again.
+over.  It also hands a closed batch that still waits to a worker again, `limits.batch_again_minutes`
+after it was closed, handed on or begun last.
 """
 
 from quiet_start import start
@@ -19,7 +19,7 @@ from graveler.events import intake
 from graveler.events.intake import Message
 from graveler.jobs.sqs import SqsQueue
 
-MINUTE_NS = 60 * 10**9
+AGAIN_SECONDS = limits.batch_again_minutes * 60.0
 SECONDS_KEPT_BACK = 30.0  # the longest time that one step may take
 
 log, metrics = open_log(), Metrics()
@@ -33,8 +33,7 @@ def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Process one delivery of the queue or the schedule.  Messages that failed are delivered again,
     and finally moved to the dead-letter queue."""
     if "Records" not in event:
-        waiting = aws.ports.clock.now_ns() // MINUTE_NS % limits.batch_again_minutes == 0
-        return {"closed": intake.tick(aws.ports, queue.enqueue, waiting=waiting)}
+        return {"closed": intake.tick(aws.ports, queue.enqueue, again_seconds=AGAIN_SECONDS)}
     messages = [Message(each["messageId"], each["body"]) for each in event["Records"]]
     seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
     counts, failed = intake.take_in(aws.ports, messages, queue.enqueue, seconds)

@@ -122,11 +122,11 @@ def take_in(
     return counts, tuple(FailedMessage(id, error) for id, error in failed.items())
 
 
-def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
+def tick(ports: Ports, hand_on: HandOn, *, again_seconds: float = 0) -> int:
     """Close overdue batches and hand them on; returns how many.
 
-    With `waiting`, also hand on batches that were closed before, because the process that closed
-    them may have died.
+    Also hand on batches that wait although nobody has taken them for `again_seconds`, because the
+    process that closed, handed on or began them may have died.
 
     A rule that fails does not stop the others; the first failure is raised after the last rule.
     Batches of a read-only repository and of a protected branch wait.
@@ -140,7 +140,7 @@ def tick(ports: Ports, hand_on: HandOn, *, waiting: bool = True) -> int:
             repo = repos.of(rule)
             if repo is None or repo.record.read_only or is_protected(repo, rule.branch):
                 continue
-            for closing in batches.tick(repo, rule, waiting=waiting):
+            for closing in batches.tick(repo, rule, again_seconds=again_seconds):
                 hand_on(BatchJob(rule.repository, rule.id, closing.batch))
                 count += 1
         except GravelerError as error:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from graveler import limits
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
@@ -22,6 +23,7 @@ from graveler.events.intake import BatchJob, Message
 from graveler.records import ABSENT
 from graveler.refs.events.rules import EventRule
 from graveler.refs.names import repositories
+from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import Lake, new_lake
 from tests.events.test_notification import record
 
@@ -103,14 +105,38 @@ def test_time_closes_a_batch_and_a_lost_job_is_found_by_the_next_tick(lake: Lake
     assert lake.tree("main@") == {"a": "x"}
 
 
-def test_a_batch_that_waits_is_handed_on_again_only_when_that_is_asked_for(lake: Lake) -> None:
+def test_a_batch_that_waits_is_handed_on_again_only_when_nobody_has_taken_it_for_long(
+    lake: Lake,
+) -> None:
     watch(lake, seconds_max=60)
     take_in(lake, message("1", event("a", "1", "x")))
     later(lake, 61)
     jobs: list[BatchJob] = []
-    assert intake.tick(lake.ports, jobs.append, waiting=False) == 1
-    assert intake.tick(lake.ports, jobs.append, waiting=False) == 0
-    assert intake.tick(lake.ports, jobs.append) == 1 and jobs[0] == jobs[1]
+    again_seconds = limits.batch_again_minutes * 60
+
+    def tick() -> int:
+        return intake.tick(lake.ports, jobs.append, again_seconds=again_seconds)
+
+    def begin() -> None:
+        with pytest.raises(Unavailable):
+            plan = lambda _, verb: Fault.REFUSED if verb == "scan" else Fault.NONE  # noqa: E731
+            intake.work(lake.with_kv(lambda kv: FaultyStore(kv, plan)).ports, jobs[0])
+
+    assert tick() == 1 and tick() == 0  # closed just now
+    later(lake, again_seconds - 10)
+    assert tick() == 0
+    later(lake, 10)
+    assert tick() == 1 and tick() == 0  # handed on just now
+    later(lake, again_seconds - 10)
+    begin()
+    later(lake, again_seconds - 10)
+    assert tick() == 0
+    later(lake, 10)
+    assert tick() == 1
+    assert jobs == [jobs[0]] * 3
+    intake.work(lake.ports, jobs[0])
+    later(lake, again_seconds)
+    assert tick() == 0 and lake.tree("main@") == {"a": "x"}
 
 
 def test_what_has_no_time_left_is_told_as_failed_and_changes_nothing(lake: Lake) -> None:

@@ -78,16 +78,20 @@ def note(
 
 
 def tick(
-    repo: OpenRepository, rule: EventRule, *, waiting: bool = True
+    repo: OpenRepository, rule: EventRule, *, again_seconds: float = 0
 ) -> tuple[ClosingBatch, ...]:
-    """Close the open batch if it is overdue.  Returns it, and with `waiting` also every batch that
-    waits for its commit.
+    """Close the open batch if it is overdue.  Returns it, and every batch that waits for its commit
+    and was neither closed, nor returned here, nor begun by a worker in the last `again_seconds`
+    (0: every batch that waits).
 
     If the branch is gone, its staged rows are gone, too: the open batch ends without a commit.
-    Cost: 1 KV request; to close 2 more and 1 for the branch.
+    Cost: 1 KV request; 2 more to return batches that wait; to close 2 more and 1 for the branch.
     """
     seen = batches.get(repo.kv, repo.record, rule.id)
-    closing = seen.batches.closing if waiting else ()
+    closing = seen.batches.closing
+    if again_seconds:
+        closing = _taken_again(repo, rule, seen, again_seconds)
+        seen = batches.get(repo.kv, repo.record, rule.id) if closing else seen
     if not seen.batches.open or not _is_overdue(repo, rule, seen.batches):
         return closing
     try:
@@ -96,6 +100,22 @@ def tick(
         _swap(repo, rule, seen, seen.batches._replace(open=""))
         return closing
     return closing if closed is ABSENT else (*closing, closed)
+
+
+def _taken_again(
+    repo: OpenRepository, rule: EventRule, seen: StoredBatches, again_seconds: float
+) -> tuple[ClosingBatch, ...]:
+    """The batches that nobody has taken for `again_seconds`; records that they are taken now.  None
+    if another process changes the record meanwhile: the next tick finds them."""
+    now_ns = repo.clock.now_ns()
+    old_ns = now_ns - again_seconds * limits.SECOND_NS
+    again = tuple(each for each in seen.batches.closing if each.taken_ns <= old_ns)
+    changed = tuple(
+        each._replace(taken_ns=now_ns) if each in again else each for each in seen.batches.closing
+    )
+    if not again or not _swap(repo, rule, seen, seen.batches._replace(closing=changed)):
+        return ()
+    return again
 
 
 def commit_batch(
@@ -153,7 +173,7 @@ def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
                 f"batch not committed by {closing.runs} workers, its objects stay staged: "
                 f"repository={repo.id} branch={rule.branch} rule={rule.id} batch={batch}"
             )
-        begun = closing._replace(runs=closing.runs + 1, first_ns=first_ns)
+        begun = closing._replace(runs=closing.runs + 1, first_ns=first_ns, taken_ns=now_ns)
         if _counted(repo, rule, seen, begun):
             return
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
@@ -236,7 +256,8 @@ def _close(
         current = seen.batches
         if current.open != name or len(current.closing) >= limits.event_batches_closing_max:
             return ABSENT
-        closing = ClosingBatch(name, fresh(repo, rule.branch).branch.commit)
+        head = fresh(repo, rule.branch).branch.commit
+        closing = ClosingBatch(name, head, taken_ns=repo.clock.now_ns())
         closed = current._replace(open="", closing=(*current.closing, closing))
         if _swap(repo, rule, seen, closed):
             return closing

@@ -22,6 +22,7 @@ COUNTERS: Final = 16
 _CLOSING: Final = "closing:"
 _RUNS: Final = "runs:"
 _FIRST: Final = "first_ns:"
+_TAKEN: Final = "taken_ns:"
 
 
 class ClosingBatch(NamedTuple):
@@ -30,12 +31,14 @@ class ClosingBatch(NamedTuple):
     `since`       the head of the branch before the batch was closed
     `runs`        how many attempts were begun
     `first_ns`    when the first attempt began
+    `taken_ns`    when it was closed, handed to a worker again, or begun by one last; 0: not known
     """
 
     batch: str
     since: CommitId
     runs: int = 0
     first_ns: int = 0
+    taken_ns: int = 0
 
 
 class Batches(NamedTuple):
@@ -79,6 +82,7 @@ def _stored(row: Row) -> StoredBatches:
             CommitId(pairs[_CLOSING + name]),
             int(pairs.get(_RUNS + name, "0")),
             int(pairs.get(_FIRST + name, "0")),
+            int(pairs.get(_TAKEN + name, "0")),
         )
         for name in sorted(key[len(_CLOSING) :] for key in pairs if key.startswith(_CLOSING))
     )
@@ -95,6 +99,7 @@ def swap(
     pairs |= {_CLOSING + each.batch: each.since for each in new.closing}
     pairs |= {_RUNS + each.batch: str(each.runs) for each in new.closing if each.runs}
     pairs |= {_FIRST + each.batch: str(each.first_ns) for each in new.closing if each.first_ns}
+    pairs |= {_TAKEN + each.batch: str(each.taken_ns) for each in new.closing if each.taken_ns}
     condition: Condition = ABSENT if seen.version is ABSENT else Matches(seen.version)
     try:
         outcome = kv.set_if(

@@ -231,7 +231,7 @@ def test_runs_that_are_forgotten_begin_anew(lake: Lake) -> None:
     late = a_day_later(lake)
     for _ in range(limits.job_restart_count_max + 1):
         note_run(late, batch)
-    assert waiting(lake) == [batch]
+    assert waiting(late) == [batch]
 
 
 def test_a_batch_of_a_branch_that_is_gone_is_not_said_to_be_given_up(lake: Lake) -> None:
