@@ -200,6 +200,7 @@ principal_settings_length_bytes_max = 4 * 1024  # as JSON
 ring_keys_count_max = 16  # on one keyring
 access_pairs_count_max = 50  # that one call asks about
 secret_again_seconds = 30  # between two readings of a store's secret that may have been rotated
+secret_retry_seconds = 3  # after a reading that failed
 access_seconds_max = 4  # age of what a process knows about a caller's rights
 
 # the audit trail

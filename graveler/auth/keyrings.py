@@ -15,6 +15,8 @@ can name them any more.
     a key can be unwrapped by nobody  it stays on the ring, and a fresh one becomes the newest
     a process meets a key that it     it reads the store's secret again, at most once in
     cannot unwrap                     `limits.secret_again_seconds`, and tries again
+    a process uses a key that no      the same; if still none is, it wraps nothing again: the secret
+    wrapping of its own is left of    that it knows may be an old one
 
 The row is only ever swapped.  A process reads it again after `limits.access_seconds_max`, and at
 once if it meets an id that it does not know.  Thread-safe: threads only replace whole values.  For
@@ -33,7 +35,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from graveler import limits, wire
 from graveler.auth import ciphers, secrets
 from graveler.clock import Clock, Ids
-from graveler.errors import Corrupt, GravelerError, Invalid
+from graveler.errors import Corrupt, GravelerError, Invalid, Unavailable
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Store
 from graveler.limits import SECOND_NS
@@ -44,6 +46,9 @@ WRAPPING_PURPOSE: Final = "key wrapping"  # the purpose of the key that wraps ke
 _FIELD: Final = "keys"
 _ID_LENGTH: Final = 16
 _LOG: Final = logging.getLogger("graveler.auth")
+
+Failure = GravelerError | Literal[Absent.ABSENT]
+"""Why the store's secret could not be read when that was last tried; `ABSENT` if it was read."""
 
 
 class Wrapper(Protocol):
@@ -98,24 +103,49 @@ class Wrappers:
         self._clock = clock
         self._read = read
         self._read_at = -inf
+        self._failure: Failure = ABSENT
         self._lock = threading.Lock()
         self.known = tuple(known)
 
-    def renew(self) -> None:
-        """Read the wrappers again, unless that was done in the last `limits.secret_again_seconds`.
+    def renew(self) -> Failure:
+        """Read the wrappers again, unless that was done in the last `limits.secret_again_seconds`,
+        or failed in the last `limits.secret_retry_seconds`.
 
-        A caller that comes while another thread reads waits for it.  A failure is logged: the known
-        wrappers stay.
+        A failure is logged and returned: the known wrappers stay.  A caller that comes while
+        another thread reads waits for it; after a failure it does not wait, and gets that failure.
         """
-        with self._lock:
-            now = self._clock.steady_seconds()
-            if not self.known or now - self._read_at < limits.secret_again_seconds:
-                return
-            self._read_at = now
-            try:
-                self.known = tuple(self._read()) or self.known
-            except GravelerError as error:
-                _LOG.warning("secret of the store not read again: %s", error)
+        if not self._lock.acquire(blocking=self._failure is ABSENT):
+            return self._failure
+        try:
+            if self.known and self._clock.steady_seconds() - self._read_at >= self._pause_seconds:
+                self._failure = self._renewed()
+                self._read_at = self._clock.steady_seconds()  # however long the reading took
+            return self._failure
+        finally:
+            self._lock.release()
+
+    def unwraps(self, wrapped: Mapping[str, bytes]) -> bool:
+        """Whether one of these wrappings, by the id of the wrapper, is by a known wrapper.  A key
+        that a keyring holds in memory opens without."""
+        return any(wrapper.id in wrapped for wrapper in self.known)
+
+    def outdated(self, wrapped: Mapping[str, bytes]) -> bool:
+        """Whether known wrappers made some of these wrappings, but not the first one."""
+        return self.unwraps(wrapped) and self.known[0].id not in wrapped
+
+    @property
+    def _pause_seconds(self) -> float:
+        if self._failure is ABSENT:
+            return limits.secret_again_seconds
+        return limits.secret_retry_seconds
+
+    def _renewed(self) -> Failure:
+        try:
+            self.known = tuple(self._read()) or self.known
+        except GravelerError as error:
+            _LOG.warning("secret of the store not read again: %s", error)
+            return error
+        return ABSENT
 
 
 class RingKey(NamedTuple):
@@ -169,19 +199,23 @@ class Keyring:
     def current(self, seconds_max: float = inf) -> RingKey:
         """The newest key; a fresh one if there is none, or if it is older than `seconds_max`.
 
-        Raises `Unavailable`, `OutcomeUnknown`.  No request if the row was read lately, else one;
-        one more to make a key, or to wrap the keys again after a rotation of the store's secret;
-        and those of `Wrappers.renew` if the newest key on the ring cannot be unwrapped.
+        Raises `Unavailable`, also if a fresh key is needed and the store's secret, which may have
+        been rotated, could not be read: others could not unwrap that key.  Raises `OutcomeUnknown`.
+
+        No request if the row was read lately, else one; one more to make a key, or to wrap the keys
+        again after a rotation of the store's secret; and those of `Wrappers.renew` if no wrapper of
+        this process unwraps the newest key on the ring.
         """
         if self._clock.steady_seconds() - self._read_at >= limits.access_seconds_max:
             self._read()
-            if self._entries:
-                self._opens_now(self._entries[-1])
+        failure = self._renewed()
         since = self._clock.now_ns() - seconds_max * SECOND_NS
         newest = self._newest(self._entries)
         if newest is ABSENT or newest.created_ns < since:
+            if failure is not ABSENT:
+                raise _unread(self._name, failure)
             self._swap(self._with_fresh(since, frozenset()))
-        elif self._wrappers.known[0].id not in newest.wrapped:
+        elif self._wrappers.outdated(newest.wrapped):
             self._swap(self._wrapped_again)
         newest = self._newest(self._entries)
         assert newest is not ABSENT, "a swap leaves a key that this process can unwrap"
@@ -192,15 +226,22 @@ class Keyring:
         return any(entry.id == id for entry in self._entries)
 
     def find(self, id: str) -> bytes | Literal[Absent.ABSENT]:
-        """The key with this id; `ABSENT` if it is not on the ring, or cannot be unwrapped.  Raises
-        `Unavailable`.  At most one request; none if the row was read lately and has the key.  A key
-        that cannot be unwrapped also costs the requests of `Wrappers.renew`."""
+        """The key with this id; `ABSENT` if it is not on the ring, or cannot be unwrapped.
+
+        Raises `Unavailable`, also if it cannot be unwrapped while the store's secret, which may be
+        rotated, cannot be read.  At most one request; none if the row was read lately and has
+        the key.  A key that cannot be unwrapped also costs the requests of `Wrappers.renew`.
+        """
         fresh = self._clock.steady_seconds() - self._read_at < limits.access_seconds_max
         if not fresh or not self.knows(id):
             self._read()
         for entry in self._entries:
-            if entry.id == id and self._opens_now(entry):
-                return self._opened(entry)
+            if entry.id == id:
+                failure: Failure = ABSENT if self._opens(entry) else self._wrappers.renew()
+                if self._opens(entry):
+                    return self._opened(entry)
+                if failure is not ABSENT:
+                    raise _unread(self._name, failure)
         return ABSENT
 
     def rotate(self, used: Iterable[str] = (), *, alone: bool = False) -> RingKey:
@@ -210,10 +251,13 @@ class Keyring:
         `alone`: drop all others.  Other processes notice within `limits.access_seconds_max`.
 
         Raises `Invalid` if this process cannot unwrap the newest key, because then it would wrap
-        the next one where others cannot unwrap it; `Unavailable`, `OutcomeUnknown`.  Two requests.
+        the next one where others cannot unwrap it; `Unavailable`, `OutcomeUnknown`.  Two requests,
+        and those of `Wrappers.renew` if no wrapper of this process unwraps the newest key.
         """
         self._read()
-        if self._entries and not self._opens(self._entries[-1]):
+        self._renewed()
+        unwraps, newest = self._wrappers.unwraps, self._entries[-1:]
+        if newest and not (unwraps(newest[0].wrapped) and self._opens(newest[0])):
             raise Invalid(
                 "keys are wrapped by a key that is not known here: name the KMS key of the "
                 "deployment with --kms-key"
@@ -284,11 +328,11 @@ class Keyring:
             return False
         return True
 
-    def _opens_now(self, entry: _Entry) -> bool:
-        """Whether the key can be unwrapped, if need be by a newer secret of the store."""
-        if not self._opens(entry):
-            self._wrappers.renew()
-        return self._opens(entry)
+    def _renewed(self) -> Failure:
+        """Renew the wrappers if none of them unwraps the newest key on the ring."""
+        if not self._entries or self._wrappers.unwraps(self._entries[-1].wrapped):
+            return ABSENT
+        return self._wrappers.renew()
 
     def _opened(self, entry: _Entry) -> bytes:
         """The key of an entry.  Raises `Corrupt` if this process cannot unwrap it."""
@@ -309,16 +353,24 @@ class Keyring:
 
     def _wrapped_again(self, entries: _Entries) -> _Entries:
         """All keys that this process can unwrap, wrapped by the first wrapper too.  Wrappings that
-        this process does not know go."""
+        this process does not know go, unless they are all that there are: they may be newer than
+        what it knows."""
         wrappers = self._wrappers.known
         ids = {wrapper.id for wrapper in wrappers}
         renewed = []
         for entry in entries:
             if wrappers[0].id not in entry.wrapped and self._opens(entry):
                 usable = {id: raw for id, raw in entry.wrapped.items() if id in ids}
+                usable = usable or dict(entry.wrapped)
                 entry = self._wrapped(replace(entry, wrapped=usable), self._opened(entry))
             renewed.append(entry)
         return tuple(renewed)
+
+
+def _unread(ring: str, failure: GravelerError) -> Unavailable:
+    unread = Unavailable(f"unwrap key {ring=}: the secret of the store was not read: {failure}")
+    unread.__cause__ = failure
+    return unread
 
 
 def _entries(row: Found) -> _Entries:

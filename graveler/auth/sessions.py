@@ -37,7 +37,7 @@ class Sessions:
 
     def read(self, token: str, address: str) -> Session:
         """The session of a token, which may have been ended.  Raises `Unauthenticated`,
-        `Throttled`.
+        `Throttled`, `Unavailable`.
 
         Forged tokens count by address.  Above the limit, a token whose key this process knows is
         still accepted; one with another key is refused before the keyring is read again.  At most

@@ -1,8 +1,10 @@
 """Keys are replaced while processes use them; only a key outside the store makes them readable."""
 
 import json
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from graveler import limits, wire
 from graveler.auth import ciphers
 from graveler.auth.keyrings import PARTITION, Keyring, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import SystemIds
-from graveler.errors import Corrupt, OutcomeUnknown, Unavailable
+from graveler.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
 from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
@@ -20,8 +22,9 @@ from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import FaultyStore, nth
 from graveler.testing.interposer import InterposedStore, Script
 from tests.auth.bench import FAULTS
+from tests.waiting import PATIENCE_SECONDS
 
-OLD, NEW = b"o" * 32, b"n" * 32
+OLD, NEW, NEXT = b"o" * 32, b"n" * 32, b"x" * 32
 RETIRED = 3_600
 MONTH = 30 * 24 * 3_600
 
@@ -48,12 +51,20 @@ class World:
     @property
     def stored(self) -> list[str]:
         """The ids on the ring, oldest first."""
+        return [key[0] for key in self._keys()]
+
+    @property
+    def wrappings(self) -> list[set[str]]:
+        """By whom each key on the ring is wrapped, oldest first: ids of wrappers."""
+        return [set(key[2]) for key in self._keys()]
+
+    def id_of(self, secret: bytes) -> str:
+        return SecretWrapper(secret, self.ids).id
+
+    def _keys(self) -> list[list[Any]]:
         row = self.kv.get(PARTITION, b"sessions")
-        return (
-            []
-            if row is ABSENT
-            else [k[0] for k in json.loads(wire.decode_pairs(row.value)["keys"])]
-        )
+        found: list[list[Any]] = []
+        return found if row is ABSENT else json.loads(wire.decode_pairs(row.value)["keys"])
 
 
 def test_a_text_decrypts_only_with_its_key_and_in_its_context() -> None:
@@ -201,6 +212,35 @@ def test_wrappings_that_no_process_knows_go() -> None:
     assert [len(key[2]) for key in json.loads(wire.decode_pairs(row.value)["keys"])] == [2]
 
 
+def test_a_process_that_cannot_read_a_secret_that_is_rotated_twice_leaves_all_wrappings() -> None:
+    world = World()
+    process = world.process(OLD)
+    key = process.current()
+    world.process(NEW, OLD).current()
+    world.process(NEXT, NEW).current()
+    wrappings = world.wrappings
+    assert wrappings == [{world.id_of(NEW), world.id_of(NEXT)}]
+    world.clock.sleep(limits.access_seconds_max)
+    assert process.current() == key  # which it holds in memory
+    assert world.wrappings == wrappings
+    assert world.process(NEXT, NEW).find(key.id) == key.secret
+    with pytest.raises(Invalid, match="not known here"):
+        process.rotate()
+    assert world.stored == [key.id]
+
+
+def test_a_fresh_key_of_a_process_that_knows_an_old_secret_costs_no_key_its_wrappings() -> None:
+    world = World()
+    process = world.process(OLD)
+    key = process.current()
+    world.process(NEW, OLD).current()
+    world.process(NEXT, NEW).current()
+    world.clock.sleep(limits.access_seconds_max)
+    fresh = process.current(1)
+    assert world.stored == [key.id, fresh.id]
+    assert world.process(NEXT, NEW).find(key.id) == key.secret
+
+
 class Rotating:
     """A secret that is rotated while processes run: what reads it again, and how often."""
 
@@ -258,10 +298,108 @@ def test_a_secret_that_cannot_be_read_again_leaves_the_known_keys() -> None:
     first = process.current()
     latest = world.process(NEW, OLD).rotate()
     secret.known, secret.answers = (NEW, OLD), False
-    assert process.find(latest.id) is ABSENT and process.find(first.id) == first.secret
+    for _ in range(5):
+        with pytest.raises(Unavailable, match="no answer"):
+            process.find(latest.id)
+    assert secret.readings == 1
+    assert process.find(first.id) == first.secret and process.find("nothing") is ABSENT
     secret.answers = True
-    world.clock.sleep(limits.secret_again_seconds)
-    assert process.find(latest.id) == latest.secret
+    world.clock.sleep(limits.secret_retry_seconds)
+    assert process.find(latest.id) == latest.secret and secret.readings == 2
+    assert limits.secret_retry_seconds <= 3
+
+
+def test_no_key_is_made_under_a_secret_that_may_be_an_old_one() -> None:
+    world = World()
+    latest = world.process(NEW).current()
+    secret = Rotating(world)
+    secret.known, secret.answers = (NEW, OLD), False
+    process, stored = secret.process(), world.stored
+    with pytest.raises(Unavailable, match="no answer"):
+        process.current()
+    assert world.stored == stored
+    secret.answers = True
+    world.clock.sleep(limits.secret_retry_seconds)
+    assert process.current() == latest and world.stored == stored
+
+
+def test_nobody_waits_for_a_secret_whose_last_reading_failed() -> None:
+    world = World()
+    lost = world.process(NEW).current()
+    ring: list[Keyring] = []
+    seen: list[str] = []
+    secret = Rotating(world)
+    secret.answers = False
+
+    def find() -> None:
+        try:
+            ring[0].find(lost.id)
+        except Unavailable as error:
+            seen.append(str(error))
+
+    def read() -> Sequence[Wrapper]:
+        if secret.readings:  # the second reading lasts until another caller has its answer
+            other = threading.Thread(target=find, daemon=True)
+            other.start()
+            other.join(PATIENCE_SECONDS)
+            assert not other.is_alive()
+        return secret.read()
+
+    known = [SecretWrapper(OLD, world.ids)]
+    ring.append(world.named("sessions", Wrappers(world.clock, known, read)))
+    find()
+    world.clock.sleep(limits.secret_retry_seconds)
+    find()
+    assert secret.readings == 2 and len(seen) == 3
+
+
+def test_a_reading_that_fails_slowly_is_not_repeated_at_once() -> None:
+    world = World()
+    lost = world.process(NEW).current()
+    secret = Rotating(world)
+    secret.answers = False
+
+    def read() -> Sequence[Wrapper]:
+        world.clock.sleep(10 * limits.secret_retry_seconds)
+        return secret.read()
+
+    known = [SecretWrapper(OLD, world.ids)]
+    process = world.named("sessions", Wrappers(world.clock, known, read))
+    for _ in range(5):
+        with pytest.raises(Unavailable):
+            process.find(lost.id)
+    assert secret.readings == 1
+
+
+def test_a_process_that_lives_across_two_rotations_leaves_the_key_readable() -> None:
+    """It holds the key in memory, so it reads the secret again only because no wrapping of its own
+    is left."""
+    world = World()
+    secret = Rotating(world)
+    process = secret.process()
+    key = process.current()
+    world.process(NEW, OLD).current()
+    world.process(NEXT, NEW).current()
+    secret.known = (NEXT, NEW)
+    world.clock.sleep(limits.access_seconds_max)
+    assert process.current() == key and secret.readings == 1
+    assert world.process(NEXT, NEW).current() == key
+    assert world.process(NEXT, NEW).find(key.id) == key.secret
+    assert world.wrappings == [{world.id_of(NEW), world.id_of(NEXT)}]
+
+
+def test_a_key_in_memory_that_no_known_secret_unwraps_is_wrapped_again() -> None:
+    """Two rotations, and no process that knew both: whoever still holds the key hands it on."""
+    world = World()
+    secret = Rotating(world)
+    process = secret.process()
+    key = process.current()
+    secret.known = (NEXT, NEW)
+    latest = world.process(NEXT, NEW).current()
+    world.clock.sleep(limits.access_seconds_max)
+    assert process.current() == latest
+    process.rotate()
+    assert world.process(NEXT, NEW).find(key.id) == key.secret
 
 
 class Unreachable:

@@ -237,6 +237,31 @@ def test_a_process_that_started_before_a_rotation_of_the_secret_accepts_every_ke
     assert process.failure(wrong(given), "10.0.0.3") == Code.UNAUTHENTICATED
 
 
+def test_a_secret_that_cannot_be_read_again_is_no_failure_of_the_caller() -> None:
+    lake, answers = Lake(), [False]
+    rotated = b"r" * 32
+
+    def read_again() -> tuple[bytes, bytes]:
+        if not answers[0]:
+            raise Unavailable("no answer")
+        return rotated, SECRET
+
+    process = Process(lake)
+    keeper = accounts.keeper(lake.kv, lake.clock, lake.ids, SECRET, read_again=read_again)
+    process.auth = Authenticator(keeper, SECRET)
+    lake.keeper().seals.current()
+    rotation.rotate(accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET))
+    given, _ = credentials.create(
+        accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET), "ann"
+    )
+    for _ in range(50):
+        with pytest.raises(Unavailable, match="no answer"):
+            process.caller(given)
+    answers[0] = True
+    lake.clock.sleep(limits.secret_retry_seconds)
+    assert process.failure(given) == ""  # no address is blocked
+
+
 def test_the_credential_of_the_deployment_is_accepted_at_the_first_request() -> None:
     lake = Lake()
     process = Process(lake)
