@@ -149,6 +149,9 @@ purge_eager_seconds = 3 * 24 * 3600  # that a purge is due and every round tries
 purge_retry_seconds = 24 * 3600  # from the failure of an older purge until a round tries it again
 collect_files_max = 4_000_000  # 380 bytes of memory each: the limit of a worker with 2 GB
 collect_commits_max = 500_000
+# Files of jobs on Spark that one collection of a worker removes: ten requests, so that its time is
+# for garbage.  The next collection removes more.
+collect_leftovers_max = 10_000
 collect_size_seconds = 30 * 24 * 3600  # until the schedule tries again what was too large
 
 # objects

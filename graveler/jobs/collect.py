@@ -15,9 +15,9 @@ from graveler.engine.gc import cluster_turns, collect, condemned_files, leftover
 from graveler.engine.gc.candidates import total_of
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.jobs.record import JobOrder
+from graveler.engine.jobs.record import JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Refused
+from graveler.errors import GravelerError
 from graveler.jobs import orders
 from graveler.records import ABSENT, Job
 from graveler.refs.gc import sizes
@@ -28,8 +28,8 @@ _LOG: Final = logging.getLogger("graveler.jobs")
 
 def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
-    the lists.  Before a collection that is not a dry run, remove the checkpoints of jobs that have
-    ended or are no longer on record, and what jobs on Spark have left.
+    the lists.  If it is not a dry run, first remove the checkpoints of jobs that have ended or are
+    no longer on record, and at the end a part of what jobs on Spark have left.
 
     Errors: those of `collect`; `Conflict` if a cluster collects.
     """
@@ -37,7 +37,6 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     if not dry_run:
         cluster_turns.check_none(repo)
         checkpoints.forget_ended(repo)
-        _remove_leftovers(repo)
     collected = collect.collect(repo, delete=not dry_run, steps=steps)
     size = Size(collected.files, collected.commits, repo.clock.now_ns())
     sizes.put(repo.kv, repo.record, size, repo.ids.stamp())
@@ -54,14 +53,19 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
         "deleted": total_of(collected.deleted),
     }
     record.note_result(repo, job.id, json.dumps(result))
+    if not dry_run:
+        _remove_leftovers(repo)
 
 
 def _remove_leftovers(repo: OpenRepository) -> None:
-    """Remove what jobs on Spark have left.  It only takes room, so a process that may not delete it
-    collects nevertheless."""
+    """Remove a part of what jobs on Spark have left.  It only takes room, so no failure, and no
+    lack of time, makes a collection that has ended begin again."""
     try:
         leftovers.remove(repo)
-    except Refused as error:
+    except Stopped as stopped:
+        if stopped.why is not Why.OUT_OF_TIME:
+            raise
+    except GravelerError as error:
         _LOG.warning("files of jobs on Spark stay: repository=%s %s", repo.id, error)
 
 

@@ -90,17 +90,18 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
 
 def _run_batch(ports: Ports, batch: BatchJob) -> None:
     """Commit a batch.  If a bulk job must commit it, the batch waits for that job.  If a hook
-    vetoes the commit, or cannot be reached, the batch waits for the next tick.  If the batch is
-    given up, its objects stay uncommitted on the branch, for the next commit.
+    vetoes the commit, or cannot be reached, or the deployment does not support the commit, the
+    batch waits for a later tick.  If the batch is given up, its objects stay uncommitted on the
+    branch, for the next commit.
     """
     try:
         intake.work(ports, batch)
     except HandedOver as handed:
         _LOG.info("batch waits for a cluster: batch=%s job=%s", batch.batch, handed.job)
     except HookFailed as error:
-        _LOG.warning("batch waits, a hook refused its commit: batch=%s %s", batch.batch, error)
+        _LOG.warning("batch waits, its hooks did not pass: batch=%s %s", batch.batch, error)
     except Unsupported as error:
-        _LOG.error("batch given up: %s", error)
+        _LOG.error("batch not committed: batch=%s %s", batch.batch, error)
 
 
 def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> str:

@@ -8,8 +8,10 @@ from graveler import limits
 from graveler.engine.bulk.job import Mode
 from graveler.engine.gc import leftovers
 from graveler.engine.jobs import record
-from graveler.errors import Refused
-from graveler.records import JobState
+from graveler.engine.jobs.record import Stopped, Why
+from graveler.errors import GravelerError, Refused, Unavailable, Unsupported
+from graveler.records import ABSENT, JobState
+from graveler.refs.gc import sizes
 from tests.engine.bulk_world import begin
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage
@@ -68,8 +70,23 @@ def test_hash_files_go_with_their_ranges(tmp_path: Path) -> None:
     assert kept(storage) == hashes
 
 
-def test_files_that_may_not_be_deleted_stop_no_collection(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_one_collection_removes_so_many(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    names = [put(storage, f"{JOBS}ended/part-1-{number}") for number in range(5)]
+    storage.wait(2 * limits.collect_min_age_seconds)
+    assert leftovers.remove(storage.opened, 3) == 3 and len(kept(storage)) == len(names) - 3
+    assert leftovers.remove(storage.opened, 3) == 2 and kept(storage) == set()
+
+
+FAILURES = [
+    *(kind("delete object: not possible") for kind in (Refused, Unavailable, Unsupported)),
+    Stopped(Why.OUT_OF_TIME),
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+def test_files_that_cannot_be_deleted_stop_no_collection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, failure: Exception
 ) -> None:
     storage = aged(tmp_path)
     name = put(storage, f"{JOBS}ended/part-1-0")
@@ -77,15 +94,17 @@ def test_files_that_may_not_be_deleted_stop_no_collection(
 
     def delete(address: str, version: str = "") -> None:
         if JOBS in address:
-            raise Refused("delete object: not allowed")
+            # The collection comes first.
+            assert sizes.find(storage.ports.kv, storage.repo) is not ABSENT
+            raise failure
         storage.blocks.delete(address, version)
 
     denied = storage.with_blocks(delete=delete)
     job = ordered(denied)
-    runs_of(denied, job)
+    assert len(runs_of(denied, job)) == 1
     assert record.status(denied.opened, job).state is JobState.DONE
     assert kept(storage) == {name}
-    assert "files of jobs on Spark stay" in caplog.text
+    assert ("files of jobs on Spark stay" in caplog.text) == isinstance(failure, GravelerError)
 
 
 def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:

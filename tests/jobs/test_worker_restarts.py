@@ -19,7 +19,7 @@ from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks,
 from graveler.engine.jobs import record
 from graveler.engine.names import branches
 from graveler.engine.ports import Deadline, OpenRepository
-from graveler.errors import HookFailed, Unavailable
+from graveler.errors import GravelerError, HookFailed, Unavailable, Unsupported
 from graveler.events.intake import BatchJob
 from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.kinds import KINDS, STEPWISE
@@ -351,11 +351,12 @@ class Veto(NoHooks):
     def __init__(self) -> None:
         self.is_open = False
         self.asked = 0
+        self.error: GravelerError = HookFailed("pre-commit hook aborted")
 
     def before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
         self.asked += 1
         if not self.is_open:
-            raise HookFailed("pre-commit hook aborted")
+            raise self.error
         return NOTHING_PENDING
 
 
@@ -374,6 +375,20 @@ def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
     veto.is_open = True
     worker.run(ports, Held(), job)
     assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
+
+
+def test_the_log_says_of_no_batch_that_waits_that_it_is_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, veto = new_world(), Veto()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    ports = replace(world.lake.ports, hooks=veto)
+    for error in (HookFailed("hook not reached"), Unsupported("no hooks here")):
+        veto.error = error
+        worker.run(ports, Held(), job)
+        assert waiting(world, job) == 1 and str(error) in caplog.text
+    assert "given up" not in caplog.text and "refused" not in caplog.text
 
 
 def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(

@@ -170,8 +170,9 @@ def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
                 return
             _forget(repo, rule, batch)
             raise Unsupported(
-                f"batch not committed by {closing.runs} workers, its objects stay staged: "
-                f"repository={repo.id} branch={rule.branch} rule={rule.id} batch={batch}"
+                f"batch given up: {closing.runs} workers did not commit it, "
+                f"its objects stay staged: repository={repo.id} branch={rule.branch} "
+                f"rule={rule.id} batch={batch}"
             )
         begun = closing._replace(runs=closing.runs + 1, first_ns=first_ns, taken_ns=now_ns)
         if _counted(repo, rule, seen, begun):

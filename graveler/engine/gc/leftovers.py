@@ -9,7 +9,7 @@ For the collections of workers (jobs/collect.py) and of Spark (spark/gc/leftover
 """
 
 from collections.abc import Collection, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from graveler import limits
@@ -54,8 +54,8 @@ def of_jobs(
             yield line.address
 
 
-def remove(repo: OpenRepository) -> int:
-    """Delete the leftovers of a repository; return the number of files.
+def remove(repo: OpenRepository, files_max: int = limits.collect_leftovers_max) -> int:
+    """Delete at most `files_max` leftovers of a repository; return the number of files.
 
     Errors: `Unavailable`, `Refused`.  Cost: that of `bulk.list_alive`, `of_ranges` and `of_jobs`,
     and one request for each 1,000 deleted files.
@@ -66,7 +66,7 @@ def remove(repo: OpenRepository) -> int:
         of_ranges(repo.blocks, repo.namespace),
         of_jobs(repo.blocks, repo.namespace, alive, before_ns),
     )
-    return delete_every(repo.blocks, names)
+    return delete_every(repo.blocks, islice(names, files_max))
 
 
 def _names(blocks: BlockStore, folder: str, start: str) -> Iterator[str]:
