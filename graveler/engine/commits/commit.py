@@ -1,7 +1,7 @@
 """Commit: turns the staged rows of a branch into an immutable snapshot, beside other committers.
 
     staging: t3          staging: t4 (new)        staging: t4
-    sealed:  t1 t2   ──► sealed:  t1 t2 t3   ──►  sealed:  (what came later)
+    sealed:  t1 t2   ──► sealed:  t1 t2 t3   ──►  sealed:  -  (or what others sealed since)
     commit:  B           commit:  B               commit:  X = B overlaid by t1 t2 t3
              1 read          2 seal                        7 advance
 
@@ -12,28 +12,32 @@
     3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
               many rows for one process, hand over to a bulk job (bulk/handover.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
-    5 equal   if nothing differs from the base: store what was folded in and the clean-up records,
-              swap the tokens off the record, and raise `NoChanges`
-    6 note    else, in one batch: the commit, what it folded in, and the clean-up records (with
+    5 equal   if nothing differs from the base (but see `allow_empty`): store the fold record, which
+              names the tokens, and the clean-up records; then do steps 7 and 8 without a commit,
+              and raise `NoChanges`
+    6 note    else, in one batch: the commit, the fold record and the clean-up records (with
               `allow_empty` the commit is stored before, alone: `_store_unique`); then the hooks of
               pre-commit run, and may veto the commit (engine/hooks.py)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
-    8 settle  if the swap failed, or step 2 left no sealed token: find out what happened, and
+    8 settle  if the swap failed, or step 2 left no sealed token, because another client sealed and
+              landed meanwhile: find out what happened, and
               continue from there: return the commit that has our rows, send the same swap again,
               or build on the new head
 
 To *fold in* a token is to include its rows in a commit.  The *base* is the head that a commit is
-built on.  A *try* begins at step 4 and ends with step 7 or 8.  It keeps the commit of the try
-before, and begins at step 7, if base and tokens are the same.  These rules hold:
+built on.  A *try* begins at step 4 and ends with step 7 or 8.  If base and tokens are those of the
+try before, it keeps that commit and begins at step 7.  These rules hold:
 
 - Staged rows belong to the branch, not to a caller: a commit takes those of all writers.
 - Calls of different processes compete by the swap.  The protocol, section 4, shows what each of two
   committers gets.
-- Calls of one process take turns on a branch.  Those that wait when a call begins step 1 are
+- Calls of one process take turns on a branch, each for at most 2 seconds; then the next one begins
+  beside it.  Those that wait when a call begins step 1, without `allow_empty` and `once`, are
   answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
-- A call that comes later, but before step 7, is offered this commit.  In its own turn it takes the
-  offer under three conditions: nothing is staged; the swap of step 7 was confirmed; the branch
-  record is still the one which this swap installed.
+- A call that comes after step 1 of another, but before step 7 of that one, is offered its commit.
+  In its own turn it takes the offer under three conditions: nothing is staged; the store has
+  answered that the swap of step 7 took effect; the branch record is still the one which this swap
+  installed.
 - The swap of step 7 names one version of the branch record.  In that version, the head is the base,
   and the folded tokens are the first ones of the list of sealed tokens.  So a new commit always
   replaces its own first parent as head.
@@ -114,8 +118,8 @@ class Call(NamedTuple):
 
     - `wanted`: the newest token that the call must commit.  A commit that folds it in holds all
       older ones too, because tokens are folded oldest first.
-      Of a commit: the open token of the record of step 1, which step 2 seals; of the second fold
-      of `_fold_sealed_first`, that of the record after the first.
+      Of a commit: the open token of the record of step 1, which step 2 or another client seals; of
+      the second fold of `_fold_sealed_first`, that of the record after the first.
       Of the first fold of `_fold_sealed_first`: the newest sealed token of the record of step 1.
       Of a bulk job: the newest token that it scanned.
     - `head_before`: the head in the same record; of a bulk job, its base.
@@ -135,12 +139,12 @@ def commit(
     repo: OpenRepository, branch: str, request: CommitRequest, *, force: bool = False
 ) -> CommitEntry:
     """Fold all writes that were acknowledged on `branch` before the call into one commit.  Return
-    that commit.
+    that commit; `NoChanges` if the head has them all already.
 
     If another committer folds in the token that was open in step 1 of this call, its commit is
-    returned, and `message`, `committer` and `metadata` of this call are dropped.  If it folds in
-    only older tokens, this call commits the rest.  With `allow_empty`, the call always makes its
-    own commit.
+    returned, and `message`, `committer` and `metadata` of this call are dropped.  If that committer
+    folds in only older tokens, this call commits the rest.  With `allow_empty`, the call always
+    makes its own commit.
 
     In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
     `once`, share one commit and its cost.  They share no error: if the commit fails, the next call
