@@ -342,6 +342,16 @@ def test_a_claim_stays_while_its_repository_waits_and_the_name_is_free(storage: 
         repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
 
 
+def test_the_claim_of_a_deletion_without_a_note_stays(storage: Storage) -> None:
+    """Earlier releases deleted without one; the janitor notes them later."""
+    repository.delete(storage.opened)
+    [gone] = deletions.list_all(storage.ports.kv)
+    deletions.forget(storage.ports.kv, gone)
+    storage.clock.sleep(2 * DAY)
+    with pytest.raises(Invalid, match="already in use"):
+        repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
+
+
 def test_nothing_goes_while_no_versions_are_kept(storage: Storage) -> None:
     repo = grown(storage)
     repository.delete(open_repository(storage.ports, repo))
