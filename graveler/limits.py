@@ -88,7 +88,7 @@ job_restart_count_max = 4
 # From the time that a batch was closed, handed on or begun last until the tick hands it on again.
 # Longer than any worker runs, so that a commit is not begun again while it runs: a worker has a
 # minute beside the commit.
-batch_again_minutes = commit_seconds_max // 60 + 2
+batch_again_seconds = commit_seconds_max + 2 * 60
 batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
 # No collection or dump that is older is begun again, whatever its progress, and no older job waits
 # any longer for stores that do not answer.

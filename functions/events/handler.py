@@ -1,7 +1,7 @@
 """The function behind the events queue: stages objects that arrive in buckets, by the event rules.
 
 Once a minute the schedule sends an event without records.  It closes the batches whose time is
-over.  It also hands a closed batch that still waits to a worker again, `limits.batch_again_minutes`
+over.  It also hands a closed batch that still waits to a worker again, `limits.batch_again_seconds`
 after it was closed, handed on or begun last.
 """
 
@@ -19,7 +19,6 @@ from graveler.events import intake
 from graveler.events.intake import Message
 from graveler.jobs.sqs import SqsQueue
 
-AGAIN_SECONDS = limits.batch_again_minutes * 60.0
 SECONDS_KEPT_BACK = 30.0  # the longest time that one step may take
 
 log, metrics = open_log(), Metrics()
@@ -33,7 +32,8 @@ def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Process one delivery of the queue or the schedule.  Messages that failed are delivered again,
     and finally moved to the dead-letter queue."""
     if "Records" not in event:
-        return {"closed": intake.tick(aws.ports, queue.enqueue, again_seconds=AGAIN_SECONDS)}
+        again_seconds = limits.batch_again_seconds
+        return {"closed": intake.tick(aws.ports, queue.enqueue, again_seconds=again_seconds)}
     messages = [Message(each["messageId"], each["body"]) for each in event["Records"]]
     seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
     counts, failed = intake.take_in(aws.ports, messages, queue.enqueue, seconds)

@@ -80,7 +80,7 @@ def note_given_up(repo: OpenRepository) -> None:
 def too_large(repo: OpenRepository) -> str:
     """Why no worker can collect a repository, judged by its recorded size; empty: a worker may.
 
-    A size that is older than `limits.collect_size_seconds` counts no more: a cluster may have
+    A size that is older than `limits.collect_size_seconds` no longer counts: a cluster may have
     collected the repository since, which records no size.  1 KV request.
     """
     known = sizes.find(repo.kv, repo.record)

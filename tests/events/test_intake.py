@@ -112,7 +112,7 @@ def test_a_batch_that_waits_is_handed_on_again_only_when_nobody_has_taken_it_for
     take_in(lake, message("1", event("a", "1", "x")))
     later(lake, 61)
     jobs: list[BatchJob] = []
-    again_seconds = limits.batch_again_minutes * 60
+    again_seconds = limits.batch_again_seconds
 
     def tick() -> int:
         return intake.tick(lake.ports, jobs.append, again_seconds=again_seconds)

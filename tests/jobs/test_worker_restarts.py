@@ -18,7 +18,7 @@ from graveler.engine.gc import retention
 from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks, Pending
 from graveler.engine.jobs import record
 from graveler.engine.names import branches
-from graveler.engine.ports import Deadline, OpenRepository
+from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.errors import GravelerError, HookFailed, Unavailable, Unsupported
 from graveler.events.intake import BatchJob
 from graveler.jobs import handover, orders, requests, worker
@@ -314,7 +314,7 @@ def run_and_die(world: World, job: BatchJob) -> None:
         worker.run(lake.ports, Held(), job)
 
 
-TICK_SECONDS = limits.batch_again_minutes * 60
+TICK_SECONDS = limits.batch_again_seconds
 
 
 @pytest.mark.parametrize("hours", [1, 23])
@@ -360,13 +360,17 @@ class Veto(NoHooks):
         return NOTHING_PENDING
 
 
+def vetoed() -> tuple[World, Veto, BatchJob, Ports]:
+    """A batch that waits, the hook that refuses its commit, and the ports with that hook."""
+    world, veto = new_world(), Veto()
+    world.lake.put("late", "1")
+    return world, veto, begin_batch(world), replace(world.lake.ports, hooks=veto)
+
+
 def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, veto = new_world(), Veto()
-    world.lake.put("late", "1")
-    job = begin_batch(world)
-    ports = replace(world.lake.ports, hooks=veto)
+    world, veto, job, ports = vetoed()
     for _ in range(2 * limits.job_restart_count_max):
         worker.run(ports, Held(), job)
         assert waiting(world, job) == 1
@@ -380,10 +384,7 @@ def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
 def test_the_log_says_of_no_batch_that_waits_that_it_is_given_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, veto = new_world(), Veto()
-    world.lake.put("late", "1")
-    job = begin_batch(world)
-    ports = replace(world.lake.ports, hooks=veto)
+    world, veto, job, ports = vetoed()
     for error in (HookFailed("hook not reached"), Unsupported("no hooks here")):
         veto.error = error
         worker.run(ports, Held(), job)
@@ -394,10 +395,7 @@ def test_the_log_says_of_no_batch_that_waits_that_it_is_given_up(
 def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, veto = new_world(), Veto()
-    world.lake.put("late", "1")
-    job = begin_batch(world)
-    ports = replace(world.lake.ports, hooks=veto)
+    world, veto, job, ports = vetoed()
     while waiting(world, job):
         worker.run(ports, Held(), job)
         world.lake.ports.clock.sleep(TICK_SECONDS)

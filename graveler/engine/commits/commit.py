@@ -20,9 +20,8 @@
               pre-commit run, and may veto the commit (engine/hooks.py)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
     8 settle  if the swap failed, or step 2 left no sealed token, because another client sealed and
-              landed meanwhile: find out what happened, and
-              continue from there: return the commit that has our rows, send the same swap again,
-              or build on the new head
+              landed meanwhile: find out what happened, and continue from there: return the commit
+              that has our rows, send the same swap again, or build on the new head
 
 To *fold in* a token is to include its rows in a commit.  The *base* is the head that a commit is
 built on.  A *try* begins at step 4 and ends with step 7 or 8.  If base and tokens are those of the

@@ -47,6 +47,7 @@ from graveler.ids import RepositoryId, RepositoryUid
 from graveler.records import ABSENT, Absent, RepositoryState
 from graveler.refs import keys
 from graveler.refs.events import rules
+from graveler.refs.keys import OLDER_DELETIONS, PURGED_RECORDS
 from graveler.refs.names import deletions, repositories
 from graveler.refs.names.deletions import Deletion
 from graveler.refs.tokens import cleanups, multiparts
@@ -67,14 +68,14 @@ def note_older(ports: Ports) -> list[RepositoryId]:
     Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
     records, and 1 for each record that is stored.
     """
-    if deletions.older_are_noted(ports.kv):
+    if deletions.is_done(ports.kv, OLDER_DELETIONS):
         return []
     known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
     deleted = (record.repository for record in repositories.every_deleted(ports.kv))
     older = [repo for repo in deleted if (repo.id, repo.uid) not in known]
     for repo in older:
         deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
-    deletions.set_older_noted(ports.kv, ports.ids.stamp())
+    deletions.set_done(ports.kv, OLDER_DELETIONS, ports.ids.stamp())
     return [repo.id for repo in older]
 
 
@@ -88,7 +89,7 @@ def remove_older(ports: Ports) -> int:
     Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
     records, and 1 for each record that is removed.
     """
-    if deletions.older_are_removed(ports.kv):
+    if deletions.is_done(ports.kv, PURGED_RECORDS):
         return 0
     # Read before the deletion records: a deletion is recorded before it happens.
     deleted = list(repositories.every_deleted(ports.kv))
@@ -96,7 +97,7 @@ def remove_older(ports: Ports) -> int:
     purged = [record for record in deleted if record.repository.uid not in known]
     for record in purged:
         repositories.remove(ports.kv, record)
-    deletions.set_older_removed(ports.kv, ports.ids.stamp())
+    deletions.set_done(ports.kv, PURGED_RECORDS, ports.ids.stamp())
     return len(purged)
 
 

@@ -19,7 +19,7 @@ from graveler.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import rows
-from graveler.refs.keys import DELETED, OLDER_DELETIONS, PURGED_RECORDS, UNPURGED, UPKEEP
+from graveler.refs.keys import DELETED, UNPURGED, UPKEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +95,15 @@ def forget_failure(kv: Store, uid: RepositoryUid) -> None:
     kv.delete(UNPURGED, [uid.encode()])
 
 
-def older_are_noted(kv: Store) -> bool:
-    """Whether `set_older_noted` was called: repositories that older releases deleted without a
-    record have one now.  One request."""
-    return kv.get(UPKEEP, OLDER_DELETIONS) is not ABSENT
+def is_done(kv: Store, upkeep: bytes) -> bool:
+    """Whether this upkeep of what earlier releases left is done (`set_done`).  One request."""
+    return kv.get(UPKEEP, upkeep) is not ABSENT
 
 
-def set_older_noted(kv: Store, stamp: bytes) -> None:
-    """Note that all repositories deleted by older releases have a record now.  One request; may be
-    repeated."""
-    kv.set(UPKEEP, OLDER_DELETIONS, wire.encode_pairs({}), stamp)
-
-
-def older_are_removed(kv: Store) -> bool:
-    """Whether `set_older_removed` was called: records of repositories that earlier releases purged
-    are removed.  One request."""
-    return kv.get(UPKEEP, PURGED_RECORDS) is not ABSENT
-
-
-def set_older_removed(kv: Store, stamp: bytes) -> None:
-    """Note that the records of all repositories that earlier releases purged are removed.  One
+def set_done(kv: Store, upkeep: bytes, stamp: bytes) -> None:
+    """Note that `OLDER_DELETIONS` are noted, or `PURGED_RECORDS` removed, once for a store.  One
     request; may be repeated."""
-    kv.set(UPKEEP, PURGED_RECORDS, wire.encode_pairs({}), stamp)
+    kv.set(UPKEEP, upkeep, wire.encode_pairs({}), stamp)
 
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:
