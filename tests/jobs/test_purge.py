@@ -169,7 +169,6 @@ def test_a_purge_that_goes_on_after_a_failure_waits_no_longer(storage: Storage) 
 def test_every_failure_of_an_old_purge_is_an_error_and_delays_it_by_a_day(
     storage: Storage,
     failure: type[GravelerError],
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     [gone] = purge.list_due(storage.ports)
