@@ -8,6 +8,7 @@ Groups of lines in docs/measured/benchmarks.md:
     transfers, folders, starts       commands: transfers, linked folders, starts
     spark, spark_runs, spark_ranges  Spark
     cold, cold_service               the cold start of the function
+    pairs                            two versions of the service, by turns
     floors, distance, peer           what the machine allows; how near the lines are; lakeFS's
                                      figures
 

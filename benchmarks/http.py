@@ -15,7 +15,7 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,7 @@ def measure(scale: Scale = FULL) -> list[Line]:
     """Measure all lines."""
     with tempfile.TemporaryDirectory() as folder, served.serving(Path(folder)) as (target, pid):
         served.prepare(target)
-        lines = [*rates(target, scale), *verbs(target, scale)]
-        lines += contention.measure(target, scale.seconds, scale.rounds, scale.hot)
-        lines += contention.mixed(target, scale.mixed)
-        lines += bulk(target, scale, Path(folder))
-        lines += beside(target, scale)
+        lines = [line for group in GROUPS.values() for line in group(target, scale, Path(folder))]
         now, peak = served.memory_mb(pid), served.memory_mb(pid, "VmHWM")
     lower: dict[str, Any] = {"better": "lower", "scales": "none"}
     return [
@@ -245,6 +241,19 @@ def beside(target: Target, scale: Scale) -> list[Line]:
         line(name, p99_ms, "ms", goal=GOAL_P99_MS, better="lower"),
         line("uploads beside them", uploads, "requests/s", goal=GOAL_BESIDE),
     ]
+
+
+# The groups of lines of one server, in the order in which they run: `beside` needs `bulk`.
+GROUPS: dict[str, Callable[[Target, Scale, Path], list[Line]]] = {
+    "rates": lambda target, scale, _folder: rates(target, scale),
+    "verbs": lambda target, scale, _folder: verbs(target, scale),
+    "contention": lambda target, scale, _folder: [
+        *contention.measure(target, scale.seconds, scale.rounds, scale.hot),
+        *contention.mixed(target, scale.mixed),
+    ],
+    "bulk": bulk,
+    "beside": lambda target, scale, _folder: beside(target, scale),
+}
 
 
 if __name__ == "__main__":

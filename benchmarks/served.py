@@ -15,9 +15,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.load import Load, Target, run
+from graveler.records import ABSENT, Absent
 
 KEY, SECRET = "BENCHMARKKEY", "benchmark secret key of 32 characters"
 REPO, WHERE = "bench", "/repositories/bench"
@@ -26,10 +27,15 @@ Line = dict[str, Any]
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[tuple[Target, int]]:
-    """A running server on a fresh store, and its process id.  `options`: more of `serve`."""
+def serving(
+    folder: Path, *options: str, checkout: Path | Literal[Absent.ABSENT] = ABSENT
+) -> Iterator[tuple[Target, int]]:
+    """A running server on a fresh store, and its process id.  `options`: more of `serve`.
+    `checkout`: the one that serves, with its own environment, instead of this one."""
     (folder / "import").mkdir()
-    command = [sys.executable, "-c", "import sys; from graveler.cli.main import main; main()"]
+    python = sys.executable if checkout is ABSENT else str(checkout / ".venv" / "bin" / "python")
+    where = Path.cwd() if checkout is ABSENT else checkout  # `python -c` imports from there first
+    command = [python, "-c", "import sys; from graveler.cli.main import main; main()"]
     command += ["serve", "--store", str(folder / "store"), "--listen", "127.0.0.1:0"]
     command += ["--import-root", str(folder / "import"), *options]
     environment = {
@@ -37,7 +43,9 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[Target, int]]:
         "GRAVELER_ACCESS_KEY_ID": KEY,
         "GRAVELER_SECRET_ACCESS_KEY": SECRET,
     }
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, cwd=where
+    )
     assert server.stdout is not None
     try:
         for said in server.stdout:

@@ -25,10 +25,10 @@ from graveler.cli.listener import bind, bound
 from graveler.cli.options import Listen
 from graveler.errors import Internal, Invalid
 
-# The event loop may wait this long for each computing thread.  With Python's default of 5 ms, the
-# slowest look-ups beside writers and a long listing take five times as long
-# (docs/explanation/performance.md).
-_SWITCH_SECONDS: Final = 0.0005
+# The event loop and the uploads may wait this long for each computing thread.  With Python's
+# default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.
+# A shorter time costs commits more than it gives uploads (docs/explanation/performance.md).
+_SWITCH_SECONDS: Final = 0.0003
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from benchmarks import committed, contention, distance, floors, growth, http, huge, report, served
+from benchmarks import (
+    committed,
+    contention,
+    distance,
+    floors,
+    growth,
+    http,
+    huge,
+    pairs,
+    report,
+    served,
+)
 from benchmarks.__main__ import SECTIONS
 from benchmarks.load import Load
 from benchmarks.peer import COMMITTED, committed_line, judged
@@ -161,3 +172,13 @@ def test_a_limit_is_the_sum_of_its_parts() -> None:
 def test_percentiles_of_a_load() -> None:
     load = Load(seconds=[number / 1_000 for number in range(1, 101)])
     assert contention.percentiles(load, (0.5, 0.99)) == [51.0, 100.0]
+
+
+def test_two_versions_are_told_as_quotients_of_their_speeds() -> None:
+    rates = [(line(200.0), line(100.0)), (line(90.0), line(100.0)), (line(120.0), line(100.0))]
+    times = [(line(2.0, "lower"), line(1.0, "lower")), (line(4.0, "lower"), line(8.0, "lower"))]
+    failed = [(line(0.0, "lower"), line(0.0, "lower"))]
+    title, *told = pairs.told({"rate": rates, "time": times, "failed": failed})
+    assert "median" in title and "best" in title
+    assert told == ["  1.20   2.00  rate: 120, 100 u", "  1.25   0.50  time: 3, 4.5 u"]
+    assert set(pairs.NEED) | set(pairs.NEED.values()) <= set(http.GROUPS)
