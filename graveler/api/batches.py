@@ -5,9 +5,10 @@
 A store that syncs once for many writes answers many requests at the price of one.
 
 - A lone request begins at once.
-- After a batch of several, the thread waits for as many requests as the batch had, at most a
-  quarter of the time that it took.  Its clients send their next requests in that moment.  If the
-  first of them was a batch, the others would wait for two batches.
+- After a batch, the thread waits for as many requests as the batch had and as came meanwhile, at
+  most a quarter of the time that it took.  The clients of the batch send their next requests in
+  that moment.  If those that wait already were a batch, the clients would stay two groups that take
+  turns, and each sync would serve half of them.
 
 Used by pools.py and the endpoints.
 """
@@ -112,7 +113,6 @@ class Batches(Generic[I, R]):
                 self._changed.wait(left)
             count = min(len(self._queue), self._batch_max)
             batch = [self._queue.popleft() for _ in range(count)]
-            self._expected = max(1, count)
         return batch
 
     def _finish(self, batch: list[_Waiting]) -> float:
@@ -130,6 +130,8 @@ class Batches(Generic[I, R]):
         except BaseException as error:  # as of a pool: the thread works on
             results = [error] * len(batch)
         ended = self._clock.steady_seconds()
+        with self._changed:
+            self._expected = min(len(batch) + len(self._queue), self._batch_max)
         futures = [each.future for each in batch]
         call_on_loop(futures[0], _hand_over, futures, results)
         return ended + (ended - begun) / 4

@@ -8,7 +8,7 @@
 Every module of this package may import this module.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from operator import itemgetter
@@ -71,8 +71,7 @@ class Columns:
         """The logical size of the records: the total length of keys and framed values in bytes."""
         return self.key_size + sum(map(len, self.values))
 
-    @property
-    def id_bytes(self) -> bytes:
+    def id_pieces(self) -> Iterator[bytes]:
         """The bytes by which the records enter the id of their range."""
         return hash.joined(self.keys, self.values)
 
@@ -146,7 +145,8 @@ class Run(Sequence[Columns]):
 
     def _hash(self) -> None:
         for columns in self._columns[self._hashed :]:
-            self._digest.update(columns.id_bytes)
+            for piece in columns.id_pieces():
+                self._digest.update(piece)
         self._hashed = len(self._columns)
 
     @overload

@@ -1,16 +1,18 @@
 """Computes the id of a table, by the rule of `graveler.identity.file_id`, but several times faster.
 
-The same bytes enter the same hash; they are joined for about a thousand records at a time.  Pure;
-for the stores of this package.
+The same bytes enter the same hash; they are joined for some hundred records at a time.  Pure; for
+the stores of this package.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from graveler.identity import pairs
 from graveler.records import Record
 
-_BATCH = 1024
+# Joined records.  The allocator maps longer pieces apart, and each of their pages is a fault: the
+# bytes of 100,000 records took 63 ms instead of 44 when 4,096 were joined.
+_BATCH = 512
 _SHORT = 8192
 _MARKS = tuple(b"|%d" % length for length in range(_SHORT))
 
@@ -19,13 +21,14 @@ def file_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
     """The id: 64 hex digits, hashed over every key and framed value, then over the properties."""
     digest = sha256()
     for at in range(0, len(records), _BATCH):
-        digest.update(joined(*zip(*records[at : at + _BATCH], strict=True)))
+        for piece in joined(*zip(*records[at : at + _BATCH], strict=True)):
+            digest.update(piece)
     digest.update(pairs(properties))
     return digest.hexdigest()
 
 
-def joined(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    """The bytes by which records enter an id."""
+def joined(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[bytes]:
+    """The bytes by which records enter an id, in pieces."""
     return interleaved(_marks(keys), keys, _marks(values), values)
 
 
@@ -34,14 +37,15 @@ def interleaved(
     keys: Sequence[bytes],
     value_marks: Sequence[bytes],
     values: Sequence[bytes],
-) -> bytes:
+) -> Iterator[bytes]:
     """As `joined`, with the `mark` of each key and value."""
-    if not keys:
-        return b""
-    pieces = [b"|"] * (4 * len(keys) + 1)
-    pieces[0:-1:4], pieces[1::4], pieces[2::4], pieces[3::4] = key_marks, keys, value_marks, values
-    pieces[0] = pieces[0][1:]
-    return b"".join(pieces)
+    for at in range(0, len(keys), _BATCH):
+        some = slice(at, at + _BATCH)
+        parts = [b"|"] * (4 * len(keys[some]) + 1)
+        parts[0:-1:4], parts[1::4] = key_marks[some], keys[some]
+        parts[2::4], parts[3::4] = value_marks[some], values[some]
+        parts[0] = parts[0][1:]
+        yield b"".join(parts)
 
 
 def mark(length: int) -> bytes:

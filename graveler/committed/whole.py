@@ -10,7 +10,7 @@ slices of its old bytes and the new records, and only such a block is compressed
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from operator import lt
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class _Entries(NamedTuple):
     """The entries of a block, in columns.
 
     `starts`: where each entry begins, and at the end where the last one ends.  `lengths`: of the
-    entries.  `key_marks`, `value_marks`: the bytes before each key and value in `id_bytes`.
+    entries.  `key_marks`, `value_marks`: the bytes before each key and value in `id_pieces`.
     """
 
     payload: bytes
@@ -73,8 +73,7 @@ class WholeColumns(Columns):
         self._entries = entries
         self._new_chunk = new_chunk
 
-    @property
-    def id_bytes(self) -> bytes:
+    def id_pieces(self) -> Iterator[bytes]:
         _, _, _, key_marks, value_marks = self._entries
         return hash.interleaved(key_marks, self.keys, value_marks, self.values)
 

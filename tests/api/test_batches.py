@@ -169,6 +169,28 @@ def test_a_lone_request_after_a_pause_begins_at_once() -> None:
     asyncio.run(whole())
 
 
+def test_clients_that_came_during_a_batch_and_those_of_the_batch_become_one_group() -> None:
+    async def whole() -> None:
+        work, clock = Work(is_open=False), TickingClock()
+
+        def slow(items: Sequence[int]) -> list[int | Exception]:
+            clock.sleep(4 * PATIENCE_SECONDS)
+            return work(items)
+
+        batches = Batches(slow, clock, batch_max=4, waiting_max=8)
+        first = batches.start(1)
+        await entered(work)
+        second = batches.start(2)
+        work.gate.set()
+        assert await first == 2
+        third = batches.start(3)
+        assert await asyncio.gather(second, third) == [4, 6]
+        assert work.batches == [[1], [2, 3]]
+        batches.close()
+
+    asyncio.run(whole())
+
+
 def test_a_close_of_what_never_began() -> None:
     Work().batched().close()
 
