@@ -115,6 +115,12 @@ class ReadRef(TypedDict):
     commit_id: str
 
 
+class Finished(TypedDict):
+    """What is done, of which the server tells nothing."""
+
+    done: str
+
+
 class Past(TypedDict):
     """The refs that were read as they were at a time."""
 
@@ -484,7 +490,19 @@ _PLAN: Final = list[PlannedTransfer]
 _FOLDER: Final = (FolderReport,)
 _FOLDER_CHANGES: Final = list[FolderChange]
 
+_DELETED: Final = with_more(Ref, Finished, "DeletedRef")
+# The server answers these with nothing.
+_FINISHED: Final = (
+    *("repo delete", "repo meta set", "repo meta delete", "branch-protect add"),
+    *("branch-protect delete", "pr close", "jobs cancel", "bisect reset", "logout", "config use"),
+    *("config set", "events rules remove", "user delete", "user attach", "user detach"),
+    *("user key delete", "group delete", "group add", "group remove", "group attach"),
+    *("group detach", "policy delete", "policy attach", "policy detach"),
+)
 _PLAIN: Final[Mapping[str, Types]] = {
+    **dict.fromkeys(_FINISHED, (only(Finished, "FinishedAnswer"),)),
+    "branch delete": (_DELETED,),
+    "tag delete": (_DELETED,),
     "repo list": (list[Repository],),
     "repo show": (Repository,),
     "repo create": (Repository,),
@@ -597,17 +615,6 @@ PRINTED: Final[Mapping[str, Types]] = {
 UNPRINTED: Final = {
     "cat": "the content of objects",
     "api": "the answer of the server as it is",
-    **dict.fromkeys(
-        (
-            *("repo delete", "repo meta set", "repo meta delete", "branch delete", "tag delete"),
-            *("branch-protect add", "branch-protect delete", "pr close", "jobs cancel"),
-            *("bisect reset", "logout", "config use", "config set", "events rules remove"),
-            *("user delete", "user attach", "user detach", "user key delete"),
-            *("group delete", "group add", "group remove", "group attach", "group detach"),
-            *("policy delete", "policy attach", "policy detach"),
-        ),
-        "nothing",
-    ),
 }
 
 

@@ -261,7 +261,7 @@ def logout(invocation: Invocation, yes: bool) -> int:
     profiles.write(Profiles(default, rest), environment())
     if known.by_name[name].in_keyring:
         keyring_store.forget(name)
-    invocation.output.note(f"profile {name} is forgotten")
+    invocation.output.done(f"profile {name} is forgotten")
     return 0
 
 

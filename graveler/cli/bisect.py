@@ -342,7 +342,7 @@ def view(invocation: Invocation) -> int:
 def reset(invocation: Invocation) -> int:
     """End the search, and forget its answers."""
     _file().unlink(missing_ok=True)
-    invocation.output.note("no search runs")
+    invocation.output.done("no search runs")
     return DONE
 
 

@@ -142,8 +142,10 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
     commit = head["commit_id"]
     journal.record(invocation, address, "deletion", commit, "", kind="branch")
     again = of_server(invocation, f"graveler branch create {address} {commit}")
-    invocation.output.note(
-        f"deleted branch {address}, it was at {commit}\nto make it again: {again}"
+    invocation.output.done(
+        f"deleted branch {address}, it was at {commit}\nto make it again: {again}",
+        id=address.ref,
+        commit_id=commit,
     )
     return 0
 

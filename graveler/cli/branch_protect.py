@@ -48,7 +48,7 @@ def add(invocation: Invocation, repository: str, glob: str) -> int:
     """
     name = invocation.repository(repository).repository
     protection.add(invocation.session, name, glob)
-    invocation.output.note(f"protected {glob} in {name}")
+    invocation.output.done(f"protected {glob} in {name}")
     return 0
 
 
@@ -62,5 +62,5 @@ def delete(invocation: Invocation, repository: str, glob: str) -> int:
     name = invocation.repository(repository).repository
     invocation.about(glob, f"{_LISTED_BY} {name}")
     protection.delete(invocation.session, name, glob)
-    invocation.output.note(f"deleted the rule {glob} of {name}")
+    invocation.output.done(f"deleted the rule {glob} of {name}")
     return 0

@@ -86,6 +86,7 @@ def use_profile(invocation: Invocation, name: str) -> int:
     if name not in known.by_name:
         raise NotFound(f"profile not found: {name}: `graveler config list` shows all")
     profiles.write(replace(known, default=name), environment())
+    invocation.output.done(f"the default profile is {name}")
     return 0
 
 
@@ -123,4 +124,5 @@ def set_setting(invocation: Invocation, setting: str, value: str, yes: bool) -> 
         after = replace(before, repository=value)
     changed = Profiles(known.default or name, {**known.by_name, name: after})
     profiles.write(changed, environment())
+    invocation.output.done(f"{'set' if value else 'removed'} the {setting} of profile {name}")
     return 0

@@ -156,5 +156,5 @@ def remove_rule(invocation: Invocation, repository: str, rule: str, yes: bool) -
         question = f"Remove the rule {rule}, which takes {source} in to {name}/{known.branch}?"
         invocation.confirm(f"{question}  What arrives later is taken in by no other rule.", yes=yes)
     event_rules.delete(invocation.session, name, rule)
-    invocation.output.note(f"removed rule {rule}")
+    invocation.output.done(f"removed rule {rule}")
     return 0

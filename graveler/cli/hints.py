@@ -2,7 +2,8 @@
 
 A note, a hint or an interrupt names further commands: `graveler jobs show lake 7f3c9a`.  Options
 may have chosen the server and the credentials of this call.  The commands need the same options,
-because without them they reach the server of the default profile.  For this folder.
+because without them they reach the server of the default profile.  Their addresses are whole, so
+where a base URI is set they need an empty one.  For this folder.
 """
 
 import re
@@ -11,7 +12,7 @@ from typing import Final
 
 from graveler.cli import overview
 from graveler.cli.address import Address
-from graveler.cli.invocation import Invocation
+from graveler.cli.invocation import Invocation, base_uri
 
 # They reach no server, or a message names them with the place that they work on.
 _WITHOUT: Final = frozenset(
@@ -49,11 +50,13 @@ def _with_options(words: list[str], text: str) -> str:
 
 
 def server_options(invocation: Invocation) -> list[str]:
-    """The options that chose the server and the credentials of this call, as they were given.
-    `--server` without a URL, which the operator commands take, is left out."""
+    """The options that chose the server and the credentials of this call, as they were given, and
+    one that ends a base URI.  `--server` without a URL, which the operator commands take, is left
+    out."""
     flags = invocation.flags
     words = ["--server", str(flags["server"])] if flags.get("server") else []
     for name in _OPTIONS:
         if flags.get(name):
             words += [f"--{name.replace('_', '-')}", str(flags[name])]
-    return [*words, "--secret-stdin"] if flags.get("secret_stdin") else words
+    words += ["--secret-stdin"] if flags.get("secret_stdin") else []
+    return [*words, "--base-uri", ""] if base_uri(invocation) else words

@@ -191,8 +191,10 @@ class Invocation:
 
 
 def base_uri(invocation: Invocation) -> str:
-    """What stands before addresses without a scheme; empty if nothing does."""
-    return str(invocation.flags.get("base_uri") or environment().get("LAKECTL_BASE_URI", ""))
+    """What stands before addresses without a scheme; empty if nothing does.  An option, also an
+    empty one, goes before the variable."""
+    option = invocation.flags.get("base_uri")
+    return str(environment().get("LAKECTL_BASE_URI", "") if option is None else option)
 
 
 def current_repository(invocation: Invocation) -> str:

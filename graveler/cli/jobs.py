@@ -101,7 +101,7 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
         done = f", {_progress(job)}" if _progress(job) else ""
         invocation.confirm(f"Cancel {job['kind']} {id} ({job['state']}{done})?", yes=yes)
     client_jobs.cancel(invocation.session, name, id)
-    invocation.output.note(f"cancelled {id}")
+    invocation.output.done(f"cancelled {id}")
     return 0
 
 

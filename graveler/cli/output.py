@@ -107,6 +107,14 @@ class Output:
         if self.prints_notes:
             click.echo(plain_lines(text), err=True)
 
+    def done(self, text: str, **record: Any) -> None:
+        """Say that something is done of which the server tells nothing: to a person on stderr.  In
+        JSON, `graveler.done` has the first line, beside the fields of `record`."""
+        if self.form == "human":
+            self.note(text)
+        else:
+            self.record({**record, "graveler": {"done": first_line(text)}}, ())
+
     def style(self, text: str, **style: Any) -> str:
         """The text in colour, if there is colour."""
         return click.style(text, **style) if self.color else text

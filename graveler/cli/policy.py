@@ -155,7 +155,7 @@ def delete(invocation: Invocation, policy: str, yes: bool) -> int:
         policies.get(session, policy)
         invocation.confirm(f"Delete the policy {policy}, wherever it is attached?", yes=yes)
     policies.delete(session, policy)
-    invocation.output.note(f"deleted policy {policy}")
+    invocation.output.done(f"deleted policy {policy}")
     return 0
 
 
@@ -183,7 +183,7 @@ def attach(invocation: Invocation, policy: str, user: str, group: str) -> int:
         users.attach(invocation.session, user, policy)
     else:
         groups.attach(invocation.session, group, policy)
-    invocation.output.note(f"attached {policy} to {user or group}")
+    invocation.output.done(f"attached {policy} to {user or group}")
     return 0
 
 
@@ -198,7 +198,7 @@ def detach(invocation: Invocation, policy: str, user: str, group: str) -> int:
         users.detach(invocation.session, user, policy)
     else:
         groups.detach(invocation.session, group, policy)
-    invocation.output.note(f"detached {policy} from {user or group}")
+    invocation.output.done(f"detached {policy} from {user or group}")
     return 0
 
 

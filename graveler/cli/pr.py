@@ -160,7 +160,7 @@ def close(invocation: Invocation, repository: str, id: str) -> int:
     """Close a pull request without a merge; its branches stay as they are."""
     name = _about(invocation, repository, id)
     pulls.close(invocation.session, name, id)
-    invocation.output.note(f"closed pull request {id}")
+    invocation.output.done(f"closed pull request {id}")
     return 0
 
 

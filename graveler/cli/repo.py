@@ -175,7 +175,7 @@ def delete(
     question = f"Delete {name} ({record['storage_namespace']}) with its whole history?"
     invocation.confirm_name(question, name, name if yes else typed, or_yes=True)
     refs.delete_repository(invocation.session, name, force=force)
-    invocation.output.note(f"deleted repository {name}")
+    invocation.output.done(f"deleted repository {name}")
     return 0
 
 
@@ -232,7 +232,7 @@ def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]
     name = invocation.repository(repository).repository
     metadata = metadata_pairs(pairs)
     refs.set_repository_metadata(invocation.session, name, metadata)
-    invocation.output.note(f"set {plural(len(metadata), 'key')} of {name}")
+    invocation.output.done(f"set {plural(len(metadata), 'key')} of {name}")
     return 0
 
 
@@ -251,5 +251,5 @@ def delete_metadata(
         if pairs:  # else nothing is lost
             invocation.confirm(f"Delete {pairs} from the metadata of {name}?", yes=yes)
     refs.delete_repository_metadata(invocation.session, name, list(keys))
-    invocation.output.note(f"deleted {plural(len(keys), 'key')} of {name}")
+    invocation.output.done(f"deleted {plural(len(keys), 'key')} of {name}")
     return 0

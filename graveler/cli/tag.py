@@ -120,5 +120,9 @@ def delete(invocation: Invocation, tag: str, yes: bool) -> int:
     refs.delete_tag(session, address.repository, address.ref)
     journal.record(invocation, address, "deletion", commit, "", kind="tag")
     again = of_server(invocation, f"graveler tag create {address} {commit}")
-    invocation.output.note(f"deleted tag {address}, it was at {commit}\nto make it again: {again}")
+    invocation.output.done(
+        f"deleted tag {address}, it was at {commit}\nto make it again: {again}",
+        id=address.ref,
+        commit_id=commit,
+    )
     return 0

@@ -103,7 +103,7 @@ def delete(invocation: Invocation, user: str, yes: bool) -> int:
         keys = plural(sum(1 for _ in users.list_keys(session, user)), "access key")
         invocation.confirm(f"Delete the user {user} with {keys}?", yes=yes)
     users.delete(session, user)
-    invocation.output.note(f"deleted user {user}")
+    invocation.output.done(f"deleted user {user}")
     return 0
 
 
@@ -114,7 +114,7 @@ def attach(invocation: Invocation, user: str, policy: str) -> int:
     """Give a user the rights of a policy."""
     invocation.about(f"{user} {policy}", "graveler user list, graveler policy list")
     users.attach(invocation.session, user, policy)
-    invocation.output.note(f"attached {policy} to user {user}")
+    invocation.output.done(f"attached {policy} to user {user}")
     return 0
 
 
@@ -125,7 +125,7 @@ def detach(invocation: Invocation, user: str, policy: str) -> int:
     """Take a policy from a user; what its groups give it stays."""
     invocation.about(f"{user} {policy}", f"graveler user show {user}")
     users.detach(invocation.session, user, policy)
-    invocation.output.note(f"detached {policy} from user {user}")
+    invocation.output.done(f"detached {policy} from user {user}")
     return 0
 
 
@@ -183,5 +183,5 @@ def delete_key(invocation: Invocation, user: str, key: str, yes: bool) -> int:
     invocation.about(f"{user} {key}", f"graveler user key list {user}")
     invocation.confirm(f"End the access key {key} of {user}?", yes=yes)
     users.delete_key(invocation.session, user, key)
-    invocation.output.note(f"deleted access key {key} of {user}")
+    invocation.output.done(f"deleted access key {key} of {user}")
     return 0

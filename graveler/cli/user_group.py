@@ -78,7 +78,7 @@ def delete(invocation: Invocation, group: str, yes: bool) -> int:
         members = plural(sum(1 for _ in groups.list_members(session, group)), "member")
         invocation.confirm(f"Delete the group {group} with {members}?", yes=yes)
     groups.delete(session, group)
-    invocation.output.note(f"deleted group {group}")
+    invocation.output.done(f"deleted group {group}")
     return 0
 
 
@@ -89,7 +89,7 @@ def add(invocation: Invocation, group: str, user: str) -> int:
     """Make a user a member of a group."""
     invocation.about(f"{group} {user}", "graveler group list, graveler user list")
     groups.add_member(invocation.session, group, user)
-    invocation.output.note(f"added {user} to group {group}")
+    invocation.output.done(f"added {user} to group {group}")
     return 0
 
 
@@ -100,7 +100,7 @@ def remove(invocation: Invocation, group: str, user: str) -> int:
     """End the membership of a user in a group."""
     invocation.about(f"{group} {user}", f"graveler group show {group}")
     groups.remove_member(invocation.session, group, user)
-    invocation.output.note(f"removed {user} from group {group}")
+    invocation.output.done(f"removed {user} from group {group}")
     return 0
 
 
@@ -111,7 +111,7 @@ def attach(invocation: Invocation, group: str, policy: str) -> int:
     """Give the members of a group the rights of a policy."""
     invocation.about(f"{group} {policy}", "graveler group list, graveler policy list")
     groups.attach(invocation.session, group, policy)
-    invocation.output.note(f"attached {policy} to group {group}")
+    invocation.output.done(f"attached {policy} to group {group}")
     return 0
 
 
@@ -122,5 +122,5 @@ def detach(invocation: Invocation, group: str, policy: str) -> int:
     """Take a policy from a group."""
     invocation.about(f"{group} {policy}", f"graveler group show {group}")
     groups.detach(invocation.session, group, policy)
-    invocation.output.note(f"detached {policy} from group {group}")
+    invocation.output.done(f"detached {policy} from group {group}")
     return 0

@@ -1,5 +1,7 @@
 """Addresses: both schemes, and the base URI, mean the same to every command."""
 
+import shlex
+
 import pytest
 
 from tests.cli.conftest import Lake
@@ -54,6 +56,15 @@ def test_a_base_uri_can_be_whole_or_end_within_a_path(lake: Lake) -> None:
     assert lake.user.run("log", "", LAKECTL_BASE_URI=f"lakefs://{lake.name}").code == 0
     whole = lake.user.run("status", f"lakefs://{lake.name}/main", LAKECTL_BASE_URI="lakefs://b/")
     assert whole.code == 0
+
+
+def test_a_command_that_a_message_names_works_beside_a_base_uri(lake: Lake) -> None:
+    base = f"lakefs://{lake.name}/"
+    lake.user.run("branch", "create", f"{lake.name}/dev")
+    deleted = lake.user.run("branch", "delete", "dev", "--yes", LAKECTL_BASE_URI=base)
+    again = shlex.split(deleted.err.splitlines()[-1].partition("graveler ")[2])
+    assert lake.user.run(*again, LAKECTL_BASE_URI=base).code == 0
+    assert lake.user.run("branch", "show", f"{lake.name}/dev").code == 0
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

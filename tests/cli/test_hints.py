@@ -37,7 +37,8 @@ def test_every_command_of_a_text_gets_the_options_that_chose_the_server() -> Non
     flags = {"server": "http://a", "profile": "my own", "config": "f.yaml", "json": True}
     flags |= {"access_key_id": "K", "secret_stdin": True, "base_uri": "lakefs://lake/"}
     options = (
-        "--server http://a --profile 'my own' --config f.yaml --access-key-id K --secret-stdin"
+        "--server http://a --profile 'my own' --config f.yaml --access-key-id K --secret-stdin "
+        "--base-uri ''"
     )
     text = "graveler commit lake/main, or `graveler cherry-pick a b`"
     assert hints.of_server(Invocation(flags), text) == (

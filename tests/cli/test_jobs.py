@@ -37,7 +37,7 @@ def test_a_cancellation_is_asked_for(user: Client) -> None:
         "progress": {"done": 7, "unit": "objects", "per_second": 2.0},
     }
     running = Said(200, json.dumps(job).encode())
-    with scripted([running, Said(204, b""), running]) as server:
+    with scripted([running, Said(204, b""), running, Said(204, b"")]) as server:
         user.know(server.url)
         shown = terminal(user, "jobs", "cancel", "lake", "j1")
         shown.until("Cancel import j1 (running, 7 objects, 2/s)? [y/N]: ")
@@ -48,3 +48,5 @@ def test_a_cancellation_is_asked_for(user: Client) -> None:
         shown.until("[y/N]: ")
         shown.type("n\n")
         assert shown.end() == 1 and server.asked[-1].method == "GET"
+        said = user.run("jobs", "cancel", "lake", "j1", "--yes", "--json")
+        assert json.loads(said.out) == {"graveler": {"done": "cancelled j1"}}
