@@ -4,9 +4,9 @@ A machine may be twice as fast a minute later, so the figures of two runs say li
 Here both versions serve at once, each a fresh store.  Each group of lines of `http` is measured on
 one and directly afterwards on the other, and the order changes with each round.
 
-    python -m benchmarks.pairs ../before --rounds 5
+    python -m benchmarks.pairs ../before --rounds 6
 
-The other checkout needs its environment (`make setup`), and a store of its own cannot be given.
+The other checkout needs its environment (`make setup`).
 A line of the output: how many times the speed of the other one this checkout has, as the median of
 the rounds and between the best rounds; then the name of the line and the median figures of both.
 """
@@ -23,7 +23,7 @@ from benchmarks import http, served
 from benchmarks.load import Target
 from benchmarks.served import Line
 
-NEED: dict[str, str] = {"beside": "bulk"}  # which group prepares another one
+NEED: dict[str, str] = {"beside": "bulk"}  # a group, and the group that must run before it
 Figures = dict[str, list[tuple[Line, Line]]]  # by name: the lines of both in each round
 
 
@@ -61,10 +61,11 @@ def _round(other: Path, groups: Sequence[str], *, is_reversed: bool) -> Iterator
 def told(figures: Figures) -> Iterator[str]:
     """The lines of the output."""
     yield "median   best  line: this checkout, the other one"
-    for name, pairs in figures.items():
-        quotients = [quotient for mine, theirs in pairs if (quotient := _times(mine, theirs))]
-        if not quotients:  # as of failures, when there are none
+    for name, rounds in figures.items():
+        pairs = [(mine, theirs) for mine, theirs in rounds if _times(mine, theirs)]
+        if not pairs:  # as of failures, when there are none
             continue
+        quotients = [_times(mine, theirs) for mine, theirs in pairs]
         best = min if pairs[0][0]["better"] == "lower" else max
         mine, theirs = ([side[at]["value"] for side in pairs] for at in (0, 1))
         of_best = _times(*(pairs[0][0] | {"value": best(values)} for values in (mine, theirs)))
@@ -91,7 +92,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("other", type=Path, metavar="CHECKOUT", help="the other version")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--only", action="append", choices=[*http.GROUPS], help="a group of lines")
     arguments = parser.parse_args()
     if not (arguments.other / ".venv" / "bin" / "python").exists():

@@ -116,7 +116,7 @@ class ReadRef(TypedDict):
 
 
 class Finished(TypedDict):
-    """What is done, of which the server tells nothing."""
+    """A change that has no record."""
 
     done: str
 
@@ -491,7 +491,7 @@ _FOLDER: Final = (FolderReport,)
 _FOLDER_CHANGES: Final = list[FolderChange]
 
 _DELETED: Final = with_more(Ref, Finished, "DeletedRef")
-# The server answers these with nothing.
+# They have no record: the server answers with an empty body, or is not asked.
 _FINISHED: Final = (
     *("repo delete", "repo meta set", "repo meta delete", "branch-protect add"),
     *("branch-protect delete", "pr close", "jobs cancel", "bisect reset", "logout", "config use"),

@@ -4,11 +4,11 @@
 
 A store that syncs once for many writes answers many requests at the price of one.
 
-- A lone request begins at once.
+- A request that comes after a pause begins at once.
 - After a batch, the thread waits for as many requests as the batch had and as came meanwhile, at
-  most a quarter of the time that it took.  The clients of the batch send their next requests in
-  that moment.  If those that wait already were a batch, the clients would stay two groups that take
-  turns, and each sync would serve half of them.
+  most a quarter of the time that it took, and no longer than `_WAIT_SECONDS_MAX`.  The clients of
+  the batch send their next requests in that moment.  If those that wait already were a batch, the
+  clients would stay two groups that take turns, and each sync would serve half of them.
 
 Used by pools.py and the endpoints.
 """
@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from graveler.clock import Clock
 from graveler.errors import Internal, Unavailable
@@ -26,6 +26,8 @@ from graveler.errors import Internal, Unavailable
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 Results = Sequence[R | Exception]
+# A quarter of a batch on a slow disk.  A batch may take far longer, as one that loses to commits.
+_WAIT_SECONDS_MAX: Final = 0.05
 
 
 class _Waiting(NamedTuple):
@@ -103,8 +105,8 @@ class Batches(Generic[I, R]):
             del batch  # while the thread waits, it keeps nothing alive
 
     def _next(self, until: float) -> list[_Waiting]:
-        """The next batch; none at the end.  `until`: how long to wait for a batch of the size of
-        the last one, as a time of the steady clock."""
+        """The next batch; none at the end.  `until`: when to stop waiting for as many requests as
+        are expected, as a time of the steady clock."""
         with self._changed:
             while not (self._queue or self._closed):
                 self._changed.wait()
@@ -116,8 +118,8 @@ class Batches(Generic[I, R]):
         return batch
 
     def _finish(self, batch: list[_Waiting]) -> float:
-        """Do the work, and hand the results to the loop, all in one call.  Returns how long to
-        wait for as many requests, as a time of the steady clock."""
+        """Do the work, and hand the results to the loop, all in one call.  Returns when to
+        stop waiting for the next requests, as a time of the steady clock."""
         begun = self._clock.steady_seconds()
         batch = [each for each in batch if not each.future.cancelled()]
         if not batch:
@@ -131,10 +133,11 @@ class Batches(Generic[I, R]):
             results = [error] * len(batch)
         ended = self._clock.steady_seconds()
         with self._changed:
-            self._expected = min(len(batch) + len(self._queue), self._batch_max)
+            waiting = sum(not each.future.cancelled() for each in self._queue)
+            self._expected = min(len(batch) + waiting, self._batch_max)
         futures = [each.future for each in batch]
         call_on_loop(futures[0], _hand_over, futures, results)
-        return ended + (ended - begun) / 4
+        return ended + min((ended - begun) / 4, _WAIT_SECONDS_MAX)
 
 
 def _hand_over(

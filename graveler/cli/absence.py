@@ -57,7 +57,7 @@ def naming_folder(
             raise
         folder = place.at(place.folder)
         reason = f"{folder} is a folder: give -r" if takes_folders else f"{folder} is a folder"
-        remedy = "" if takes_folders else on(place, f"graveler ls {folder.unprofiled}")
+        remedy = "" if takes_folders else on(invocation, place, f"graveler ls {folder.unprofiled}")
         fields = {**error.fields, "reason": reason, "remedy": remedy}
         raise NotFound(reason, "", **fields) from error
 
@@ -84,14 +84,15 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
         if _exists(commits.get, invocation, place):
             continue
         if not _exists(refs.get_repository, invocation, replace(place, ref="")):
-            return f"repository not found: {place.repository}", on(place, "graveler repo list")
+            remedy = on(invocation, place, "graveler repo list")
+            return f"repository not found: {place.repository}", remedy
         if target is not None and target.at("") == place and _can_be_made(invocation, place):
             names = f"graveler branch list {place.repository}"
             remedy = f"graveler branch create {place.unprofiled}, or {names}"
-            return f"branch not found: {place}", on(place, remedy)
+            return f"branch not found: {place}", on(invocation, place, remedy)
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
-        remedy = on(place, f"graveler branch list {place.repository}")
+        remedy = on(invocation, place, f"graveler branch list {place.repository}")
         return f"ref not found: {place}", remedy
     return _no_branch(invocation)
 
@@ -137,7 +138,7 @@ def _no_branch(invocation: Invocation) -> tuple[str, str] | None:
     kind = "tag" if _exists(refs.get_tag, invocation, place) else "commit"
     text = f"{place.at('')} is a {kind}, and only a branch can be changed"
     remedy = f"graveler branch create {place.repository}/NAME {place.ref}, and change that"
-    return text, on(place, remedy)
+    return text, on(invocation, place, remedy)
 
 
 def _refs(invocation: Invocation) -> Iterator[Address]:

@@ -211,7 +211,7 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.NotFound) and invocation.item:
         return invocation.listed_by
     if isinstance(error, errors.NotFound) and subject is not None:
-        return on(subject, _list_of_same(subject))
+        return on(invocation, subject, _list_of_same(subject))
     if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
         return f"graveler commit {invocation.target}, or graveler reset {invocation.target}"
     if isinstance(error, errors.Unauthenticated):

@@ -31,9 +31,11 @@ def of_server(invocation: Invocation, text: str) -> str:
     return _with_options(server_options(invocation), text)
 
 
-def on(place: Address, text: str) -> str:
+def on(invocation: Invocation, place: Address, text: str) -> str:
     """The text, whose commands lead to the server of the profile that an address names."""
-    return _with_options(["--profile", place.profile] if place.profile else [], text)
+    if not place.profile:  # `of_server` does the rest
+        return text
+    return _with_options(["--profile", place.profile, *_without_base(invocation)], text)
 
 
 def _with_options(words: list[str], text: str) -> str:
@@ -59,4 +61,8 @@ def server_options(invocation: Invocation) -> list[str]:
         if flags.get(name):
             words += [f"--{name.replace('_', '-')}", str(flags[name])]
     words += ["--secret-stdin"] if flags.get("secret_stdin") else []
-    return [*words, "--base-uri", ""] if base_uri(invocation) else words
+    return [*words, *_without_base(invocation)]
+
+
+def _without_base(invocation: Invocation) -> list[str]:
+    return ["--base-uri", ""] if base_uri(invocation) else []

@@ -27,7 +27,7 @@ from graveler.errors import Internal, Invalid
 
 # The event loop and the uploads may wait this long for each computing thread.  With Python's
 # default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.
-# A shorter time costs commits more than it gives uploads (docs/explanation/performance.md).
+# With 0.1 ms, 40 merges at once have 0.78 of their speed (docs/explanation/performance.md).
 _SWITCH_SECONDS: Final = 0.0003
 
 

@@ -132,7 +132,7 @@ def fs_update_metadata(invocation: Invocation, address: str, metadata: tuple[str
     place = invocation.path(address)
     pairs = metadata_pairs(tuple(pair for several in metadata for pair in several.split(",")))
     objects.set_metadata(invocation.session, place.repository, place.ref, place.path, pairs)
-    invocation.output.note(f"metadata of {plain(str(place))} replaced")
+    invocation.output.done(f"metadata of {plain(str(place))} replaced")
     return 0
 
 
@@ -179,7 +179,7 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
         raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
     name = invocation.repository(repository).repository
     retention.replace(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
-    invocation.output.note(f"set the retention rules of {name}")
+    invocation.output.done(f"set the retention rules of {name}")
     return 0
 
 
@@ -191,7 +191,7 @@ def gc_delete_config(invocation: Invocation, repository: str) -> int:
 
     name = invocation.repository(repository).repository
     retention.delete(invocation.session, name)
-    invocation.output.note(f"deleted the retention rules of {name}")
+    invocation.output.done(f"deleted the retention rules of {name}")
     return 0
 
 

@@ -40,12 +40,12 @@ def recognized(error: GravelerError, invocation: Invocation) -> GravelerError:
     for place in invocation.addresses:
         reason = _broken_rule(parse_repository_id, place.repository)
         if reason:
-            return UsageMistake(reason, remedy=on(place, "graveler repo list"))
+            return UsageMistake(reason, remedy=on(invocation, place, "graveler repo list"))
     target = invocation.target
     if target is None or not target.ref or not _broken_rule(parse_branch_id, target.ref):
         return error
     if not (invocation.fills_target and "." in target.ref):
-        remedy = on(target, f"graveler branch list {target.repository}")
+        remedy = on(invocation, target, f"graveler branch list {target.repository}")
         return UsageMistake(f"{target.ref!r} is no name of a branch", remedy=remedy)
     branch = _default_branch(invocation, target)
     path = "/".join(part for part in (target.ref, target.path) if part)

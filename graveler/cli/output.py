@@ -108,8 +108,8 @@ class Output:
             click.echo(plain_lines(text), err=True)
 
     def done(self, text: str, **record: Any) -> None:
-        """Say that something is done of which the server tells nothing: to a person on stderr.  In
-        JSON, `graveler.done` has the first line, beside the fields of `record`."""
+        """Report a change that has no record: to a person on stderr.  In JSON, `graveler.done` has
+        the first line, beside the fields of `record`."""
         if self.form == "human":
             self.note(text)
         else:

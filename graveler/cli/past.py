@@ -42,7 +42,7 @@ def then(invocation: Invocation, address: Address) -> Address:
         return address
     moment = moments.parse(text, SystemClock().now_ns())
     where = replace(address, ref=name, path="")
-    commit = _commit(session_of(invocation, address), where, moment)
+    commit = _commit(invocation, where, moment)
     subject = first_line(commit["message"])
     date = invocation.output.time(commit["creation_date"])
     invocation.output.note(
@@ -68,10 +68,10 @@ def is_past(invocation: Invocation) -> bool:
     return bool(invocation.flags.get("at"))
 
 
-def _commit(session: Session, where: Address, moment: datetime) -> Commit:
+def _commit(invocation: Invocation, where: Address, moment: datetime) -> Commit:
     limit, oldest = moment.timestamp(), None
     count = 0
-    for commit in _first_parents(session, where):
+    for commit in _first_parents(session_of(invocation, where), where):
         if commit["creation_date"] <= limit:
             return commit
         oldest = commit
@@ -81,7 +81,7 @@ def _commit(session: Session, where: Address, moment: datetime) -> Commit:
         raise Unsupported(f"more than {_COMMITS_MAX:,} commits of {where} are younger than {when}")
     born = moments.rfc3339(moments.of(oldest["creation_date"]))
     reason = f"no commit of {where} is that old: the first one, {oldest['id'][:12]}, is of {born}"
-    remedy = on(where, f"graveler log {where.unprofiled} --first-parent")
+    remedy = on(invocation, where, f"graveler log {where.unprofiled} --first-parent")
     raise NotFound(reason, reason=reason, remedy=remedy)
 
 

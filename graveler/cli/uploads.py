@@ -17,7 +17,7 @@ from graveler.cli import files, mirror, state
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument
 from graveler.cli.command import client
-from graveler.cli.invocation import Invocation, metadata_pairs
+from graveler.cli.invocation import Invocation, metadata_pairs, whole
 from graveler.cli.mirror import (
     deletable,
     delete_objects,
@@ -73,13 +73,13 @@ def upload(
     same command continues after the last whole part, unless the file changed.
     """
     options = TransferOptions(**more).checked()
-    _check_one([source, address, *click.get_current_context().args])
+    _check_one(invocation, [source, address, *click.get_current_context().args])
     place = invocation.path(address, optional=True, fills=True)
     _warn_of_path(invocation, place)
     description = Upload(content_type, metadata_pairs(pairs), options.no_clobber)
     if source == "-":
         return _upload_stdin(invocation, place, description, options)
-    local = _local(source, address, options)
+    local = _local(invocation, source, address, options)
     task, tally = _Uploads(invocation, place, description, pre_sign=options.pre_sign), Tally()
     surplus: list[str] = []
     if options.recursive:
@@ -116,27 +116,27 @@ def upload(
     return ended(invocation, tally, "uploaded", options)
 
 
-def _check_one(words: list[str]) -> None:
+def _check_one(invocation: Invocation, words: list[str]) -> None:
     """Raises `UsageMistake` for several sources, as a shell makes them of `*.csv`, and for an
     address before the source."""
     source, address = words[0], words[-1]
     if len(words) > 2:
         raise UsageMistake(
             f"one SRC expected, not {len(words) - 1}: several files go by -r and --include",
-            remedy=_for_several(words[:-1], address),
+            remedy=_for_several(invocation, words[:-1], address),
         )
     if "/" in source and not os.path.lexists(source) and os.path.isfile(address):
         raise UsageMistake(
             f"SRC comes first: {source} is no file here, and {address} is one",
-            remedy=shlex.join(["graveler", "upload", address, source]),
+            remedy=shlex.join(["graveler", "upload", address, whole(invocation, source)]),
         )
 
 
-def _local(source: str, address: str, options: TransferOptions) -> Path:
+def _local(invocation: Invocation, source: str, address: str, options: TransferOptions) -> Path:
     """The file or the folder.  Raises `NotFound`, `UsageMistake`."""
     local = Path(source)
     if not local.exists():
-        remedy = _for_several([source], address) if _is_glob(source) else ""
+        remedy = _for_several(invocation, [source], address) if _is_glob(source) else ""
         raise NotFound(f"file not found: {source}", remedy=remedy)
     if local.is_dir() != options.recursive:
         rule = "is a folder: give -r" if local.is_dir() else "is no folder: leave -r out"
@@ -148,20 +148,21 @@ def _is_glob(name: str) -> bool:
     return any(mark in name for mark in _GLOB_MARKS) and not os.path.lexists(name)
 
 
-def _for_several(sources: list[str], address: str) -> str:
+def _for_several(invocation: Invocation, sources: list[str], address: str) -> str:
     """The command that uploads what these files or globs name, and nothing else; empty if it
     cannot be known."""
     names = [os.path.basename(source) for source in sources]
     is_known = "/" in address and not os.path.lexists(address) and "-" not in sources
     if not is_known or len(set(names)) < len(names) or not "".join(sources).isprintable():
         return ""
+    into = whole(invocation, address)
     folders = {os.path.dirname(source) or "." for source in sources}
     folder = folders.pop()
     is_short = not folders and len(names) <= _NAMES_SHOWN
     if not is_short or _is_glob(folder) or not all(map(_is_pattern, sources)):
-        return _loop(sources, address)
+        return _loop(sources, into)
     included = (word for name in names for word in ("--include", f"/{name}"))
-    return shlex.join(["graveler", "upload", "-r", folder, address, *included])
+    return shlex.join(["graveler", "upload", "-r", folder, into, *included])
 
 
 def _is_pattern(source: str) -> bool:

@@ -33,6 +33,7 @@ _ALIASES = {
     "auth policies list": "policy list",
     "auth policies show": "policy show",
     "auth policies create": "policy create",
+    "fs update-metadata": "repo meta set",
 }
 _NAMES = ("auth users groups list", "auth groups members list")
 
@@ -112,6 +113,9 @@ def check_failure(text: str) -> None:
 def types_of(arguments: Sequence[str]) -> Types | None:
     """The types of the first words of an argument list that are a command."""
     for start in range(len(arguments)):
+        pair = arguments[start : start + 2]
+        if len(pair) == 2 and " ".join(pair) in root().table:  # a name of lakectl
+            return None
         for length in (4, 3, 2, 1):
             types = known().get(tuple(arguments[start : start + length]))
             if types is not None and start + length <= len(arguments):

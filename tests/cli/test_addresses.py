@@ -1,6 +1,7 @@
 """Addresses: both schemes, and the base URI, mean the same to every command."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,23 @@ def test_a_command_that_a_message_names_works_beside_a_base_uri(lake: Lake) -> N
     again = shlex.split(deleted.err.splitlines()[-1].partition("graveler ")[2])
     assert lake.user.run(*again, LAKECTL_BASE_URI=base).code == 0
     assert lake.user.run("branch", "show", f"{lake.name}/dev").code == 0
+
+
+def test_an_upload_that_a_message_proposes_goes_where_the_base_uri_leads(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text("x")
+    (tmp_path / "y.csv").write_text("y")
+    base = f"lakefs://{lake.name}/"
+    refused = lake.user.run("upload", "x.csv", "y.csv", "main/data/", LAKECTL_BASE_URI=base)
+    proposed = shlex.split(refused.err.splitlines()[-1].partition("graveler ")[2])
+    assert lake.user.run(*proposed, LAKECTL_BASE_URI=base).code == 0
+    assert lake.user.run("cat", f"{lake.name}/main/data/y.csv").out == "y"
+    swapped = lake.user.run("upload", "main/data/z.csv", "x.csv", LAKECTL_BASE_URI=base)
+    proposed = shlex.split(swapped.err.splitlines()[-1].partition("graveler ")[2])
+    assert lake.user.run(*proposed, LAKECTL_BASE_URI=base).code == 0
+    assert lake.user.run("cat", f"{lake.name}/main/data/z.csv").out == "x"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

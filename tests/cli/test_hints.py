@@ -63,9 +63,11 @@ def test_commands_that_choose_no_server_stay_as_they_are() -> None:
 
 def test_the_profile_of_an_address_is_that_of_the_command() -> None:
     place = Address("lake", "main", "a", "q")
-    text = hints.on(place, f"graveler ls {place.unprofiled}")
+    text = hints.on(Invocation(), place, f"graveler ls {place.unprofiled}")
     assert text == "graveler --profile q ls lake/main/a"
     assert hints.of_server(Invocation({"profile": "p"}), text) == text
+    based = Invocation({"base_uri": "lakefs://lake/"})
+    assert hints.on(based, place, "graveler ls a") == "graveler --profile q --base-uri '' ls a"
 
 
 # ---- as commands print them ----------------------------------------------------------------------

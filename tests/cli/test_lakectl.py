@@ -400,7 +400,8 @@ def test_retention_rules(lake: Lake, tmp_path: Path) -> None:
     }
     file = tmp_path / "rules.json"
     file.write_text(json.dumps(rules))
-    assert user.line(f"gc set-config lakefs://{name} -f {file}").code == 0
+    done = user.line(f"gc set-config lakefs://{name} -f {file} --json")
+    assert json.loads(done.out)["graveler"] == {"done": f"set the retention rules of {name}"}
     assert json.loads(user.line(f"gc get-config lakefs://{name} -p").out) == rules
     assert "21 days" in user.line(f"gc get-config lakefs://{name}").out
     assert user.line(f"gc delete-config lakefs://{name}").code == 0

@@ -57,6 +57,13 @@ def test_joined_hashing_agrees_with_the_rule() -> None:
         assert hash.file_id(records, properties) == identity.file_id(records, properties)
 
 
+def test_the_pieces_of_many_records_follow_the_rule() -> None:
+    keys, values = [b"%06d" % at for at in range(3_000)], [b"v" * (at % 300) for at in range(3_000)]
+    rule = (b"%d%b|%d%b|" % (len(k), k, len(v), v) for k, v in zip(keys, values, strict=True))
+    pieces = list(hash.joined(keys, values))
+    assert len(pieces) > 1 and b"".join(pieces) == b"".join(rule)
+
+
 @pytest.mark.parametrize("path", sorted((FILES / "_lakefs").iterdir()), ids=lambda p: p.name[:8])
 def test_ids_of_lakefs_files_come_out_of_their_records(path: Path) -> None:
     table = SortedTable(BytesFile(path.read_bytes()), BudgetedCache(0))
