@@ -34,7 +34,7 @@ def serving(
     `checkout`: the one that serves, with its own environment, instead of this one."""
     (folder / "import").mkdir()
     python = sys.executable if checkout is ABSENT else str(checkout / ".venv" / "bin" / "python")
-    where = Path.cwd() if checkout is ABSENT else checkout  # `python -c` imports from there first
+    where = None if checkout is ABSENT else checkout  # `python -c` imports from there first
     command = [python, "-c", "import sys; from graveler.cli.main import main; main()"]
     command += ["serve", "--store", str(folder / "store"), "--listen", "127.0.0.1:0"]
     command += ["--import-root", str(folder / "import"), *options]

@@ -11,7 +11,8 @@ Operations, by subject:
     new_commits, tasks                    commits and merges, also asynchronous ones
     commit_graph, summaries, pulls        the graph; counts for each child of a prefix; pull
                                           requests
-    object_reads, object_writes           objects, through the service
+    object_entries                        what a ref has at a path; listings
+    object_reads, object_writes           bytes of objects, through the service
     presigned_urls                        bytes of one object for who has a signed URL
     upload_addresses, multipart           uploads that bypass it, also in parts
     symlinks                              for each folder, addresses for Hive and the like

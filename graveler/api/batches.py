@@ -6,7 +6,7 @@ A store that syncs once for many writes answers many requests at the price of on
 
 - A request that comes after a pause begins at once.
 - After a batch, the thread waits for as many requests as the batch had and as came meanwhile, at
-  most a quarter of the time that it took, and no longer than `_WAIT_SECONDS_MAX`.  The clients of
+  most a quarter of the time that it took, and no longer than `WAIT_SECONDS_MAX`.  The clients of
   the batch send their next requests in that moment.  If those that wait already were a batch, the
   clients would stay two groups that take turns, and each sync would serve half of them.
 
@@ -27,7 +27,7 @@ I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 Results = Sequence[R | Exception]
 # A quarter of a batch on a slow disk.  A batch may take far longer, as one that loses to commits.
-_WAIT_SECONDS_MAX: Final = 0.05
+WAIT_SECONDS_MAX: Final = 0.05
 
 
 class _Waiting(NamedTuple):
@@ -51,11 +51,13 @@ class Batches(Generic[I, R]):
         *,
         batch_max: int,
         waiting_max: int,
+        wait_seconds_max: float = WAIT_SECONDS_MAX,
     ) -> None:
         self._work = work
         self._clock = clock
         self._batch_max = batch_max
         self._waiting_max = waiting_max
+        self._wait_seconds_max = wait_seconds_max
         self._changed = threading.Condition()
         self._queue: deque[_Waiting] = deque()
         self._thread: threading.Thread | None = None
@@ -137,7 +139,7 @@ class Batches(Generic[I, R]):
             self._expected = min(len(batch) + waiting, self._batch_max)
         futures = [each.future for each in batch]
         call_on_loop(futures[0], _hand_over, futures, results)
-        return ended + min((ended - begun) / 4, _WAIT_SECONDS_MAX)
+        return ended + min((ended - begun) / 4, self._wait_seconds_max)
 
 
 def _hand_over(

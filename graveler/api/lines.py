@@ -2,7 +2,7 @@
 
 A line follows from a record (a key and its framed value) and from what all lines of its page have
 in common (the context).  Both never change, so a line that is kept is never stale.  Used by
-object_reads.py and by the S3 gateway.
+object_entries.py and by the S3 gateway.
 """
 
 import threading

@@ -1,40 +1,34 @@
-"""Operations that read objects: content, headers, metadata, listings."""
+"""Operations that read the content of objects, and its headers."""
 
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from msgspec import UNSET, UnsetType, field, structs
+from msgspec import UNSET, UnsetType, field
 
 from graveler import limits
-from graveler.api import answers, conditions, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Shape, StreamedBody, text_header
+from graveler.api import answers, conditions
+from graveler.api.answers import Answer, Content, StreamedBody, text_header
 from graveler.api.answers import Headers as HeaderPairs
 from graveler.api.conditions import Unsatisfiable, Window
 from graveler.api.field_types import ByteRange
-from graveler.api.lines import RenderedLines
+from graveler.api.object_entries import presigned
 from graveler.api.operation import (
-    ARN,
-    BRANCH,
     OBJECT_ARN,
     REF,
     REPO,
     REPO_ARN,
-    Conditional,
     Headers,
     Query,
     Runs,
     operation,
 )
-from graveler.api.queries import Delimiter, Paging, PathQuery, Presign
+from graveler.api.queries import PathQuery, Presign
 from graveler.api.service import Call
-from graveler.api.shapes import ObjectStats, ObjectStatsList
 from graveler.auth.permissions import Permission
-from graveler.block.adapter import Body, ObjectHead, PresignedUrl
-from graveler.engine.objects import metadata_files, reachable, read, write
-from graveler.engine.objects.read import ListQuery
+from graveler.block.adapter import Body, ObjectHead
+from graveler.engine.objects import metadata_files, reachable, read
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Gone, RangeUnsatisfiable
-from graveler.records import ABSENT, Absent, Entry, Record, Repository
+from graveler.records import Entry
 
 _OBJECTS: Final = REF + "/objects"
 _READ: Final = Permission("fs:ReadObject", OBJECT_ARN)
@@ -179,7 +173,7 @@ def _at_once(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer 
 
 
 def _elsewhere(call: Call, view: _ObjectView) -> Answer:
-    url = call.absolute(_presign(call, view.entry, "GET").url)
+    url = call.absolute(presigned(call, view.entry).url)
     return Answer(302, (text_header(b"location", url), *_FRESHNESS))
 
 
@@ -269,54 +263,6 @@ def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
     return Answer(416, (answers.JSON[0], *headers), answer.body)
 
 
-class StatQuery(PathQuery, frozen=True):
-    """Which object, and what of it."""
-
-    user_metadata: bool = True
-    presign: Presign = False
-
-
-@operation(
-    "statObject",
-    "GET",
-    _OBJECTS + "/stat",
-    tag="objects",
-    permissions=(_READ,),
-    answers={200: ObjectStats},
-    errors=(Gone,),
-    runs=Runs.POINT,
-)
-def stat_object(call: Call, query: StatQuery) -> Answer:
-    """Get the entry of a path."""
-    entry = read.stat(call.repo, call.arguments["ref"], query.path)
-    metadata = dict(entry.metadata) if query.user_metadata else {}
-    shape = shapes.stats(call.repo.record, query.path, entry, metadata)
-    return answers.json(_signed(call, entry, shape) if query.presign else shape)
-
-
-class UnderlyingObjectProperties(Shape, frozen=True):
-    """What the storage says of an object."""
-
-    storage_class: str | None
-
-
-@operation(
-    "getUnderlyingProperties",
-    "GET",
-    _OBJECTS + "/underlyingProperties",
-    tag="objects",
-    permissions=(_READ,),
-    answers={200: UnderlyingObjectProperties},
-    errors=(Gone,),
-    runs=Runs.POOL,
-)
-def get_underlying_properties(call: Call, query: PathQuery) -> Answer:
-    """The storage class of an object."""
-    entry = read.stat(call.repo, call.arguments["ref"], query.path)
-    storage_class = read.storage_class(call.repo, entry)
-    return answers.json(UnderlyingObjectProperties(storage_class or None))
-
-
 class FileQuery(Query, frozen=True):
     """How to answer with a file."""
 
@@ -355,101 +301,3 @@ def _metadata_object(call: Call, query: FileQuery) -> Answer:
     body = metadata_files.open_file(call.ports, file)
     headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
     return Answer(200, headers, StreamedBody(body.chunks, body.head.size))
-
-
-class ObjectPaging(Paging, frozen=True):
-    """Which page of the objects, and what of each."""
-
-    user_metadata: bool = True
-    presign: Presign = False
-    delimiter: Delimiter = ""
-
-
-@operation(
-    "listObjects",
-    "GET",
-    _OBJECTS + "/ls",
-    tag="objects",
-    permissions=(_LIST,),
-    conditional=(
-        Conditional(
-            "`presign` is given",
-            Permission("fs:ReadObject", REPO_ARN + "/object/<each object of the page>"),
-        ),
-    ),
-    answers={200: ObjectStatsList},
-)
-def list_objects(call: Call, query: ObjectPaging) -> Answer:
-    """List objects and prefixes.
-
-    With `presign`, the caller must have the right to read each object of the page.
-    """
-    listing = ListQuery(query.prefix, query.delimiter, query.after, query.count)
-    page = read.list_records(call.repo, call.arguments["ref"], listing)
-    last = page.lines[-1][0].decode() if page.lines else ""
-    context = _ListContext(call.repo.record, query.user_metadata)
-    if not query.presign:
-        return answers.page_of_lines(_LINES.of(context, page.lines), page.more, last)
-    listed = [read.line_of(record) for record in page.lines]
-    arn = ARN + f"repository/{call.repo.record.id}/object/"
-    objects = [path for path, entry in listed if entry is not ABSENT]
-    call.require(*(Permission("fs:ReadObject", arn + path) for path in objects))
-    shown = [_listed(context, *line) for line in listed]
-    results = [
-        shape if entry is ABSENT else _signed(call, entry, shape)
-        for (_, entry), shape in zip(listed, shown, strict=True)
-    ]
-    return answers.page(results, page.more, last)
-
-
-class _ListContext(NamedTuple):
-    """What the lines of a listing have in common."""
-
-    repository: Repository
-    user_metadata: bool
-
-
-def _lines(context: _ListContext, records: Sequence[Record]) -> list[bytes]:
-    """Lines of a listing as JSON.  Pure."""
-    return answers.lines([_listed(context, *read.line_of(record)) for record in records])
-
-
-def _listed(context: _ListContext, path: str, entry: Entry | Literal[Absent.ABSENT]) -> ObjectStats:
-    if entry is ABSENT:
-        return shapes.common_prefix(path)
-    if entry.metadata and context.user_metadata:
-        return shapes.full_stats(context.repository, path, entry)
-    return shapes.stats(context.repository, path, entry)
-
-
-_LINES: Final = RenderedLines(_lines)
-
-
-def _presign(call: Call, entry: Entry, method: Literal["GET"]) -> PresignedUrl:
-    address = reachable.address_of(call.repo, entry)
-    seconds = limits.presign_seconds_max
-    return call.ports.blocks.presign(address, method, seconds, entry.content_type)
-
-
-def _signed(call: Call, entry: Entry, shape: ObjectStats) -> ObjectStats:
-    presigned = _presign(call, entry, "GET")
-    return structs.replace(
-        shape,
-        physical_address=call.absolute(presigned.url),
-        physical_address_expiry=shapes.seconds(presigned.expires_ns),
-    )
-
-
-@operation(
-    "uploadObjectPreflight",
-    "GET",
-    BRANCH + "/objects/stage_allowed",
-    tag="objects",
-    permissions=(Permission("fs:WriteObject", OBJECT_ARN),),
-    answers={204: Content.NOTHING},
-    runs=Runs.POINT,
-)
-def upload_object_preflight(call: Call, query: PathQuery) -> Answer:
-    """Whether an upload would be allowed."""
-    write.check_branch(call.repo, call.arguments["branch"])
-    return NO_CONTENT

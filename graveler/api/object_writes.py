@@ -340,3 +340,18 @@ def update_object_user_metadata(
     """Replace the metadata of an object."""
     copies.set_user_metadata(call.repo, call.arguments["branch"], query.path, body.set)
     return NO_CONTENT
+
+
+@operation(
+    "uploadObjectPreflight",
+    "GET",
+    _OBJECTS + "/stage_allowed",
+    tag="objects",
+    permissions=(_WRITE,),
+    answers={204: Content.NOTHING},
+    runs=Runs.POINT,
+)
+def upload_object_preflight(call: Call, query: PathQuery) -> Answer:
+    """Whether an upload would be allowed."""
+    write.check_branch(call.repo, call.arguments["branch"])
+    return NO_CONTENT

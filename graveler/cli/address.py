@@ -58,6 +58,11 @@ def is_remote(text: str) -> bool:
     return text.startswith(SCHEMES)
 
 
+def base_before(text: str, base_uri: str) -> str:
+    """The base URI if it stands before this address as it was typed; else nothing."""
+    return "" if text.startswith((":", *SCHEMES)) else base_uri
+
+
 def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
     """The address in `text`.  `current`: the repository of `:REF`.  Raises `UsageMistake`."""
     if text.startswith(":"):
@@ -67,8 +72,8 @@ def parse(text: str, *, base_uri: str = "", current: str = "") -> Address:
                 "or set one: graveler config set repository NAME"
             )
         text = f"{current}/{text[1:]}"
-    elif base_uri and not is_remote(text):
-        text = base_uri + text
+    else:
+        text = base_before(text, base_uri) + text
     for scheme in SCHEMES:
         text = text.removeprefix(scheme)
     repository, _, rest = text.partition("/")

@@ -16,7 +16,7 @@ from typing import Final
 from click.shell_completion import CompletionItem
 
 from graveler.cli import profiles, state
-from graveler.cli.address import SCHEMES, UsageMistake
+from graveler.cli.address import SCHEMES, UsageMistake, base_before
 from graveler.cli.invocation import Invocation, base_uri, current_repository
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
@@ -140,7 +140,7 @@ def _texts(invocation: Invocation, session: Session, word: str, subject: str) ->
         alone = _refs(session, _repository(invocation, subject), word)
         if alone:
             return alone
-    base = "" if word.startswith((":", *SCHEMES)) else base_uri(invocation)
+    base = base_before(word, base_uri(invocation))
     whole = _whole_texts(invocation, session, base + word, subject)
     return [text.removeprefix(base) for text in whole if text.startswith(base)]
 

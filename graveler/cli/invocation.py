@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graveler.cli.address import Address, UsageMistake, is_remote, parse
+from graveler.cli.address import Address, UsageMistake, base_before, parse
 from graveler.cli.output import Output, plain, plain_lines, wants_color
 from graveler.errors import GravelerError, Unauthenticated
 from graveler.variables import environment
@@ -199,8 +199,7 @@ def base_uri(invocation: Invocation) -> str:
 
 def whole(invocation: Invocation, text: str) -> str:
     """An address as it was typed, with the base URI before it if that applies to it."""
-    is_whole = text.startswith(":") or is_remote(text)
-    return text if is_whole else base_uri(invocation) + text
+    return base_before(text, base_uri(invocation)) + text
 
 
 def current_repository(invocation: Invocation) -> str:

@@ -20,9 +20,8 @@ _MARKS = tuple(b"|%d" % length for length in range(_SHORT))
 def file_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
     """The id: 64 hex digits, hashed over every key and framed value, then over the properties."""
     digest = sha256()
-    for at in range(0, len(records), _BATCH):
-        for piece in joined(*zip(*records[at : at + _BATCH], strict=True)):
-            digest.update(piece)
+    for piece in joined([key for key, _ in records], [value for _, value in records]):
+        digest.update(piece)
     digest.update(pairs(properties))
     return digest.hexdigest()
 

@@ -177,7 +177,9 @@ def test_clients_that_came_during_a_batch_and_those_of_the_batch_become_one_grou
             clock.sleep(4 * PATIENCE_SECONDS)
             return work(items)
 
-        batches = Batches(slow, clock, batch_max=4, waiting_max=8)
+        batches = Batches(
+            slow, clock, batch_max=4, waiting_max=8, wait_seconds_max=PATIENCE_SECONDS
+        )
         first = batches.start(1)
         await entered(work)
         second = batches.start(2)
@@ -186,6 +188,26 @@ def test_clients_that_came_during_a_batch_and_those_of_the_batch_become_one_grou
         third = batches.start(3)
         assert await asyncio.gather(second, third) == [4, 6]
         assert work.batches == [[1], [2, 3]]
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_a_batch_that_took_long_delays_the_next_one_by_a_moment() -> None:
+    async def whole() -> None:
+        work, clock = Work(is_open=False), TickingClock()
+
+        def slow(items: Sequence[int]) -> list[int | Exception]:
+            clock.sleep(40 * PATIENCE_SECONDS)
+            return work(items)
+
+        batches = Batches(slow, clock, batch_max=4, waiting_max=8)
+        first = batches.start(1)
+        await entered(work)
+        second = batches.start(2)
+        work.gate.set()
+        assert await first == 2  # and its client sends nothing more
+        assert await asyncio.wait_for(second, PATIENCE_SECONDS) == 4
         batches.close()
 
     asyncio.run(whole())

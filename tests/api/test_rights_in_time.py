@@ -204,7 +204,7 @@ MUTANTS = {
     ),
     "signed URLs of a listing are nobody's concern": (
         check_presigned_listing,
-        Edit("api.object_reads", "list_objects", "call.require(...)", ""),
+        Edit("api.object_entries", "list_objects", "call.require(...)", ""),
     ),
     "a namespace is nobody's concern": (
         check_creation,

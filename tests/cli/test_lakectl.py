@@ -336,8 +336,8 @@ def test_a_download_to_a_name_that_is_free(
 def test_objects_outside_and_metadata(lake: Lake) -> None:
     name, user = lake.name, lake.user
     lake.put("a.csv")
-    done = user.line(f"fs update-metadata lakefs://{name}/main/a.csv --metadata a=1,b=2")
-    assert done.code == 0, done
+    done = user.line(f"fs update-metadata lakefs://{name}/main/a.csv --metadata a=1,b=2 --json")
+    assert json.loads(done.out)["graveler"] == {"done": f"metadata of {name}/main/a.csv replaced"}
     stats = json.loads(user.line(f"fs stat lakefs://{name}/main/a.csv --json").out)
     assert stats["metadata"] == {"a": "1", "b": "2"}
     staged = user.line(
