@@ -19,11 +19,13 @@ check() {
 }
 
 # All tests except the tests on Spark, which run beside them.  Each process collects all tests and
-# starts engines of its own, so there are not more of them than cores.
+# starts engines of its own, so there are not more of them than cores.  A process that dies is not
+# replaced: pytest-xdist would wait forever for one that comes when the others have ended.
 tests() {
     check "tests (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-        "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --ignore tests/spark
+        "$bin/python" -m pytest -q -n "$jobs" --dist loadgroup --max-worker-restart 0 \
+        --ignore tests/spark
 }
 
 # The unit tests: no drivers and no processes, for a run after every edit.
@@ -34,8 +36,8 @@ units() {
     }
     check "units (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
-        "$bin/python" -m pytest -q -n "$jobs" --dist worksteal -m "not slow" \
-        $folders
+        "$bin/python" -m pytest -q -n "$jobs" --dist worksteal --max-worker-restart 0 \
+        -m "not slow" $folders
 }
 
 # Imports all tests.  That leaves bytecode on disk, of the tests and of what they import: the test

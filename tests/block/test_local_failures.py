@@ -34,6 +34,7 @@ from graveler.errors import (
 from graveler.testing.block_suite import content
 from graveler.testing.clockwork import TickingClock
 from tests.block.stores import opened
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -325,9 +326,11 @@ class TestThreads:
         done = threading.Event()
 
         def write() -> None:
-            for number in range(60):
-                blocks.put(address, [b"%d" % (number % 10) * 1_000] * 300)
-            done.set()
+            try:
+                for number in range(60):
+                    blocks.put(address, [b"%d" % (number % 10) * 1_000] * 300)
+            finally:
+                done.set()
 
         writer = threading.Thread(target=write)
         writer.start()
@@ -421,4 +424,17 @@ def in_a_child_without_rights(check: Callable[[], None]) -> None:
             traceback.print_exc()
         finally:
             os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ended: list[int] = []
+
+    def has_ended() -> bool:
+        process, status = os.waitpid(child, os.WNOHANG)
+        ended.extend([os.waitstatus_to_exitcode(status)] if process else [])
+        return bool(process)
+
+    try:
+        until(has_ended, "the child has ended")
+    finally:
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert ended == [0]

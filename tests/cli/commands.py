@@ -30,11 +30,15 @@ from graveler.cli.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli import json_check
 from tests.cli.service import environment
+from tests.waiting import PATIENCE_SECONDS
 
 COLUMNS = 100
 TABS_MAX = 5
 QUIET_SECONDS = 10.0  # a command that ends takes far less
 PROGRAM = (sys.executable, "-m", "graveler")
+# The first terminal that the leader of a session opens becomes that of the session.  Code between
+# fork and exec could do the same, but must not run in a process with threads: it may wait forever.
+_LEADER = 'exec "$@" <>"$0"'
 
 
 class Result(NamedTuple):
@@ -173,7 +177,7 @@ class Terminal:
         """Read to the end, and return the exit code."""
         self.read_all()
         assert self.process is not None
-        return self.process.wait()
+        return self.process.wait(PATIENCE_SECONDS)
 
     def read_all(self) -> None:
         """Read to the end."""
@@ -188,6 +192,7 @@ class Terminal:
         return bool(poll.poll(seconds * 1000))
 
     def _more(self) -> bool:
+        assert self._is_shown(PATIENCE_SECONDS), f"nothing more is shown: {self.text!r}"
         try:
             piece = os.read(self.handle, 65_536)
         except OSError:  # how Linux says that nobody has the other side open
@@ -212,19 +217,14 @@ def terminal(
 ) -> Terminal:
     """Start a command on a terminal with 100 columns."""
     ours, theirs = opened_terminal()
-
-    def lead() -> None:
-        os.setsid()
-        ioctl(0, termios.TIOCSCTTY, 0)
-
     process = subprocess.Popen(
-        [*program, *arguments],
+        ["sh", "-c", _LEADER, os.ttyname(theirs), *program, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=client.environment() | variables,
         cwd=folder,
-        preexec_fn=lead,
+        start_new_session=True,
     )
     os.close(theirs)
     return Terminal(process, ours)

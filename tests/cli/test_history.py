@@ -16,6 +16,7 @@ from graveler.cli.address import Address, UsageMistake, parse
 from graveler.cli.output import size
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
+from tests.waiting import until
 
 
 def test_json_has_the_objects_of_the_api(lake: Lake) -> None:
@@ -300,11 +301,14 @@ def test_a_pager_may_be_left_early(lake: Lake, pager: str) -> None:
     assert ("100 added" in shown.text) is pager.startswith("no-such")
 
 
+# It waits for the signal itself: one that came just before a read would be seen after that read.
 PAGER = """
 import signal, sys
-signal.signal(signal.SIGINT, lambda *_: print("INTERRUPTED", flush=True))
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 sys.stdin.read()
 print("SHOWN", flush=True)
+signal.sigwait([signal.SIGINT])
+print("INTERRUPTED", flush=True)
 open("/dev/tty").readline()
 """
 
@@ -521,8 +525,8 @@ def test_a_commit_of_which_nobody_waits_for_the_end(lake: Lake) -> None:
     lake.put("a")
     begun = user.line(f"commit {name}/main -m Later --no-wait")
     assert begun.code == 0, begun
-    while user.line(f"jobs show {name} {begun.out.strip()} --json").out.count('"done"') == 0:
-        pass
+    show = f"jobs show {name} {begun.out.strip()} --json"
+    until(lambda: json.loads(user.line(show).out)["state"] == "done", "the commit is made")
     assert user.line(f"log {name}/main -n 1 --oneline").out.split()[1:] == ["Later"]
 
 
