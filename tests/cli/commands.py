@@ -35,6 +35,7 @@ from tests.waiting import PATIENCE_SECONDS
 COLUMNS = 100
 TABS_MAX = 5
 QUIET_SECONDS = 10.0  # a command that ends takes far less
+_PRESSES_MAX = 30
 PROGRAM = (sys.executable, "-m", "graveler")
 # The first terminal that the leader of a session opens becomes that of the session.  Code between
 # fork and exec could do the same, but must not run in a process with threads: it may wait forever.
@@ -166,12 +167,12 @@ class Terminal:
 
         A signal just before a read is seen only when that read ends: a person who sees nothing
         happen presses again, and so does this."""
-        self.type("\x03")
-        while True:
-            if not self._is_shown(QUIET_SECONDS):
-                self.type("\x03")
-            elif not self._more():
-                return self.end()
+        for _ in range(_PRESSES_MAX):
+            self.type("\x03")
+            while self._is_shown(QUIET_SECONDS):
+                if not self._more():
+                    return self.end()
+        raise AssertionError(f"Ctrl-C does not end it: {self.text!r}")
 
     def end(self) -> int:
         """Read to the end, and return the exit code."""
