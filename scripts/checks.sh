@@ -133,18 +133,19 @@ wait_for() {
 }
 
 # Puts temporary files into memory where there is plenty: half of the time of a test of files is
-# waiting for the disk.  The whole run needs about a GiB.  Where it is scarce, where nothing there
-# may be run, or where TMPDIR names a folder, everything stays as it is.
+# waiting for the disk.  The files of a whole run take 3 GiB at most, and all its processes with them
+# 10 GiB.  Where memory is scarce, where nothing there may be run, or where TMPDIR names a folder,
+# everything stays as it is.
 use_memory() {
     [ -z "${TMPDIR:-}" ] && [ -d /dev/shm ] || return
     free_kib=$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')
     left_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo 2>/dev/null)
-    [ "${free_kib:-0}" -ge 4194304 ] && [ "${left_kib:-0}" -ge 10485760 ] || return
+    [ "${free_kib:-0}" -ge 4194304 ] && [ "${left_kib:-0}" -ge 12582912 ] || return
     for limit in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
         bound=$(cat "$limit" 2>/dev/null)
         case $bound in
         '' | max) ;;
-        *) [ "$bound" -ge 12884901888 ] || return ;; # what this container may use, in bytes
+        *) [ "$bound" -ge 15032385536 ] || return ;; # what this container may use, in bytes
         esac
     done
     memory=$(mktemp -d /dev/shm/graveler.XXXXXX 2>/dev/null) || return
