@@ -101,9 +101,12 @@ def _raise(error: OSError) -> None:
 def content(file: Path, length: int = _PIECE_BYTES) -> Iterator[bytes]:
     """The bytes of a file in pieces.  `length`: the size that it should have; a small file of this
     size is one piece."""
+    most = min(length + 1, _PIECE_BYTES)
     with FileIO(file) as source:
-        while piece := source.read(min(length + 1, _PIECE_BYTES)):
+        while piece := source.read(most):
             yield piece
+            if len(piece) < most:  # the end of a regular file
+                return
 
 
 def is_same(file: Path, size: int, stats: Stats | None) -> bool:

@@ -5,8 +5,8 @@ request needs.  Every line and number is bounded.  An answer whose head is ambig
 its connection is not used again.  For connections.py.
 """
 
-from http import HTTPStatus
-from http.client import HTTPException, HTTPMessage, HTTPResponse, UnknownProtocol
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import HTTPException, HTTPResponse, UnknownProtocol
 from typing import Any, Final
 
 _HEADS_MAX: Final = 10  # "100 Continue" may precede the answer
@@ -15,12 +15,38 @@ _LENGTH_DIGITS_MAX: Final = 20
 _LINE_BYTES_MAX: Final = 1 << 16
 _CHUNK_DIGITS_MAX: Final = 16
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
-_NO_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+_SWITCHING_PROTOCOLS: Final = 101
+_NO_BODY: Final = (204, 304)
+
+
+class Headers(Mapping[str, str]):
+    """The headers of an answer; names in any case.  Of several with one name, the last one counts;
+    `get_all` has all of them."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._pairs = [(name.lower(), value) for name, value in pairs]
+        self._values = dict(self._pairs)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get_all(self, name: str) -> list[str]:
+        """All values of a name in lower case, in the order of the answer."""
+        if name not in self._values:
+            return []
+        return [value for each, value in self._pairs if each == name]
 
 
 class PlainResponse(HTTPResponse):
-    """Reads the head of an answer by itself: the parser of `http.client` is that of mail, which
-    takes longer than all else that a small request needs."""
+    """An answer whose head is read here.  `head`: its headers."""
+
+    head: Headers
 
     def begin(self) -> None:
         """Read the head.  Raises `HTTPException` if it is none, or too long."""
@@ -28,8 +54,8 @@ class PlainResponse(HTTPResponse):
             return
         for _ in range(_HEADS_MAX):
             version, status, reason = self._read_status()  # type: ignore[attr-defined]
-            headers = _read_headers(self.fp)
-            if status == HTTPStatus.SWITCHING_PROTOCOLS:
+            headers = Headers(_read_headers(self.fp))
+            if status == _SWITCHING_PROTOCOLS:
                 raise HTTPException("the server switches to another protocol")
             if status >= 200:
                 break
@@ -40,17 +66,19 @@ class PlainResponse(HTTPResponse):
         self.version = 10 if version == "HTTP/1.0" else 11
         self.code = self.status = status
         self.reason = reason.strip()
-        self.headers = self.msg = headers
-        encodings, length = headers.get_all("Transfer-Encoding", []), _announced(headers)
+        self.headers = self.msg = self.head = headers  # type: ignore[assignment]
+        encodings, length = headers.get_all("transfer-encoding"), _announced(headers)
         if [each.lower() for each in encodings] not in ([], ["chunked"]):
             raise HTTPException(f"the answer has another transfer encoding: {encodings}")
         has_body = status not in _NO_BODY and self._method != "HEAD"  # type: ignore[attr-defined]
         self.chunked = bool(encodings) and has_body
         self.chunk_left = None
         self.length = (None if encodings else length) if has_body else 0
-        closes = self._check_close()  # type: ignore[attr-defined]
+        connection = ",".join(headers.get_all("connection")).lower()
+        stays = "close" not in connection and (self.version == 11 or "keep-alive" in connection)
         is_ambiguous = bool(encodings) and length is not None
-        self.will_close = closes or is_ambiguous or (not self.chunked and self.length is None)
+        is_endless = not self.chunked and self.length is None
+        self.will_close = not stays or is_ambiguous or is_endless
 
     def _read_next_chunk_size(self) -> int:
         """Read the line before a chunk.  Raises `HTTPException` if it names no length."""
@@ -64,13 +92,13 @@ class PlainResponse(HTTPResponse):
         _read_headers(self.fp)
 
 
-def _read_headers(source: Any) -> HTTPMessage:
+def _read_headers(source: Any) -> list[tuple[str, str]]:
     """The headers up to the empty line.  Raises `HTTPException` for too many, or too long ones."""
-    headers: list[list[str]] = []
+    headers: list[tuple[str, str]] = []
     for _ in range(_HEADERS_MAX):
         line = source.readline(_LINE_BYTES_MAX + 1)
         if line in (b"\r\n", b"\n"):
-            break
+            return headers
         if not line.endswith(b"\n") and len(line) <= _LINE_BYTES_MAX:
             raise HTTPException("the head of the answer is cut off")
         if len(line) > _LINE_BYTES_MAX:
@@ -78,24 +106,21 @@ def _read_headers(source: Any) -> HTTPMessage:
         text = line.decode("iso-8859-1")
         name, colon, value = text.partition(":")
         if text[0] in " \t" and headers:  # goes on with the header above
-            headers[-1][1] += f" {text.strip()}"
+            above, begun = headers.pop()
+            headers.append((above, f"{begun} {text.strip()}"))
         elif colon:
-            headers.append([name.strip(), value.strip()])
-    else:
-        raise HTTPException("the answer has too many headers")
-    message = HTTPMessage()
-    for name, value in headers:
-        message.set_raw(name, value)
-    return message
+            headers.append((name.strip(), value.strip()))
+    raise HTTPException("the answer has too many headers")
 
 
-def _announced(headers: HTTPMessage) -> int | None:
+def _announced(headers: Headers) -> int | None:
     """The length of the body, if the answer says it.  Raises `HTTPException` if it says no number,
     or two different ones."""
-    lengths = set(headers.get_all("Content-Length", []))
+    lengths = headers.get_all("content-length")
     if not lengths:
         return None
-    text = lengths.pop()
-    if lengths or not (text.isascii() and text.isdecimal() and len(text) <= _LENGTH_DIGITS_MAX):
+    text, *others = lengths
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _LENGTH_DIGITS_MAX
+    if not is_number or any(each != text for each in others):
         raise HTTPException("the answer says no length, or several")
     return int(text)

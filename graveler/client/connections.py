@@ -19,14 +19,14 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.client import (
     HTTPConnection,
     HTTPException,
-    HTTPResponse,
     HTTPSConnection,
     InvalidURL,
 )
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graveler.client import request_lines
 from graveler.client.answer_heads import PlainResponse
@@ -44,6 +44,7 @@ _USUAL: Final = {"User-Agent": "graveler", "Accept-Encoding": "identity"}  # unl
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
+_ORIGINS_KEPT: Final = 64
 _PIECE_BYTES: Final = 1 << 18
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
@@ -91,10 +92,10 @@ class Response:
     """An answer whose body is read in pieces.  Close it, or use it in a `with` block."""
 
     def __init__(
-        self, answer: HTTPResponse, release: Callable[[bool], None], lost: "_Lost"
+        self, answer: PlainResponse, release: Callable[[bool], None], lost: "_Lost"
     ) -> None:
         self.status: Final = answer.status
-        self.headers: Final[Mapping[str, str]] = _Headers(answer)
+        self.headers: Final[Mapping[str, str]] = answer.head
         self._answer = answer
         self._release: Callable[[bool], None] | None = release
         self._lost = lost
@@ -164,22 +165,6 @@ class _Lost(NamedTuple):
     def error(self, reason: object) -> GravelerError:
         kind = Unavailable if self.method in READ else OutcomeUnknown
         return kind(f"the server's answer was lost: {reason!r} url={self.origin}")
-
-
-class _Headers(Mapping[str, str]):
-    """The headers of an answer; names in any case."""
-
-    def __init__(self, answer: HTTPResponse) -> None:
-        self._values = {name.lower(): value for name, value in answer.headers.raw_items()}
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name.lower()]
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 Connection = HTTPConnection | HTTPSConnection  # it connects; request_lines.py writes
@@ -285,7 +270,7 @@ class Connections:
 
         if self._observer is not None:
             seconds = self._clock.steady_seconds() - start
-            id = answer.headers.get("X-Request-Id", "")
+            id = answer.head.get("X-Request-Id", "")
             self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
         return Response(answer, release, lost)
 
@@ -378,14 +363,21 @@ def _refused(fault: str, verify_code: int, origin: Origin) -> Unavailable:
 def _headers(request: Request, origin: Origin) -> dict[str, str]:
     """The headers of a request: those that it names, the usual ones unless it names them, and the
     length of a body in pieces if it is known.  Names count in any case."""
-    # "Host" names the origin, also if the connection leads to a proxy.
-    usual = {**_USUAL, "Host": str(origin).partition("://")[2]}
+    usual = _usual_headers(origin)
     named = {name.lower() for name in request.headers}
-    headers = {name: value for name, value in usual.items() if name.lower() not in named}
+    headers = {name: value for lower, name, value in usual if lower not in named}
     headers |= request.headers
     if not isinstance(request.body, bytes) and request.length >= 0:
         headers["Content-Length"] = str(request.length)
     return headers
+
+
+@lru_cache(_ORIGINS_KEPT)  # nearly all requests go to one
+def _usual_headers(origin: Origin) -> tuple[tuple[str, str, str], ...]:
+    """The name in lower case, the name and the value of each.  "Host" names the origin, also if the
+    connection leads to a proxy."""
+    usual = {**_USUAL, "Host": str(origin).partition("://")[2]}
+    return tuple((name.lower(), name, value) for name, value in usual.items())
 
 
 def _write(sock: socket.socket, target: str, request: Request, headers: dict[str, str]) -> bool:
@@ -405,7 +397,7 @@ def _write(sock: socket.socket, target: str, request: Request, headers: dict[str
     return False
 
 
-def _answer(sock: socket.socket, method: str) -> HTTPResponse:
+def _answer(sock: socket.socket, method: str) -> PlainResponse:
     """The answer of which the head has arrived."""
     answer = PlainResponse(sock, method=method)
     try:

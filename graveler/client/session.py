@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from graveler import errors
 from graveler.client.connections import READ, REPEATABLE, Connections, Request, Response
@@ -69,6 +69,7 @@ _ENDINGS: Final[tuple[tuple[str, type[GravelerError]], ...]] = (
     ("(dirty branch)", errors.DirtyBranch),
 )
 _NAMES_KEPT: Final = 1_000
+_SEVERAL: Final = (list, tuple)
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -271,13 +272,14 @@ def _quoted(name: str) -> str:
 def with_query(path: str, /, **values: object) -> str:
     """A path of the API with more query parameters.  Empty texts and false are left out; a list
     becomes several parameters."""
-    pairs: list[tuple[str, str]] = []
+    pairs: list[str] = []
     for name, value in values.items():
-        several = value if isinstance(value, list | tuple) else [value]
-        set_ones = [each for each in several if each is not False and each != ""]
-        pairs += [(name, "true" if each is True else str(each)) for each in set_ones]
+        for each in value if isinstance(value, _SEVERAL) else (value,):
+            if each is not False and each != "":
+                text = "true" if each is True else str(each)
+                pairs.append(f"{name}={quote_plus(text)}")
     separator = "&" if "?" in path else "?"
-    return f"{path}{separator}{urlencode(pairs)}" if pairs else path
+    return f"{path}{separator}{'&'.join(pairs)}" if pairs else path
 
 
 class _Answer(NamedTuple):

@@ -332,12 +332,14 @@ HEADS: Final = {
         b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\nX-A: 1\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nX-Long: a\r\n  b\r\nno header\r\nContent-Length: 2\r\n\r\nok",
     ),
     "closed": (
         b"HTTP/1.1 200 OK\r\n\r\nok",
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: a\r\nConnection: Close\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n"
         b"2\r\nok\r\n0\r\n\r\n",
     ),
@@ -356,6 +358,21 @@ def test_answers_after_which_the_connection_is_closed(head: bytes, pool: Connect
     with peer([head], [head]) as server:
         assert ask(pool, server.url) == ask(pool, server.url) == b"ok"
         assert [number for number, _ in server.requests] == [0, 1]
+
+
+def test_a_body_is_not_taken_for_a_head(pool: Connections) -> None:
+    head = b"HTTP/1.1 200 OK\nContent-Length: 10\n\n"
+    with peer([head + b"a: b\r\n\r\nok", OK]) as server:
+        assert ask(pool, server.url) == b"a: b\r\n\r\nok" and ask(pool, server.url) == b"ok"
+
+
+@pytest.mark.parametrize("between", [b"\r\n", b"\n"])
+def test_headers_of_an_answer_have_names_in_any_case(pool: Connections, between: bytes) -> None:
+    """Of several with one name, the last one counts."""
+    lines = (b"HTTP/1.1 200 OK", b"x-a:1", b"X-B: b ", b"X-A: 2", b"Content-Length: 0", b"", b"")
+    with peer([between.join(lines)]) as server, pool.send(Request("GET", server.url)) as answer:
+        assert dict(answer.headers) == {"x-a": "2", "x-b": "b", "content-length": "0"}
+        assert answer.headers["X-a"] == "2" and "X-C" not in answer.headers
 
 
 def test_answers_without_a_body(pool: Connections) -> None:
@@ -396,6 +413,7 @@ def test_chunks_that_are_none_are_a_lost_answer(chunks: bytes, pool: Connections
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
         b"HTTP/2 200\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\nContent-Length: 2\r\n\r\nok",
         b"SSH-2.0-other\r\n",
     ],
 )
