@@ -19,8 +19,9 @@ check() {
 }
 
 # All tests except the tests on Spark, which run beside them.  Each process collects all tests and
-# starts engines of its own, so there are not more of them than cores.  A process that dies is not
-# replaced: pytest-xdist would wait forever for one that comes when the others have ended.
+# starts engines of its own, so there are not more of them than cores.  A process that dies ends
+# the run: pytest-xdist can replace it, but waits forever for one that comes when the others have
+# ended.
 tests() {
     check "tests (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \
@@ -133,9 +134,9 @@ wait_for() {
 }
 
 # Puts temporary files into memory where there is plenty: half of the time of a test of files is
-# waiting for the disk.  The files of a whole run take 3 GiB at most, and all its processes with them
-# 10 GiB.  Where memory is scarce, where nothing there may be run, or where TMPDIR names a folder,
-# everything stays as it is.
+# waiting for the disk.  The files of a whole run take 3 GiB at most, and all its processes with
+# them 10 GiB.  Where memory is scarce, where nothing there may be run, or where TMPDIR names a
+# folder, everything stays as it is.
 use_memory() {
     [ -z "${TMPDIR:-}" ] && [ -d /dev/shm ] || return
     free_kib=$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')

@@ -35,11 +35,13 @@ apart=
 for each in $simulated; do apart="$apart --ignore $each"; done
 # shellcheck disable=SC2086  # lists of words
 "$bin/coverage" run --concurrency=thread -m pytest -q -n "$jobs" --dist loadgroup \
+    --max-worker-restart 0 \
     --ignore tests/architecture --ignore tests/replay --ignore tests/spark \
     --ignore tests/aws/deployment $apart "$@"
 tests=$?
 # shellcheck disable=SC2086
-"$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup $simulated \
+"$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup \
+    --max-worker-restart 0 $simulated \
     --ignore tests/simulation/test_mutants.py --ignore tests/simulation/test_exhaustive.py \
     --deselect tests/simulation/test_gc.py::test_a_broken_recipe_is_caught "$@" || tests=1
 search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything

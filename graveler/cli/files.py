@@ -105,7 +105,7 @@ def content(file: Path, length: int = _PIECE_BYTES) -> Iterator[bytes]:
     with FileIO(file) as source:
         while piece := source.read(most):
             yield piece
-            if len(piece) < most:  # the end of a regular file
+            if len(piece) == length < most:  # one byte more was asked for: the file ends here
                 return
 
 

@@ -1,4 +1,4 @@
-"""Reads the head of an answer, and what stands between its chunks, in place of `http.client`.
+"""Reads the head of an answer, and the lines before its chunks, in place of `http.client`.
 
 The parser of heads in `http.client` is that of mail, which takes longer than all else that a small
 request needs.  Every line and number is bounded.  An answer whose head is ambiguous is refused, or
@@ -17,6 +17,7 @@ _CHUNK_DIGITS_MAX: Final = 16
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 _SWITCHING_PROTOCOLS: Final = 101
 _NO_BODY: Final = (204, 304)
+_BLANKS: Final = " \t"
 
 
 class Headers(Mapping[str, str]):
@@ -76,15 +77,17 @@ class PlainResponse(HTTPResponse):
         self.length = (None if encodings else length) if has_body else 0
         connection = ",".join(headers.get_all("connection")).lower()
         stays = "close" not in connection and (self.version == 11 or "keep-alive" in connection)
-        is_ambiguous = bool(encodings) and length is not None
+        is_ambiguous = bool(encodings) and (length is not None or self.version == 10)
         is_endless = not self.chunked and self.length is None
         self.will_close = not stays or is_ambiguous or is_endless
 
     def _read_next_chunk_size(self) -> int:
         """Read the line before a chunk.  Raises `HTTPException` if it names no length."""
-        digits = self.fp.readline(_LINE_BYTES_MAX + 1).partition(b";")[0].strip()
-        if not 0 < len(digits) <= _CHUNK_DIGITS_MAX or not _HEX.issuperset(digits):
-            raise HTTPException("a chunk of the answer has no length")
+        line = self.fp.readline(_LINE_BYTES_MAX + 1)
+        digits = line.partition(b";")[0].strip()
+        is_number = 0 < len(digits) <= _CHUNK_DIGITS_MAX and _HEX.issuperset(digits)
+        if not is_number or not line.endswith(b"\n"):
+            raise HTTPException("a chunk of the answer has no length, or too long a line before it")
         return int(digits, 16)
 
     def _read_and_discard_trailer(self) -> None:
@@ -93,7 +96,9 @@ class PlainResponse(HTTPResponse):
 
 
 def _read_headers(source: Any) -> list[tuple[str, str]]:
-    """The headers up to the empty line.  Raises `HTTPException` for too many, or too long ones."""
+    """The headers up to the empty line.  A line without a colon is left out.  Raises
+    `HTTPException` for too many, for too long ones, and for lines that others may read otherwise.
+    """
     headers: list[tuple[str, str]] = []
     for _ in range(_HEADERS_MAX):
         line = source.readline(_LINE_BYTES_MAX + 1)
@@ -103,13 +108,17 @@ def _read_headers(source: Any) -> list[tuple[str, str]]:
             raise HTTPException("the head of the answer is cut off")
         if len(line) > _LINE_BYTES_MAX:
             raise HTTPException("a header of the answer is too long")
-        text = line.decode("iso-8859-1")
+        text = line.decode("iso-8859-1").removesuffix("\n").removesuffix("\r")
         name, colon, value = text.partition(":")
-        if text[0] in " \t" and headers:  # goes on with the header above
+        goes_on = text[0] in _BLANKS
+        is_odd = not headers if goes_on else bool(colon) and name != name.strip()
+        if is_odd or "\r" in text:
+            raise HTTPException("the head of the answer has a line that is no header")
+        if goes_on:  # with the header above
             above, begun = headers.pop()
-            headers.append((above, f"{begun} {text.strip()}"))
+            headers.append((above, f"{begun} {text.strip(_BLANKS)}"))
         elif colon:
-            headers.append((name.strip(), value.strip()))
+            headers.append((name, value.strip(_BLANKS)))
     raise HTTPException("the answer has too many headers")
 
 

@@ -73,6 +73,7 @@ def _checked(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
     if not _TARGET.fullmatch(target):
         raise InvalidURL("a URL must not have control characters")
+    # A name with an end of line would be two here; the count below refuses it.
     if headers and not _NAMES.fullmatch("\n".join(headers)):
         raise ValueError("the name of a header is invalid")
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]

@@ -277,7 +277,7 @@ def with_query(path: str, /, **values: object) -> str:
         for each in value if isinstance(value, _SEVERAL) else (value,):
             if each is not False and each != "":
                 text = "true" if each is True else str(each)
-                pairs.append(f"{name}={quote_plus(text)}")
+                pairs.append(f"{quote_plus(name)}={quote_plus(text)}")
     separator = "&" if "?" in path else "?"
     return f"{path}{separator}{'&'.join(pairs)}" if pairs else path
 

@@ -34,7 +34,7 @@ from graveler.errors import (
 from graveler.testing.block_suite import content
 from graveler.testing.clockwork import TickingClock
 from tests.block.stores import opened
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ class TestThreads:
             body = content(blocks, address)
             assert len(body) == 300_000
             assert len(set(body)) == 1
-        writer.join()
+        writer.join(PATIENCE_SECONDS)
 
     def test_b2_creators_in_two_stores_of_one_folder(self, root: Path) -> None:
         stores = (opened(root), opened(root))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -35,7 +36,6 @@ from tests.waiting import PATIENCE_SECONDS
 COLUMNS = 100
 TABS_MAX = 5
 QUIET_SECONDS = 10.0  # a command that ends takes far less
-_PRESSES_MAX = 30
 PROGRAM = (sys.executable, "-m", "graveler")
 # The first terminal that the leader of a session opens becomes that of the session.  Code between
 # fork and exec could do the same, but must not run in a process with threads: it may wait forever.
@@ -167,11 +167,13 @@ class Terminal:
 
         A signal just before a read is seen only when that read ends: a person who sees nothing
         happen presses again, and so does this."""
-        for _ in range(_PRESSES_MAX):
-            self.type("\x03")
-            while self._is_shown(QUIET_SECONDS):
-                if not self._more():
-                    return self.end()
+        end = time.monotonic() + PATIENCE_SECONDS
+        self.type("\x03")
+        while time.monotonic() < end:
+            if not self._is_shown(QUIET_SECONDS):
+                self.type("\x03")
+            elif not self._more():
+                return self.end()
         raise AssertionError(f"Ctrl-C does not end it: {self.text!r}")
 
     def end(self) -> int:

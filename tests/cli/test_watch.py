@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from tests.cli.commands import PROGRAM, Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
+from tests.waiting import PATIENCE_SECONDS
 
 
 def head_of_main(lake: Lake) -> str:
@@ -55,7 +56,7 @@ def test_events_of_a_repository(lake: Lake) -> None:
         lake.user.run("reset", "--hard", f"{name}/main", head, "--confirm", "main")
         assert line(process) == ["head", "main", head, "branch moved back"]
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         assert process.stderr is not None and process.stderr.read() == ""
 
 

@@ -334,6 +334,7 @@ HEADS: Final = {
         b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\nX-A: 1\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nX-Long: a\r\n  b\r\nno header\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\nConnection: Keep-Alive\r\n\r\nok",
     ),
     "closed": (
         b"HTTP/1.1 200 OK\r\n\r\nok",
@@ -341,6 +342,8 @@ HEADS: Final = {
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: a\r\nConnection: Close\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
         b"2\r\nok\r\n0\r\n\r\n",
     ),
 }
@@ -369,9 +372,15 @@ def test_a_body_is_not_taken_for_a_head(pool: Connections) -> None:
 @pytest.mark.parametrize("between", [b"\r\n", b"\n"])
 def test_headers_of_an_answer_have_names_in_any_case(pool: Connections, between: bytes) -> None:
     """Of several with one name, the last one counts."""
-    lines = (b"HTTP/1.1 200 OK", b"x-a:1", b"X-B: b ", b"X-A: 2", b"Content-Length: 0", b"", b"")
+    lines = (b"HTTP/1.1 200 OK", b"x-a:1", b"X-B: b ", b"X-A: 2", b"X-D: c", b"\t d : e ")
+    lines += (b"Content-Length: 0", b"", b"")
     with peer([between.join(lines)]) as server, pool.send(Request("GET", server.url)) as answer:
-        assert dict(answer.headers) == {"x-a": "2", "x-b": "b", "content-length": "0"}
+        assert dict(answer.headers) == {
+            "x-a": "2",
+            "x-b": "b",
+            "x-d": "c d : e",
+            "content-length": "0",
+        }
         assert answer.headers["X-a"] == "2" and "X-C" not in answer.headers
 
 
@@ -390,6 +399,7 @@ def test_answers_without_a_body(pool: Connections) -> None:
     [
         *(b"-1\r\nok", b"-5\r\nok\r\n0\r\n\r\n", b"\r\n", b"g\r\n", b"1" * 17 + b"\r\nok"),
         b"2\r\nok\r\n0\r\n" + b"X-A: a\r\n" * 300 + b"\r\n",
+        b"4;" + b"x" * 65_535 + b"ev\r\nXX0\r\n\r\n",
     ],
 )
 def test_chunks_that_are_none_are_a_lost_answer(chunks: bytes, pool: Connections) -> None:
@@ -412,6 +422,10 @@ def test_chunks_that_are_none_are_a_lost_answer(chunks: bytes, pool: Connections
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\n Content-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\n\xa0Content-Length\x85: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nX-A: a\rContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/2 200\r\n\r\n",
         b"HTTP/1.1 2000 OK\r\nContent-Length: 2\r\n\r\nok",
         b"SSH-2.0-other\r\n",

@@ -75,6 +75,7 @@ def test_a_target_that_would_end_its_line_is_not_sent(target: str) -> None:
         {"A": "1\r"},
         {"A": "1\r\n 2"},
         {"A\r\nB": "1"},
+        {"A\nB": "1"},
         {"A: 1\r\nB": "1"},
         {"": "1"},
         {" A": "1"},

@@ -12,7 +12,7 @@ import pytest
 from graveler import errors
 from graveler.client import Session, connect, connect_as_lakectl
 from graveler.client.identity import set_up
-from graveler.client.session import below, paged
+from graveler.client.session import below, paged, with_query
 from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
@@ -240,6 +240,14 @@ def test_credentials_are_given_whole_and_apart_from_the_url() -> None:
     for key, secret in (("", SECRET), (KEY, "")):
         with pytest.raises(Invalid, match="no credentials"):
             connect("http://host", key, secret)
+
+
+def test_names_and_values_of_a_query_are_quoted() -> None:
+    """A user gives the names that `graveler api --field` sends."""
+    assert with_query("/x", **{"a &b": "1=2", "ü": "/#"}) == "/x?a+%26b=1%3D2&%C3%BC=%2F%23"
+    several = with_query("/x?y=1", a=True, b=False, c="", d=["1", 2], e=0)
+    assert several == "/x?y=1&a=true&d=1&d=2&e=0"
+    assert with_query("/x", a="") == "/x"
 
 
 def test_what_is_set_for_lakectl_is_taken_where_nothing_is_given() -> None:
