@@ -19,18 +19,12 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPSConnection,
-    InvalidURL,
-)
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, InvalidURL
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graveler.client import request_lines
 from graveler.client.answer_heads import PlainResponse
-from graveler.client.origins import Origin, origin_of, parted, proxy_for, proxy_headers
+from graveler.client.origins import Origin, authority, origin_of, parted, proxy_for, proxy_headers
 from graveler.client.request_lines import Body
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
@@ -44,7 +38,6 @@ _USUAL: Final = {"User-Agent": "graveler", "Accept-Encoding": "identity"}  # unl
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 64
-_ORIGINS_KEPT: Final = 64
 _PIECE_BYTES: Final = 1 << 18
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
@@ -291,7 +284,7 @@ class Connections:
                 raise _refused(fault, getattr(error, "verify_code", 0), origin) from error
             reason = error.strerror if isinstance(error, OSError) else ""
             if getattr(error, "reason", "") in _OF_NO_TLS:
-                reason = f"it speaks no TLS; try http://{str(origin).partition('://')[2]}"
+                reason = f"it speaks no TLS; try http://{authority(origin)}"
             raise Unavailable(
                 f"the server does not answer: {reason or error} url={origin}"
             ) from error
@@ -363,21 +356,14 @@ def _refused(fault: str, verify_code: int, origin: Origin) -> Unavailable:
 def _headers(request: Request, origin: Origin) -> dict[str, str]:
     """The headers of a request: those that it names, the usual ones unless it names them, and the
     length of a body in pieces if it is known.  Names count in any case."""
-    usual = _usual_headers(origin)
+    # "Host" names the origin, also if the connection leads to a proxy.
+    usual = {**_USUAL, "Host": authority(origin)}
     named = {name.lower() for name in request.headers}
-    headers = {name: value for lower, name, value in usual if lower not in named}
+    headers = {name: value for name, value in usual.items() if name.lower() not in named}
     headers |= request.headers
     if not isinstance(request.body, bytes) and request.length >= 0:
         headers["Content-Length"] = str(request.length)
     return headers
-
-
-@lru_cache(_ORIGINS_KEPT)  # nearly all requests go to one
-def _usual_headers(origin: Origin) -> tuple[tuple[str, str, str], ...]:
-    """The name in lower case, the name and the value of each.  "Host" names the origin, also if the
-    connection leads to a proxy."""
-    usual = {**_USUAL, "Host": str(origin).partition("://")[2]}
-    return tuple((name.lower(), name, value) for name, value in usual.items())
 
 
 def _write(sock: socket.socket, target: str, request: Request, headers: dict[str, str]) -> bool:

@@ -53,6 +53,12 @@ def origin_of(url: str) -> Origin:
     return Origin(parts.scheme, parts.hostname or "", port)
 
 
+@lru_cache(_ORIGINS_KEPT)
+def authority(origin: Origin) -> str:
+    """The host, and the port unless it is the standard one, as the header `Host` names them."""
+    return str(origin).partition("://")[2]
+
+
 def proxy_of(url: str) -> str | None:
     """The proxy through which requests to `url` go, by the environment, without its credentials."""
     proxy = proxy_for(origin_of(url))
