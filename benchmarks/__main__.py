@@ -11,7 +11,9 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +84,8 @@ SECTIONS = {
     ),
 }
 GROUPS = ("committed", "http", *SECTIONS)
+# What the files of a run take at most in the temporary folder: those of the transfers.
+_ROOM_GB, _QUICK_ROOM_GB = 14, 3
 
 
 def machine() -> dict[str, str]:
@@ -169,6 +173,9 @@ def main() -> int:
     arguments = parser.parse_args()
     groups = arguments.only or list(GROUPS)
     quick = os.environ.get("QUICK", "") not in ("", "0")
+    lacking = lacking_room(groups, quick)
+    if lacking:
+        parser.error(lacking)
     calibration = committed.calibration()
     found: dict[str, Any] = {"machine": machine(), "calibration": calibration, "quick": quick}
     print(f"{'':<62} {'Graveler':>12} {'':<11}{'lakeFS, here':>12}")
@@ -196,6 +203,18 @@ def main() -> int:
         _write(found, groups, sizes, bool(arguments.at))
     print(json.dumps(found))
     return 0
+
+
+def lacking_room(groups: Sequence[str], quick: bool) -> str:
+    """What to do about the temporary folder if it has too little room; empty if it has enough."""
+    folder, needed = tempfile.gettempdir(), _QUICK_ROOM_GB if quick else _ROOM_GB
+    free = shutil.disk_usage(folder).free / 1e9
+    if free >= needed or not {"gateway", "transfers"} & set(groups):
+        return ""
+    return (
+        f"the files of this run take up to {needed} GB in {folder}, which has {free:.0f} GB free: "
+        "free some, or name a folder on a larger disk with TMPDIR="
+    )
 
 
 def _is_usual(line: Line) -> bool:
