@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 from tests.groups import pytest_collection_modifyitems as pytest_collection_modifyitems
+from tests.groups import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 
 # A shell script starts its background jobs with SIGINT ignored, and Python and the processes of the
 # tests inherit that: no test of Ctrl-C could pass.

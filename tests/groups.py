@@ -1,14 +1,37 @@
-"""The order of a parallel run: slow tests begin first, and those that share something costly, which
-is what an `xdist_group` names, run in one process.
+"""The order of a parallel run: slow tests begin first, and those that share something costly run in
+one process.
 
-A slow test that begins last leaves the other processes idle.
+A module is such a group: what its tests share is made once, and not in each process.  A group that
+several modules share has a name (`xdist_group`).  A slow test that begins last leaves the other
+processes idle.
 
-pytest-xdist puts the name of the group behind the name of the test, from where its scheduler reads
-it; the pinned version sets an attribute that the pinned pytest does not read any more, so groups
-meant nothing, and each process made everything for itself.
+pytest-xdist would send tests without a name one by one, and count all that were sent so far after
+each.  It puts the name of the group behind the name of the test, from where its scheduler reads it;
+the pinned version sets an attribute that the pinned pytest does not read any more, so groups meant
+nothing, and each process made everything for itself.
 """
 
+from typing import Any
+
 import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The scheduler of a run by groups; none for another run."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByModule(LoadGroupScheduling):
+        """Groups are named ones, and the modules of all other tests."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            name: str = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if name == nodeid else name
+
+    if config.getoption("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False  # the slow ones first, not those with many tests
+    return ByModule(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,16 +1,17 @@
-"""Tests of one group run in one process, and slow tests begin first."""
+"""Tests of one group run in one process, those of a module too, and slow tests begin first."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-GROUPS = ("one", "other")
+# The modules, and the group that each names.
+MODULES = {"first": "shared", "between": "", "second": "shared", "last": ""}
 CODE = """
 import os
 import time
 import pytest
 
-@pytest.mark.xdist_group("{group}")
+{mark}
 @pytest.mark.parametrize("number", range(8))
 def test_where(number):
     with open("where", "a") as file:
@@ -55,11 +56,15 @@ def run_in(tmp_path: Path, processes: int) -> list[str]:
 
 
 def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
-    for group in GROUPS:
-        (tmp_path / f"test_{group}.py").write_text(CODE.format(group=group))
+    for module, group in MODULES.items():
+        mark = f'pytestmark = pytest.mark.xdist_group("{group}")' if group else ""
+        code = CODE.format(mark=mark, group=group or module)
+        (tmp_path / f"test_{module}.py").write_text(code)
     lines = run_in(tmp_path, 2)
-    assert len(lines) == 16
-    assert {line.split()[0] for line in set(lines)} == set(GROUPS) and len(set(lines)) == 2, lines
+    assert len(lines) == 32
+    places = dict(line.split() for line in lines)
+    assert set(places) == {"shared", "between", "last"} and len(set(lines)) == 3, lines
+    assert len(set(places.values())) == 2, lines
 
 
 def test_slow_tests_begin_first(tmp_path: Path) -> None:

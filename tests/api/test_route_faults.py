@@ -30,6 +30,7 @@ from tests.api.fault_world import (
 )
 from tests.asgi import Ask, Door, Heard
 
+pytestmark = pytest.mark.slow
 READS = frozenset(
     ("kv.get", "kv.get_many", "kv.scan", "block.get", "block.read", "block.head", "block.list")
 )

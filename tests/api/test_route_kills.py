@@ -25,6 +25,7 @@ from tests.api.fault_world import Running, State, Strikes, Surroundings, World, 
 from tests.simulation.edits import Edit, patched
 from tests.simulation.failing import Killed
 
+pytestmark = pytest.mark.slow
 CALLS_MAX = 120
 _METHODS = {name: one.method for name, one in by_name().items()}
 WRITING = [

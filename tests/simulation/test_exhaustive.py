@@ -10,6 +10,7 @@ from simulator.exhaustive import MORE_PROGRAMS, PROGRAMS, Bound, search
 from simulator.stage import Stage, build_stage
 from tests import draws
 
+pytestmark = pytest.mark.slow
 ALL = (*PROGRAMS, *MORE_PROGRAMS)
 PREEMPTIONS, FAULT = Bound(preemptions=2, faults=0), Bound(preemptions=1, faults=1)
 # With a fault these have most of all schedules: the soak's track searches them, with greater bounds

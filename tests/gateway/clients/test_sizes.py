@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import polars
+import pytest
 from pyarrow.fs import S3FileSystem
 
 from tests.gateway.clients.elsewhere import Elsewhere, run
@@ -25,6 +26,7 @@ from tests.gateway.clients.test_s5cmd import S5cmd
 from tests.gateway.lake import REGION, Lake
 from tests.gateway.test_clients import PARTS_OF_5_MIB
 
+pytestmark = pytest.mark.slow
 MIB = 1 << 20
 SIZES = (0, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 64 * MIB)
 Transfer = Callable[[Path, str], object]
