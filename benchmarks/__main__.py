@@ -5,6 +5,9 @@ three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfer
 `floors` measures that group of lines, and replaces its section alone; `--only committed` and
 `--only http` write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many
 objects too, and write the section and the graphs of growth.
+
+A run needs up to 22 GB in the temporary folder (4 if it is quick), and says at its begin if there
+is less.
 """
 
 import argparse
@@ -84,8 +87,9 @@ SECTIONS = {
     ),
 }
 GROUPS = ("committed", "http", *SECTIONS)
-# What the files of a run take at most in the temporary folder: those of the transfers.
-_ROOM_GB, _QUICK_ROOM_GB = 14, 3
+# What the files of a group take at most in the temporary folder, which are gone before the next
+# group: of a full run, of a quick one.  The store keeps what is overwritten.
+_ROOM_GB = {"gateway": (22, 4), "transfers": (14, 2)}
 
 
 def machine() -> dict[str, str]:
@@ -206,14 +210,16 @@ def main() -> int:
 
 
 def lacking_room(groups: Sequence[str], quick: bool) -> str:
-    """What to do about the temporary folder if it has too little room; empty if it has enough."""
-    folder, needed = tempfile.gettempdir(), _QUICK_ROOM_GB if quick else _ROOM_GB
-    free = shutil.disk_usage(folder).free / 1e9
-    if free >= needed or not {"gateway", "transfers"} & set(groups):
+    """What to do if the temporary folder has too little room for the files of these groups; empty
+    if it has enough, and for groups whose files are small."""
+    needed = max((_ROOM_GB[name][quick] for name in groups if name in _ROOM_GB), default=0)
+    folder = tempfile.gettempdir()
+    free = int(shutil.disk_usage(folder).free / 1e9)
+    if free >= needed:
         return ""
     return (
-        f"the files of this run take up to {needed} GB in {folder}, which has {free:.0f} GB free: "
-        "free some, or name a folder on a larger disk with TMPDIR="
+        f"this run needs up to {needed} GB in {folder}, and {free} GB are free: delete files, or "
+        "set TMPDIR to a folder on a larger disk"
     )
 
 

@@ -1,11 +1,12 @@
-"""`make bench` measures the transfers of the command line."""
+"""`make bench` measures the transfers of the command line, if there is room for their files."""
 
 import shutil
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import transfers
+from benchmarks import committed, transfers
 from benchmarks.__main__ import GROUPS, lacking_room, main
 from benchmarks.transfers import Scale
 
@@ -22,16 +23,40 @@ def test_every_transfer_is_measured_and_written() -> None:
     assert "| `upload -r` of 20 files of 1 KiB |" in section and "| ≥ 0.8 |" in section
 
 
-def test_a_folder_with_too_little_room_is_said_before_anything_is_measured(
+@pytest.mark.parametrize(
+    ("groups", "quick", "needed"),
+    [
+        (GROUPS, False, 22),
+        (GROUPS, True, 4),
+        (["gateway"], False, 22),
+        (["committed", "transfers"], False, 14),
+        (["transfers"], True, 2),
+    ],
+)
+def test_too_little_room_is_told(
+    groups: Sequence[str], quick: bool, needed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = {"free": needed * 1e9}
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(**free))
+    assert lacking_room(groups, quick) == ""
+    free["free"] -= 1
+    told = lacking_room(groups, quick)
+    assert f"needs up to {needed} GB" in told and f"{needed - 1} GB are free" in told
+    assert "TMPDIR" in told
+    assert lacking_room(["committed", "http"], quick) == ""
+
+
+def test_a_run_without_room_measures_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=5e9))
+    def measured() -> dict[str, float]:
+        raise AssertionError("something is measured")
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=0))
+    monkeypatch.setattr(committed, "calibration", measured)
     monkeypatch.setattr("sys.argv", ["benchmarks"])
-    monkeypatch.delenv("QUICK", raising=False)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
     heard = capsys.readouterr()
-    assert heard.out == ""
-    assert "14 GB" in heard.err and "5 GB free" in heard.err and "TMPDIR=" in heard.err
-    assert lacking_room(GROUPS, quick=True) == lacking_room(["committed"], quick=False) == ""
+    assert heard.out == "" and "0 GB are free" in heard.err
