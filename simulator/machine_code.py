@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -87,10 +87,10 @@ class Refused(Exception):
     """The sources cannot be compiled; the message is the end of the compiler's log."""
 
 
-def modules(root: Path) -> list[Path]:
+def modules(root: Path, patterns: Sequence[str] = _COMPILED) -> list[Path]:
     """The files to compile, of the packages in the folder `root`."""
     left = {root / name for name in _INTERPRETED}
-    return sorted({file for each in _COMPILED for file in root.glob(each)} - left)
+    return sorted({file for each in patterns for file in root.glob(each)} - left)
 
 
 def is_running() -> bool:
@@ -98,8 +98,13 @@ def is_running() -> bool:
     return not str(commit.__file__).endswith(".py")
 
 
-def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lambda: False) -> None:
-    """Copy and compile, until `stop` returns true.
+def build(
+    folder: Path,
+    seconds: float = 3_600.0,
+    stop: Callable[[], bool] = lambda: False,
+    patterns: Sequence[str] = _COMPILED,
+) -> None:
+    """Copy the packages and compile the files of these patterns, until `stop` returns true.
 
     Raises `FileExistsError` if the folder exists, `TimeoutExpired` when the time is over, and
     `CalledProcessError` if the compiler fails or was stopped; the folder's `log` says why.
@@ -109,7 +114,7 @@ def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lam
         left_out = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(_ROOT / package, folder / package, ignore=left_out)
     shutil.copy(_ROOT / "pyproject.toml", folder)
-    names = [str(file.relative_to(folder)) for file in modules(folder)]
+    names = [str(file.relative_to(folder)) for file in modules(folder, patterns)]
     (folder / "setup.py").write_text(_SETUP.format(names=names), encoding="utf-8")
     # The compiler runs on a leash: it ends when this process ends, in any way.
     leash = [sys.executable, "-m", "simulator.soak.leash"]
@@ -132,7 +137,9 @@ def build(folder: Path, seconds: float = 3_600.0, stop: Callable[[], bool] = lam
     shutil.rmtree(folder / "build")
 
 
-def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Literal[Absent.ABSENT]:
+def kept(
+    parent: Path, seconds: float, stop: Callable[[], bool], patterns: Sequence[str] = _COMPILED
+) -> Path | Literal[Absent.ABSENT]:
     """The folder below `parent` with the code compiled from these sources.
 
     It is built within `seconds` unless it exists.  Folders of other sources are removed.  Returns
@@ -146,7 +153,7 @@ def kept(parent: Path, seconds: float, stop: Callable[[], bool]) -> Path | Liter
         shutil.rmtree(parent, ignore_errors=True)
         half = parent / "half"
         try:
-            build(half, seconds, stop)
+            build(half, seconds, stop, patterns)
         except subprocess.CalledProcessError as error:
             if not stop():
                 log = (half / "log").read_text(errors="replace")
