@@ -20,8 +20,8 @@ check() {
 
 # All tests except the tests on Spark, which run beside them.  Each process collects all tests and
 # starts engines of its own, so there are not more of them than cores.  A process that dies ends
-# the run: pytest-xdist can replace it, but waits forever for one that comes when the others have
-# ended.
+# the run once the others have run the modules that they have: pytest-xdist can replace it, but
+# waits forever for one that comes when the others have ended.
 tests() {
     check "tests (pytest, $jobs processes)" \
         "run one alone with: $bin/python -m pytest tests/FILE.py -k NAME" \

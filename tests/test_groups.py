@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import conftest, groups
+
 # The modules, and the group that each names.
 MODULES = {"first": "shared", "between": "", "second": "shared", "last": ""}
 CODE = """
@@ -38,6 +40,15 @@ def test_slow():
     noted("slow")
 """
 
+LARGER = """
+import pytest
+
+@pytest.mark.parametrize("number", range(5))
+def test_plain(number):
+    with open("where", "a") as file:
+        file.write("of the larger one\\n")
+"""
+
 
 def run_in(tmp_path: Path, processes: int) -> list[str]:
     """Run the tests in the folder in parallel; the lines that they have written."""
@@ -69,4 +80,11 @@ def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
 
 def test_slow_tests_begin_first(tmp_path: Path) -> None:
     (tmp_path / "test_order.py").write_text(ORDER)
-    assert run_in(tmp_path, 1) == ["slow", "first", "second"]
+    (tmp_path / "test_a_larger_one.py").write_text(LARGER)
+    assert run_in(tmp_path, 1) == ["slow", "first", "second", *["of the larger one"] * 5]
+
+
+def test_the_order_is_that_of_the_project() -> None:
+    hooks = ("pytest_xdist_make_scheduler", "pytest_collection_modifyitems")
+    for name in hooks:
+        assert getattr(conftest, name) is getattr(groups, name)

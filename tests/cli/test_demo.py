@@ -18,8 +18,6 @@ from graveler.records import ABSENT
 from tests.cli.service import WAIT_SECONDS, Service, environment, run, started
 from tests.cli.test_transcripts import check
 
-pytestmark = pytest.mark.xdist_group("demo")  # the story is told once for all of them
-
 ONCE = ("--listen", "127.0.0.1:0", "--once")
 CHAPTERS = (
     "28,298 airports of 234 countries",

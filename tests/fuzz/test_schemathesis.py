@@ -8,6 +8,8 @@ from simulator.service import schema_fuzz
 from simulator.service.process import serving
 from simulator.service.schema_fuzz import SchemaFuzz
 
+pytestmark = pytest.mark.slow
+
 
 def test_answers_are_those_of_the_document(tmp_path: Path) -> None:
     with serving(tmp_path / "store", tmp_path / "log") as service:

@@ -13,6 +13,8 @@ from simulator.soak.leash import SIGNALS
 from simulator.soak.run import Signals
 from tests.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 _LOOK_SECONDS = 0.25  # a look reads the environment of every process of the machine
 # Whoever runs the tests may ignore a signal, and children would inherit that.

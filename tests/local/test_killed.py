@@ -13,6 +13,8 @@ from graveler.local import commit, sync
 from graveler.local.work import Work
 from tests.local.lake import SOURCE, Branches, Killed, Place, Steps
 
+pytestmark = pytest.mark.slow
+
 MESSAGE = commit.Message("a message", {})
 
 

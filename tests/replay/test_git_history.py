@@ -12,7 +12,7 @@ from tests import draws
 from tests.replay import recorded
 from tests.replay.engine_replay import PAGE, Replayed, replay
 
-pytestmark = pytest.mark.xdist_group("history")
+pytestmark = pytest.mark.slow
 
 COUNT = recorded.COUNT
 ROWS = recorded.history(COUNT)

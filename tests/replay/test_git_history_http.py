@@ -12,8 +12,6 @@ from tests.api.serving import ADMINISTRATOR, served
 from tests.replay import http_replay, recorded
 from tests.replay.http_replay import CHECKS, Replayed
 
-pytestmark = pytest.mark.xdist_group("history over HTTP")
-
 COUNT, LENGTH = 1_000, 16
 
 

@@ -40,6 +40,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 ARGUMENTS["link_only"] = ARGUMENTS["create_only"]
 ARGUMENTS["arrive"] = (Event("k1", 1), Event("k2", 2))  # they close a batch, which is committed
+pytestmark = pytest.mark.slow
+
 WRITING = sorted(set(VERBS) - {"read", "list"})
 CALLS_MAX = 60
 

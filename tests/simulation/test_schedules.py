@@ -15,6 +15,8 @@ from simulator.families import FAMILIES, PROFILES
 from simulator.invariants import check_seed
 from simulator.stage import Stage, build_stage
 
+pytestmark = pytest.mark.slow
+
 SEEDS = Path(__file__).parent / "seeds"
 # The same for every change; `make soak` draws fresh ones.
 SEEDS_PER_CELL = int(os.environ.get("GRAVELER_SCHEDULES", "40"))
