@@ -313,6 +313,43 @@ def test_an_upload_that_fails_leaves_no_parts(
     client.close()
 
 
+# ---- uploads of clients --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down"])
+def test_one_failure_at_a_part_is_survived(
+    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    """A part that arrives as a stream is sent again, whole."""
+    upload = retrying.create_upload(address)
+    proxy.operations.clear()
+    proxy.plan({**UNKNOWN, **TURNED_AWAY}[fault], operation="PUT")
+    part = retrying.put_part(address, upload, 1, iter([b"one ", b"part"]))
+    assert proxy.operations == ["PUT", "PUT"]
+    assert retrying.complete_upload(address, upload, (part,)).size == 8
+    assert content(direct, address) == b"one part"
+
+
+@pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down", "contended"])
+def test_a_completion_that_fails_is_repeated_only_if_nothing_happened(
+    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    """The same parts again would be another version of the object."""
+    upload = retrying.create_upload(address)
+    part = retrying.put_part(address, upload, 1, [b"part"])
+    proxy.operations.clear()
+    proxy.plan({**UNKNOWN, **TURNED_AWAY}[fault], operation="POST")
+    if fault in UNKNOWN:
+        with pytest.raises(OutcomeUnknown):
+            retrying.complete_upload(address, upload, (part,))
+        assert proxy.operations == ["POST"]
+    else:
+        assert retrying.complete_upload(address, upload, (part,)).size == 4
+        assert proxy.operations == ["POST", "POST", "HEAD"]
+    if fault in APPLIED or fault not in UNKNOWN:
+        assert content(direct, address) == b"part"
+
+
 # ---- copies --------------------------------------------------------------------------------------
 
 
