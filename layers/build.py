@@ -99,7 +99,7 @@ def _check_interpreter(runtime: str) -> None:
     if runtime != ours:
         sys.exit(
             f"build: bytecode for {runtime} needs an interpreter of that version, and this is "
-            f"{ours}; name one with LAYER_PYTHON=, or deploy with RUNTIME={ours}"
+            f"{ours}: name one with LAYER_PYTHON="
         )
 
 

@@ -44,6 +44,16 @@ def layer(architecture: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_an_interpreter_of_another_version_is_refused(tmp_path: Path) -> None:
+    """Its remedy proposes no runtime: the template may not allow that of this interpreter."""
+    command = [sys.executable, str(ROOT / "layers" / "build.py"), "--runtime", "python3.99"]
+    command += ["--architecture", "arm64", "layer", str(tmp_path)]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and OURS in refused.stderr
+    assert "LAYER_PYTHON=" in refused.stderr and "RUNTIME=" not in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_it_keeps_within_its_bounds(layer: Path, tmp_path: Path) -> None:
     files = [each for each in layer.rglob("*") if each.is_file()]
     unzipped = sum(each.stat().st_size for each in files)
