@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.stopwatch import seconds_of
 from graveler.spark import Credentials, Lake, connect, diff, entries, import_
+from graveler.spark.cluster.parallel import parallel_tasks
 
 KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
 TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job
@@ -138,8 +139,7 @@ def _forget(lake: Lake, name: str) -> None:
 
 
 def _as_parquet(rows: DataFrame, folder: Path, count: int) -> None:
-    parallel = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = max(parallel, count // TASK_ROWS)
+    tasks = max(parallel_tasks(rows.sparkSession), count // TASK_ROWS)
     spread = rows.repartitionByRange(tasks, "path").sortWithinPartitions("path")
     spread.write.mode("overwrite").option("compression", "snappy").parquet(str(folder / "sorted"))
 

@@ -10,7 +10,6 @@ from tests import conftest, groups
 MODULES = {"first": "shared", "between": "", "second": "shared", "last": ""}
 CODE = """
 import os
-import time
 import pytest
 
 {mark}
@@ -18,7 +17,6 @@ import pytest
 def test_where(number):
     with open("where", "a") as file:
         file.write("{group} " + os.environ["PYTEST_XDIST_WORKER"] + "\\n")
-    time.sleep(0.05)  # so that the other process has time for its share
 """
 
 
