@@ -148,7 +148,7 @@ def kept(
     """
     if shutil.which(str(sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         return ABSENT
-    folder = place(parent)
+    folder = place(parent, patterns)
     if not folder.is_dir():
         shutil.rmtree(parent, ignore_errors=True)
         half = parent / "half"
@@ -165,9 +165,9 @@ def kept(
     return folder
 
 
-def place(parent: Path) -> Path:
+def place(parent: Path, patterns: Sequence[str] = _COMPILED) -> Path:
     """The folder below `parent` for the code compiled from these sources."""
-    digest = sha256(sys.version.encode())
+    digest = sha256(f"{sys.version}\0{patterns}\0".encode())
     for file in sorted(file for package in _PACKAGES for file in (_ROOT / package).rglob("*.py")):
         digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
     return parent / digest.hexdigest()[:20]

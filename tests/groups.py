@@ -1,5 +1,5 @@
-"""The order of a parallel run: those that share something costly run in one process, and the slow
-ones begin first.
+"""The order of a parallel run: tests that share something costly run in one process, and slow tests
+begin first.
 
 A module is such a group: what its tests share is made once, and not in each process.  A name
 (`xdist_group`) makes a group of tests of several modules, or of some tests of a module.  A group

@@ -64,6 +64,7 @@ TURNED_AWAY: Mapping[str, Fault] = {
     "denied": refused(403, "AccessDenied"),
     "no_bucket": refused(404, "NoSuchBucket"),
 }
+FAULTS: Mapping[str, Fault] = {**UNKNOWN, **TURNED_AWAY}
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +215,7 @@ def test_reads_fail_as_unavailable_and_can_be_repeated(
     fault: str,
 ) -> None:
     direct.put(address, [b"0123456789" * 50])
-    planned = {**UNKNOWN, **TURNED_AWAY}[fault]
+    planned = FAULTS[fault]
     proxy.plan(*[planned] * 4)
     with pytest.raises(Unavailable) as raised:
         READS[verb](retrying, address)
@@ -302,7 +303,7 @@ def test_an_upload_that_fails_leaves_no_parts(
     address: str,
     fault: str,
 ) -> None:
-    proxy.plan(*[{**UNKNOWN, **TURNED_AWAY}[fault]] * 4, operation="PUT")
+    proxy.plan(*[FAULTS[fault]] * 4, operation="PUT")
     with pytest.raises(Unavailable):
         far.put(address, (bytes(1 << 20) for _ in range(20)), CREATE)
     with pytest.raises(NotFound):
@@ -323,7 +324,7 @@ def test_one_failure_at_a_part_is_survived(
     """A part that arrives as a stream is sent again, whole."""
     upload = retrying.create_upload(address)
     proxy.operations.clear()
-    proxy.plan({**UNKNOWN, **TURNED_AWAY}[fault], operation="PUT")
+    proxy.plan(FAULTS[fault], operation="PUT")
     part = retrying.put_part(address, upload, 1, iter([b"one ", b"part"]))
     assert proxy.operations == ["PUT", "PUT"]
     assert retrying.complete_upload(address, upload, (part,)).size == 8
@@ -338,7 +339,7 @@ def test_a_completion_that_fails_is_repeated_only_if_nothing_happened(
     upload = retrying.create_upload(address)
     part = retrying.put_part(address, upload, 1, [b"part"])
     proxy.operations.clear()
-    proxy.plan({**UNKNOWN, **TURNED_AWAY}[fault], operation="POST")
+    proxy.plan(FAULTS[fault], operation="POST")
     if fault in UNKNOWN:
         with pytest.raises(OutcomeUnknown):
             retrying.complete_upload(address, upload, (part,))

@@ -18,6 +18,8 @@ from simulator.verbs.arrivals import Event
 from simulator.verbs.calls import VERBS, Client
 from tests.simulation.failing import Killed, Kind, Turn, failing
 
+pytestmark = pytest.mark.slow
+
 # What was done before: nothing; rows that change something; rows that say what the commit says;
 # rows in a sealed token under rows in the open one.
 BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -40,8 +42,6 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 ARGUMENTS["link_only"] = ARGUMENTS["create_only"]
 ARGUMENTS["arrive"] = (Event("k1", 1), Event("k2", 2))  # they close a batch, which is committed
-pytestmark = pytest.mark.slow
-
 WRITING = sorted(set(VERBS) - {"read", "list"})
 CALLS_MAX = 60
 

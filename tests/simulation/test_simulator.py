@@ -163,6 +163,7 @@ def test_without_a_compiler_the_sources_run(
 def test_what_is_compiled_is_kept_for_its_very_sources(tmp_path: Path) -> None:
     machine_code.place(tmp_path).mkdir()
     assert machine_code.kept(tmp_path, 0, lambda: True) == machine_code.place(tmp_path)
+    assert machine_code.place(tmp_path, ("graveler/ids.py",)) != machine_code.place(tmp_path)
 
 
 def test_flows_that_do_something_else_than_the_sources_are_told_apart(tmp_path: Path) -> None:
