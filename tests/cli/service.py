@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,10 +52,16 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass
 class Service:
-    """A process that serves."""
+    """A process that serves.  `log`: the descriptor of the file that is its stderr; a pipe that
+    nobody reads would stop it once it is full."""
 
     process: subprocess.Popen[str]
     url: str
+    log: int
+
+    def said(self) -> str:
+        """What it has written to its stderr so far."""
+        return _text(self.log)
 
     def client(self, credentials: tuple[str, str] = (KEY, SECRET)) -> httpx.Client:
         return connected(self.url, credentials)
@@ -67,8 +74,8 @@ class Service:
     def ended(self) -> tuple[int, str, str]:
         """Wait, without a signal, for the end of a process that has got one: a second signal may
         come after the process has given its handlers back, and would kill it."""
-        out, err = self.process.communicate(timeout=WAIT_SECONDS)
-        return self.process.returncode, out, err
+        out, _ = self.process.communicate(timeout=WAIT_SECONDS)
+        return self.process.returncode, out, self.said()
 
 
 @contextmanager
@@ -80,16 +87,18 @@ def started(
 ) -> Iterator[Service]:
     """`graveler ARGUMENTS`, ready; killed at the end if it still runs.  The process first runs the
     statements of `prelude`."""
-    process = subprocess.Popen(
-        [*COMMAND[:2], prelude + COMMAND[2], *arguments],
-        env=environment(credentials) | dict(variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            [*COMMAND[:2], prelude + COMMAND[2], *arguments],
+            env=environment(credentials) | dict(variables),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
         try:
-            yield Service(process, _url(process))
+            yield Service(process, _url(process, log.fileno()), log.fileno())
         finally:
             process.kill()
 
@@ -128,13 +137,18 @@ def connected(url: str, credentials: tuple[str, str] = (KEY, SECRET)) -> httpx.C
     return httpx.Client(base_url=f"{url}/api/v1", auth=credentials, timeout=WAIT_SECONDS)
 
 
-def _url(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None and process.stderr is not None
+def _url(process: subprocess.Popen[str], log: int) -> str:
+    assert process.stdout is not None
     for line in process.stdout:
         found = _READY.search(line)
         if found:
             return found[1]
-    raise AssertionError(f"the service did not start: {process.stderr.read()}")
+    raise AssertionError(f"the service did not start: {_text(log)}")
+
+
+def _text(file: int) -> str:
+    """What is in a file; the process that writes it goes on where it is."""
+    return os.pread(file, os.fstat(file).st_size, 0).decode()
 
 
 def repository(client: httpx.Client, name: str = "lake") -> str:

@@ -8,7 +8,6 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import IO
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
@@ -113,18 +112,24 @@ def test_without_credentials_the_service_waits_for_the_set_up_call(tmp_path: Pat
         with httpx.Client(base_url=f"{service.url}/api/v1") as client:
             assert client.get("/setup_lakefs").json()["state"] == "not_initialized"
             assert client.post("/setup_lakefs", json={"username": "eve"}).status_code == 403
-            assert service.process.stderr is not None
-            token = {"X-Graveler-Setup-Token": _token(service.process.stderr)}
+            token = {"X-Graveler-Setup-Token": _token(service.said())}
             made = client.post("/setup_lakefs", json={"username": "me"}, headers=token).json()
             keys = (made["access_key_id"], made["secret_access_key"])
             assert client.get("/user", auth=keys).json()["user"]["id"] == "me"
         assert service.end()[0] == 0
 
 
-def _token(stderr: IO[str]) -> str:
+def test_a_service_that_writes_much_to_its_log_goes_on(tmp_path: Path) -> None:
+    prelude = "import sys; print('x' * 200_000, file=sys.stderr); "
+    with serving(tmp_path / "store", prelude=prelude) as service:
+        assert len(service.end()[2]) > 200_000
+
+
+def _token(log: str) -> str:
+    told, asked, *_ = log.splitlines()
     login = r"in another terminal: graveler login http://127\.0\.0\.1:\d+ --setup$"
-    assert re.search(login, stderr.readline())
-    found = re.search(r"it asks for this setup token: (\S+)", stderr.readline())
+    assert re.search(login, told)
+    found = re.search(r"it asks for this setup token: (\S+)", asked)
     assert found is not None
     return found[1]
 
@@ -348,10 +353,9 @@ def test_a_newcomer_gets_from_nothing_to_a_merged_branch(user: Client, tmp_path:
     file = tmp_path / "prices.csv"
     file.write_bytes(b"id,price\n1,10\n")
     with serving(tmp_path / "store", credentials=None) as service:
-        assert service.process.stderr is not None
-        told = service.process.stderr.readline()
-        assert told.endswith(f"in another terminal: graveler login {service.url} --setup\n")
-        token = service.process.stderr.readline().rpartition(" ")[2].encode()
+        told, asked, *_ = service.said().splitlines()
+        assert told.endswith(f"in another terminal: graveler login {service.url} --setup")
+        token = asked.rpartition(" ")[2].encode()
         words = shlex.split(lines[1].replace("http://127.0.0.1:8000", service.url))[1:]
         refused = user.run(*words, input=b"another\n")
         assert refused.code == 4 and "setup token missing or wrong" in refused.err
