@@ -237,12 +237,14 @@ class Folders:
                     self._syncs.pop(names, None)
 
     def _open_or_make(self, at: int, name: str, is_durable: bool) -> int:
-        try:
-            descriptor = os.open(name, _FOLDER, dir_fd=at)
-        except FileNotFoundError:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=at)
-            descriptor, is_durable = os.open(name, _FOLDER, dir_fd=at), False
+        while True:
+            try:
+                descriptor = os.open(name, _FOLDER, dir_fd=at)
+                break
+            except FileNotFoundError:  # perhaps another process removed what was just created
+                is_durable = False
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=at)  # fails if `at` itself was removed
         try:
             if self.synced and not is_durable:
                 os.fsync(at)
@@ -291,6 +293,7 @@ class TemporaryFiles:
         self._serial = itertools.count()
         self._own = -1  # the first write creates it, so that a read-only store can be opened
         self._path = ""
+        self._owner = -1
         remove_abandoned(Path(folders.root) / TEMPORARY)
 
     @contextlib.contextmanager
@@ -331,12 +334,14 @@ class TemporaryFiles:
         if not os.path.exists(self._path):  # another process removed it before it was locked
             os.close(own)
             return -1
+        self._owner = os.getpid()
         return own
 
     def __del__(self) -> None:
         if getattr(self, "_own", -1) >= 0:
-            with contextlib.suppress(OSError):
-                os.rmdir(self._path)
+            if self._owner == os.getpid():  # a forked process ends first: the folder stays in use
+                with contextlib.suppress(OSError):
+                    os.rmdir(self._path)
             os.close(self._own)
 
 

@@ -1,6 +1,8 @@
 """The local folder driver under crashes, threads, and a system that refuses."""
 
 import errno
+import fcntl
+import gc
 import os
 import resource
 import signal
@@ -103,6 +105,39 @@ class TestCrash:
         first.put("local://lake/a", body())
         assert content(first, "local://lake/a") == b"first half, second half"
         assert names_below(root / TEMPORARY) == set()
+
+    @pytest.mark.parametrize("moment", ["mkdir", "flock"])
+    def test_a_process_that_starts_takes_the_folder_of_another_before_it_is_locked(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    ) -> None:
+        blocks, module = opened(root), {"mkdir": os, "flock": fcntl}[moment]
+        real, started = getattr(module, moment), list[LocalBlocks]()
+
+        def interrupted(*where: object, **options: object) -> None:
+            if moment == "mkdir":
+                real(*where, **options)
+            if len(tuple((root / TEMPORARY).glob("*"))) == 1 and not started:
+                monkeypatch.setattr(module, moment, real)
+                started.append(opened(root))
+                assert list((root / TEMPORARY).iterdir()) == []
+            if moment == "flock":
+                real(*where, **options)
+
+        monkeypatch.setattr(module, moment, interrupted)
+        blocks.put("local://lake/a", [b"1"])
+        assert started and content(blocks, "local://lake/a") == b"1"
+
+    def test_a_forked_process_leaves_the_folder_to_its_parent(self, root: Path) -> None:
+        kept = [opened(root)]
+        kept[0].put("local://lake/a", [b"1"])
+        child = os.fork()
+        if not child:
+            kept.clear()
+            gc.collect()  # finalizes what the store held
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        kept[0].put("local://lake/a", [b"2"])
+        assert content(kept[0], "local://lake/a") == b"2"
 
     def test_b1_bytes_are_synced_before_the_name_and_the_name_before_the_answer(
         self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch
