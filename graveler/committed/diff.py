@@ -10,7 +10,7 @@ For the engine, and for `merge.py`.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from graveler.committed.columns import Chunk
 from graveler.committed.ranges import Keyspace
@@ -36,6 +36,25 @@ def diff(
     return compare(space, left.ranges, right.ranges, start, prefix)
 
 
+def is_equal(
+    space: Keyspace, left_id: MetarangeId, right_id: MetarangeId, prefix: bytes = b""
+) -> bool:
+    """Whether no path with `prefix` has values that differ in identity.  Cost: none, if the ranges
+    that only one side has differ in their number of records and lie below the prefix; else those
+    ranges are read up to the first difference."""
+    if left_id == right_id:
+        return True
+    beyond = successor(prefix)
+    left, right = space.metarange(left_id).ranges, space.metarange(right_id).ranges
+    lefts, rights = _unshared(left, right, prefix, beyond, bytewise=False)
+    lie_below = all(
+        ref.min_key >= prefix and (not beyond or ref.max_key < beyond) for ref in (*lefts, *rights)
+    )
+    if lie_below and sum(ref.count for ref in lefts) != sum(ref.count for ref in rights):
+        return False  # one of them has a path that the other one has not
+    return next(_compared(space, lefts, rights, prefix, beyond, bytewise=False), None) is None
+
+
 def compare(
     space: Keyspace,
     left: Sequence[RangeRef],
@@ -48,14 +67,21 @@ def compare(
     """As `diff`, over ranges that were read already.  `bytewise`: values of equal identity but
     different bytes count as different too."""
     first, beyond = max(start, prefix), successor(prefix)
-    shared: set[str | bytes] = {ref.id for ref in left}
-    shared &= {ref.id for ref in right}
-    if not bytewise:
-        shared |= _identities(left) & _identities(right)
-    sides = (
-        _Side(space, _within(left, shared, first, beyond), first),
-        _Side(space, _within(right, shared, first, beyond), first),
-    )
+    lefts, rights = _unshared(left, right, first, beyond, bytewise=bytewise)
+    return _compared(space, lefts, rights, first, beyond, bytewise=bytewise)
+
+
+def _compared(
+    space: Keyspace,
+    lefts: Sequence[RangeRef],
+    rights: Sequence[RangeRef],
+    first: bytes,
+    beyond: bytes,
+    *,
+    bytewise: bool,
+) -> Iterator[Difference]:
+    """The differences of ranges that the sides do not share."""
+    sides = _Side(space, lefts, first), _Side(space, rights, first)
     while ends := [side.end() for side in sides if not side.is_over()]:
         end = min(ends)
         for difference in _differences(sides[0].take(end), sides[1].take(end), bytewise):
@@ -63,6 +89,22 @@ def compare(
                 return
             if difference.key >= first:
                 yield difference
+
+
+def _unshared(
+    left: Sequence[RangeRef],
+    right: Sequence[RangeRef],
+    first: bytes,
+    beyond: bytes,
+    *,
+    bytewise: bool,
+) -> tuple[list[RangeRef], list[RangeRef]]:
+    """The ranges that only one side has, with keys from `first` on and before `beyond`."""
+    shared: set[str | bytes] = {ref.id for ref in left}
+    shared &= {ref.id for ref in right}
+    if not bytewise:
+        shared |= _identities(left) & _identities(right)
+    return _within(left, shared, first, beyond), _within(right, shared, first, beyond)
 
 
 def _identities(refs: Sequence[RangeRef]) -> set[str | bytes]:
@@ -88,9 +130,9 @@ Piece = Chunk | list[Record]  # a list is a part of a chunk that was cut at the 
 class _Side:
     """The ranges of one side, as pieces that are cut at the ends of the windows."""
 
-    def __init__(self, space: Keyspace, refs: Iterable[RangeRef], first: bytes) -> None:
+    def __init__(self, space: Keyspace, refs: Sequence[RangeRef], first: bytes) -> None:
         self._space = space
-        self._refs = list(refs)
+        self._refs = refs
         self._at = 0
         self._first = first
         self._chunks: list[Chunk] | None = None  # of the current range, the next one last

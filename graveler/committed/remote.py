@@ -7,6 +7,8 @@ file that is not longer than its fetched end is kept whole and is never requeste
 `tiers.py`.
 """
 
+from collections.abc import Sequence
+
 from graveler.block.adapter import BlockStore
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import TAIL_LENGTH, length_told
@@ -34,6 +36,15 @@ class RemoteFile:
         self._tails = tails
         self._is_tail_passed = False  # bytes before the fetched end were read
 
+    @classmethod
+    def written(
+        cls, blocks: BlockStore, address: str, tails: Tails, content: Sequence[bytes]
+    ) -> "RemoteFile":
+        """The file that was just stored with this content, as if its first request was made."""
+        file = cls(blocks, address, tails)
+        file._keep(sum(map(len, content)), _end_of(content))
+        return file
+
     def size(self) -> int:
         """The length in bytes.  Raises `NotFound`, `Corrupt`.  Cost: one request, the first
         time."""
@@ -43,12 +54,15 @@ class RemoteFile:
                 size = length_told(tail) if len(tail) == TAIL_LENGTH else len(tail)
             except Corrupt as error:
                 raise Corrupt(f"{error}: table={self.name}") from error
-            if size == len(tail):
-                self._whole = tail
-            else:
-                self._tails.put(self, tail, len(tail))
-            self._size = size
+            self._keep(size, tail)
         return self._size
+
+    def _keep(self, size: int, tail: bytes) -> None:
+        if size == len(tail):
+            self._whole = tail
+        else:
+            self._tails.put(self, tail, len(tail))
+        self._size = size
 
     @property
     def held(self) -> int:
@@ -85,6 +99,18 @@ class RemoteFile:
     def whole(self) -> bytes | Absent:
         """All bytes, if they are in memory; otherwise ABSENT."""
         return self._whole if 0 <= self._size == len(self._whole) else ABSENT
+
+
+def _end_of(content: Sequence[bytes]) -> bytes:
+    """The last `TAIL_LENGTH` bytes, or all of them."""
+    pieces: list[bytes] = []
+    missing = TAIL_LENGTH
+    for piece in reversed(content):
+        if not missing:
+            break
+        pieces.append(piece[-missing:])
+        missing -= len(pieces[-1])
+    return b"".join(reversed(pieces))
 
 
 def exactly(raw: bytes, length: int, name: str) -> bytes:

@@ -31,7 +31,14 @@ from graveler.committed.ranges import (
     check_run,
     ref_of,
 )
-from graveler.committed.table import TAIL_LENGTH, BlockCache, RecordCache, SortedTable, StoredChunk
+from graveler.committed.table import (
+    TAIL_LENGTH,
+    BlockCache,
+    ByteSource,
+    RecordCache,
+    SortedTable,
+    StoredChunk,
+)
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
@@ -93,7 +100,9 @@ class SstRangeStore:
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
         self._prompt.check()
-        source = self._files.open(namespace, name)
+        return self._keep(namespace, name, self._files.open(namespace, name))
+
+    def _keep(self, namespace: str, name: str, source: ByteSource) -> SortedTable:
         table = SortedTable(source, self._blocks, self._records, is_near=self._is_near)
         self._tables.put((namespace, name), table, table.cost)
         return table
@@ -165,7 +174,9 @@ class SstRangeStore:
         ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
         stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
-            self._files.put(namespace, ref.id, splice.spliced(run))
+            written = self._files.put(namespace, ref.id, splice.spliced(run))
+            if written is not ABSENT:  # whoever reads the new commit, or the next one, opens it
+                self._keep(namespace, ref.id, written)
         else:
             self._files.add(namespace, ref.id, lambda path: build_run(path, run))
         return ref

@@ -49,8 +49,9 @@ class TableFiles(Protocol):
         its index must find the blocks of that index."""
         ...
 
-    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        """As `add`, for content that is in memory."""
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
+        """As `add`, for content that is in memory.  Returns the file, for reading, if it has just
+        these bytes and its end is kept in memory; otherwise ABSENT."""
         ...
 
 
@@ -77,8 +78,11 @@ class StoredFiles:
         with _built(self._scratch, build) as path:
             _store(self._blocks, file_address(namespace, name), bodies.of_path(path))
 
-    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
-        _store(self._blocks, file_address(namespace, name), content)
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
+        address = file_address(namespace, name)
+        if not _store(self._blocks, address, content):
+            return ABSENT
+        return RemoteFile.written(self._blocks, address, self._tails, content)
 
 
 class TieredFiles:
@@ -122,8 +126,9 @@ class TieredFiles:
         with _built(self._scratch, build) as path:
             self._stored(file_address(namespace, name), bodies.of_path(path))
 
-    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
         self._stored(file_address(namespace, name), content)
+        return ABSENT  # it is opened from the folder, which checks the copy
 
     def _stored(self, address: str, content: Content) -> None:
         if not _store(self._blocks, address, content):

@@ -145,6 +145,9 @@ class World:
         assert list(diff.diff(self.space, left_id, right_id, start, prefix)) == [
             one for one in all_of_them if one.key >= start and one.key.startswith(prefix)
         ]
+        assert diff.is_equal(self.space, left_id, right_id) == (not all_of_them)
+        below = [one for one in all_of_them if one.key.startswith(prefix)]
+        assert diff.is_equal(self.space, left_id, right_id, prefix) == (not below)
 
     def check_merge(self, ids: Ids, trees: tuple[Tree, Tree, Tree]) -> None:
         base_id, source_id, destination_id = ids

@@ -115,6 +115,32 @@ def test_diff_opens_only_what_differs(
     assert not store.opened
 
 
+def test_another_number_of_records_is_another_content_and_opens_nothing(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    result = changed(space, base, 11, 5_001)  # between the records of the base
+    store.forget()
+    assert not diff.is_equal(space, base, result)
+    assert not diff.is_equal(space, result, base, prefix=b"00")
+    assert diff.is_equal(space, base, base)
+    assert not store.opened
+    assert diff.is_equal(space, base, result, prefix=b"0000100")  # between two paths of one range
+    assert not diff.is_equal(space, base, result, prefix=b"000011")
+    assert store.opened
+
+
+def test_the_same_number_of_records_is_compared(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    other_bytes: list[Change] = [(b"000010", value(5, address=1))]
+    same = apply.apply(space, base, other_bytes, replace=True).metarange_id
+    assert same != base
+    store.forget()
+    assert diff.is_equal(space, base, same)
+    assert not diff.is_equal(space, same, changed(space, base, 10))
+    assert len(set(store.opened)) == 3
+
+
 def test_merge_opens_only_what_changed_on_both_sides(
     space: Keyspace, store: CountingStore, base: MetarangeId
 ) -> None:

@@ -15,11 +15,14 @@ from graveler.block.adapter import TO_END, Body, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
 from graveler.committed import reader, sstable, writer
+from graveler.committed.columns import Columns
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
+from graveler.committed.table import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
 from graveler.records import BreakParameters, Record
+from tests.committed.files import contents, opened
 from tests.committed.stores import NAMESPACE, value
 
 RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 200) for at in range(20_000)]
@@ -71,6 +74,33 @@ def test_what_was_written_here_is_read_from_the_folder(
     blocks.requests = 0
     assert list(reader.scan(space(blocks, tmp_path), metarange)) == RECORDS
     assert blocks.requests == 0
+
+
+@pytest.mark.parametrize("count", [1, 150, 280, 290, 2_000])  # of up to 64 KiB, and longer
+def test_a_table_that_was_just_stored_is_open(
+    blocks: CountingBlocks, tmp_path: Path, count: int
+) -> None:
+    few: list[Record] = [(b"%06d" % at, os.urandom(200)) for at in range(count)]
+    one, other = (SstRangeStore(StoredFiles(blocks, tmp_path)) for _ in range(2))
+    ref = one.splice_range(NAMESPACE, table_chunks(few, tmp_path))
+    blocks.requests = 0
+    table = one.open_range(NAMESPACE, ref.id)
+    assert table.count == count
+    assert table.get(few[-1][0]) == few[-1][1]
+    assert blocks.requests == 0
+    assert contents(table) == few
+    assert blocks.requests == (table.length > TAIL_LENGTH)
+    other.splice_range(NAMESPACE, table_chunks(few, tmp_path))  # it is stored: in which blocks?
+    blocks.requests = 0
+    assert other.open_range(NAMESPACE, ref.id).get(few[0][0]) == few[0][1]
+    assert blocks.requests > 0
+
+
+def table_chunks(records: list[Record], folder: Path) -> list[Columns]:
+    """The records in stored blocks, so that a table of them is put together in memory."""
+    sstable.build_table(folder / "source.sst", records)
+    table = opened((folder / "source.sst").read_bytes())
+    return [chunk.columns() for chunk in table.chunks()]
 
 
 def test_a_cold_point_costs_kilobytes_and_a_scan_fills_the_folder(

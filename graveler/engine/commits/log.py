@@ -6,14 +6,12 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, reader
-from graveler.committed.ranges import Keyspace
 from graveler.engine.commits.heads import commit_of, head_of, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
 from graveler.errors import Gone, Invalid
 from graveler.framing import identity_of
 from graveler.ids import (
     CommitId,
-    MetarangeId,
     parse_path,
     parse_prefix,
 )
@@ -153,7 +151,9 @@ def _touching(
                 _said(reader.get(space, before, key)) != _said(reader.get(space, after, key))
                 for key in keys
             )
-            is_touched = is_touched or any(_differ(space, before, after, stem) for stem in stems)
+            is_touched = is_touched or not all(
+                diff.is_equal(space, before, after, stem) for stem in stems
+            )
         except Gone:  # garbage collection deleted the content while no ref reached it
             return
         if is_touched:
@@ -162,16 +162,6 @@ def _touching(
 
 def _said(value: bytes | Absent) -> bytes:
     return b"" if isinstance(value, Absent) else identity_of(value)
-
-
-def _differ(
-    space: Keyspace,
-    before: MetarangeId,
-    after: MetarangeId,
-    stem: bytes,
-) -> bool:
-    differences = diff.diff(space, before, after, b"", stem)
-    return next(differences, None) is not None
 
 
 def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:

@@ -149,7 +149,7 @@ def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:
     metarange = source.commit.metarange
     if (base == NO_METARANGE) != (metarange == NO_METARANGE):
         return False
-    return next(diff.diff(space, base, metarange), None) is None
+    return diff.is_equal(space, base, metarange)
 
 
 def parse_resolutions(strategy: str, named: Mapping[str, str]) -> Resolutions:

@@ -183,6 +183,5 @@ def _check_changed(
     """
     if request.allow_empty:
         return
-    differences = diff.diff(space, head.commit.metarange, metarange)
-    if next(differences, None) is None:
+    if diff.is_equal(space, head.commit.metarange, metarange):
         raise NoChanges(f"update branch {branch}: no changes", branch=branch)
