@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from graveler import limits
 from graveler.block.layout import TEMPORARY, Place
 from graveler.clock import Ids
 from graveler.errors import (
@@ -237,7 +238,7 @@ class Folders:
                     self._syncs.pop(names, None)
 
     def _open_or_make(self, at: int, name: str, is_durable: bool) -> int:
-        while True:
+        for _ in range(limits.conditional_round_count_max):
             try:
                 descriptor = os.open(name, _FOLDER, dir_fd=at)
                 break
@@ -245,6 +246,8 @@ class Folders:
                 is_durable = False
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=at)  # fails if `at` itself was removed
+        else:
+            raise Unavailable(f"other processes keep removing a folder; try again: {name=}")
         try:
             if self.synced and not is_durable:
                 os.fsync(at)
@@ -302,7 +305,7 @@ class TemporaryFiles:
         renamed."""
         with translated(address):
             own = self._folder()
-            name = f"{os.getpid()}-{next(self._serial)}"  # a forked process shares the folder
+            name = self._name()
             descriptor = os.open(name, NEW_FILE, 0o600, dir_fd=own)
         try:
             with closing(descriptor):
@@ -315,16 +318,22 @@ class TemporaryFiles:
         """Remove a folder with its files.  Its name goes first and in one step, so nobody sees a
         part of it, and what a crash leaves of it is removed with the other temporary files."""
         own = self._folder()
-        name = f"{os.getpid()}-{next(self._serial)}"
+        name = self._name()
         with contextlib.suppress(FileNotFoundError):
             os.rename(folder, name, dst_dir_fd=own)
             shutil.rmtree(os.path.join(self._path, name), ignore_errors=True)
 
+    def _name(self) -> str:
+        return f"temporary-{next(self._serial)}"
+
     def _folder(self) -> int:
-        if self._own < 0:
+        if self._owner != os.getpid():
             with self._lock:
-                while self._own < 0:
-                    self._own = self._claim(self._ids.unique(20))
+                if self._owner != os.getpid():  # a forked process leaves its parent's folder alone
+                    own = -1
+                    while own < 0:
+                        own = self._claim(self._ids.unique(20))
+                    self._own, self._owner = own, os.getpid()
         return self._own
 
     def _claim(self, token: str) -> int:
@@ -334,12 +343,11 @@ class TemporaryFiles:
         if not os.path.exists(self._path):  # another process removed it before it was locked
             os.close(own)
             return -1
-        self._owner = os.getpid()
         return own
 
     def __del__(self) -> None:
         if getattr(self, "_own", -1) >= 0:
-            if self._owner == os.getpid():  # a forked process ends first: the folder stays in use
+            if self._owner == os.getpid():  # else it is the parent's
                 with contextlib.suppress(OSError):
                     os.rmdir(self._path)
             os.close(self._own)

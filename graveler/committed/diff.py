@@ -39,9 +39,11 @@ def diff(
 def is_equal(
     space: Keyspace, left_id: MetarangeId, right_id: MetarangeId, prefix: bytes = b""
 ) -> bool:
-    """Whether no path with `prefix` has values that differ in identity.  Cost: none, if the ranges
-    that only one side has differ in their number of records and lie below the prefix; else those
-    ranges are read up to the first difference."""
+    """Whether no path with `prefix` has values that differ in identity.
+
+    Cost: reads both metaranges.  Opens no range if those that only one side has differ in their
+    number of records and lie below the prefix; else these are read up to the first difference.  So
+    the answer does not prove that the ranges are there."""
     if left_id == right_id:
         return True
     beyond = successor(prefix)

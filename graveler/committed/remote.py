@@ -42,7 +42,7 @@ class RemoteFile:
     ) -> "RemoteFile":
         """The file that was just stored with this content, as if its first request was made."""
         file = cls(blocks, address, tails)
-        file._keep(sum(map(len, content)), _end_of(content))
+        file._hold(sum(map(len, content)), _end_of(content))
         return file
 
     def size(self) -> int:
@@ -54,10 +54,10 @@ class RemoteFile:
                 size = length_told(tail) if len(tail) == TAIL_LENGTH else len(tail)
             except Corrupt as error:
                 raise Corrupt(f"{error}: table={self.name}") from error
-            self._keep(size, tail)
+            self._hold(size, tail)
         return self._size
 
-    def _keep(self, size: int, tail: bytes) -> None:
+    def _hold(self, size: int, tail: bytes) -> None:
         if size == len(tail):
             self._whole = tail
         else:

@@ -13,6 +13,7 @@ anyone reads.  Only this module uses rocksdict's table writer.
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import rocksdict
@@ -40,7 +41,7 @@ from graveler.committed.table import (
     StoredChunk,
 )
 from graveler.committed.tiers import TableFiles
-from graveler.errors import Corrupt, StorageFull, Unavailable
+from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
 from graveler.kv.wait import PromptThreads
 from graveler.records import ABSENT, Absent, RangeRef, Record
@@ -100,9 +101,9 @@ class SstRangeStore:
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
         self._prompt.check()
-        return self._keep(namespace, name, self._files.open(namespace, name))
+        return self._opened(namespace, name, self._files.open(namespace, name))
 
-    def _keep(self, namespace: str, name: str, source: ByteSource) -> SortedTable:
+    def _opened(self, namespace: str, name: str, source: ByteSource) -> SortedTable:
         table = SortedTable(source, self._blocks, self._records, is_near=self._is_near)
         self._tables.put((namespace, name), table, table.cost)
         return table
@@ -174,12 +175,22 @@ class SstRangeStore:
         ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
         stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
-            written = self._files.put(namespace, ref.id, splice.spliced(run))
-            if written is not ABSENT:  # whoever reads the new commit, or the next one, opens it
-                self._keep(namespace, ref.id, written)
+            content = splice.spliced(run)
+            if self._files.put(namespace, ref.id, content):
+                self._keep_open(namespace, ref.id, content)
         else:
             self._files.add(namespace, ref.id, lambda path: build_run(path, run))
+            self._tables.forget((namespace, ref.id))  # of a file of that name that was collected
         return ref
+
+    def _keep_open(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
+        """Open a range that was just stored: whoever reads the new commit, or makes the next one,
+        needs it.  An error leaves that to them, because the range is durable already."""
+        self._tables.forget((namespace, name))
+        written = self._files.written(namespace, name, content)
+        if written is not ABSENT:
+            with suppress(NotFound, Unavailable):  # a long index is read from the store
+                self._opened(namespace, name, written)
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)

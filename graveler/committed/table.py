@@ -56,7 +56,7 @@ _BLOCK_COST = 60  # bytes of memory: a block in an index, without the bytes of i
 
 _KEPT_RECORD_COST = 370  # bytes of memory: a record in a cache, without its key and value
 
-BlockCache = BudgetedCache[tuple[str, int], Block]
+BlockCache = BudgetedCache[tuple[str, int], Block]  # by the layout of a table, and the number
 RecordCache = BudgetedCache[tuple[str, bytes], bytes]
 _NO_RECORDS: Final[RecordCache] = BudgetedCache(0)
 
@@ -156,38 +156,22 @@ class SortedTable:
         start = max(0, size - TAIL_LENGTH)
         tail = _Tail(source, start, source.read(start, size - start))
         try:
-            metaindex, index, self._prefixed = _footer(tail.bytes)
+            metaindex, handle, self._prefixed = _footer(tail.bytes)
             self.stored_properties = self._read_properties(tail, metaindex)
-            self._bounds, self._starts, self._ends = self._read_index(tail, index)
+            index = unseal(tail.block(handle), self._prefixed)
+            self._bounds, self._starts, self._ends = _read_index(index, handle.offset)
         except Corrupt as error:
             raise Corrupt(f"{error}: table={source.name}") from error
         self.count = self._checked_count()
+        # A file that was deleted and stored again has the same records, perhaps in other blocks.
+        # If the indexes are equal, so are the records of each block.
+        self._layout = f"{source.name} {hash(index):x}"
 
     def _read_properties(self, tail: "_Tail", metaindex: Handle) -> bytes:
         for name, handle in plain_entries(unseal(tail.block(metaindex), self._prefixed)):
             if name == b"rocksdb.properties":
                 return unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
         return b""
-
-    def _read_index(
-        self, tail: "_Tail", index: Handle
-    ) -> tuple[Sequence[bytes], Sequence[int], Sequence[int]]:
-        """The bounds of all data blocks, and where the blocks begin and end.  The numbers are in
-        arrays to save memory: of a large repository, thousands of indexes stay in the cache."""
-        bounds: list[bytes] = []
-        starts, ends = array("Q"), array("Q")
-        end = 0
-        for bound, encoded in index_entries(unseal(tail.block(index), self._prefixed)):
-            handle, _ = _handle(encoded, 0)
-            if handle.offset < end or handle.offset + handle.length > index.offset:
-                raise Corrupt("table has blocks that overlap")
-            if handle.length > limits.table_block_length_bytes_max:
-                raise Corrupt(f"table has a block that is too long: length={handle.length}")
-            end = handle.end
-            bounds.append(bound)
-            starts.append(handle.offset)
-            ends.append(end)
-        return bounds, starts, ends
 
     def _checked_count(self) -> int:
         """The number of entries in the properties; -1 if they do not state it.  Raises `Corrupt` if
@@ -225,10 +209,10 @@ class SortedTable:
         index = bisect_left(self._bounds, key)
         if index == len(self._bounds):
             return ABSENT
-        name = self._source.name
-        block = self._cache.get((name, index))
+        block = self._cache.get((self._layout, index))
         if block is not None:
             return block.get(key)
+        name = self._source.name
         value: bytes | Absent | None = self._records.get((name, key))
         if value is None:
             value = self.opened(index, self.stored(index)).get(key)
@@ -289,7 +273,7 @@ class SortedTable:
     def cached(self, index: int) -> Block | None:
         """A data block, if it is cached.  From now on it stays parsed: readers of many records come
         back to it."""
-        place = (self._source.name, index)
+        place = (self._layout, index)
         block = self._cache.get(place)
         if block is not None and not block.is_parsed:
             block = block.parsed()
@@ -304,11 +288,11 @@ class SortedTable:
         except Corrupt as error:
             raise Corrupt(f"{error}: table={self._source.name}") from error
         if is_cached:
-            self._cache.put((self._source.name, index), block, block.cost)
+            self._cache.put((self._layout, index), block, block.cost)
         return block
 
     def _block(self, index: int) -> Block:
-        block = self._cache.get((self._source.name, index))
+        block = self._cache.get((self._layout, index))
         return self.opened(index, self.stored(index)) if block is None else block
 
     def _check_bounds(self, index: int, edges: tuple[bytes, bytes] | Absent) -> None:
@@ -388,6 +372,28 @@ def _handle(raw: bytes, at: int) -> tuple[Handle, int]:
     offset, at = read_varint(raw, at)
     length, at = read_varint(raw, at)
     return Handle(offset, length), at
+
+
+def _read_index(
+    payload: bytes, end_max: int
+) -> tuple[Sequence[bytes], Sequence[int], Sequence[int]]:
+    """The bounds of all data blocks, and where the blocks begin and end; all before `end_max`.
+    The numbers are in arrays to save memory: of a large repository, thousands of indexes stay in
+    the cache."""
+    bounds: list[bytes] = []
+    starts, ends = array("Q"), array("Q")
+    end = 0
+    for bound, encoded in index_entries(payload):
+        handle, _ = _handle(encoded, 0)
+        if handle.offset < end or handle.offset + handle.length > end_max:
+            raise Corrupt("table has blocks that overlap")
+        if handle.length > limits.table_block_length_bytes_max:
+            raise Corrupt(f"table has a block that is too long: length={handle.length}")
+        end = handle.end
+        bounds.append(bound)
+        starts.append(handle.offset)
+        ends.append(end)
+    return bounds, starts, ends
 
 
 def properties_of(table: SortedTable) -> Mapping[str, bytes]:

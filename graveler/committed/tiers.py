@@ -49,9 +49,14 @@ class TableFiles(Protocol):
         its index must find the blocks of that index."""
         ...
 
-    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
-        """As `add`, for content that is in memory.  Returns the file, for reading, if it has just
-        these bytes and its end is kept in memory; otherwise ABSENT."""
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
+        """As `add`, for content that is in memory.  Returns whether the file has these bytes: an
+        existing file keeps its own."""
+        ...
+
+    def written(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
+        """A file that was just stored with this content, for reading; its end is in memory.  ABSENT
+        if a copy has to be checked first."""
         ...
 
 
@@ -78,10 +83,11 @@ class StoredFiles:
         with _built(self._scratch, build) as path:
             _store(self._blocks, file_address(namespace, name), bodies.of_path(path))
 
-    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
+        return _store(self._blocks, file_address(namespace, name), content)
+
+    def written(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
         address = file_address(namespace, name)
-        if not _store(self._blocks, address, content):
-            return ABSENT
         return RemoteFile.written(self._blocks, address, self._tails, content)
 
 
@@ -126,17 +132,20 @@ class TieredFiles:
         with _built(self._scratch, build) as path:
             self._stored(file_address(namespace, name), bodies.of_path(path))
 
-    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
-        self._stored(file_address(namespace, name), content)
-        return ABSENT  # it is opened from the folder, which checks the copy
+    def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
+        return self._stored(file_address(namespace, name), content)
 
-    def _stored(self, address: str, content: Content) -> None:
+    def written(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
+        return ABSENT
+
+    def _stored(self, address: str, content: Content) -> bool:
         if not _store(self._blocks, address, content):
-            return  # this copy may have other blocks than the stored file
+            return False  # this copy may have other blocks than the stored file
         with suppress(OSError):  # the file is durable already: copies only make reads faster
             self._enter(self._local, address, content)
             if self._shared is not ABSENT:
                 self._enter(self._shared, address, content)
+        return True
 
     def fetch(self, address: str) -> LocalFile | Absent:
         """A local copy of the file, which is fetched whole if there is none; ABSENT if no folder

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import gc
 import os
 import resource
 import signal
@@ -69,6 +68,57 @@ for number in range(100_000):
 """
 
 
+_FORK = """
+import gc, os, sys
+from pathlib import Path
+from graveler.block.local import LocalBlocks
+from graveler.clock import SystemClock, SystemIds
+
+def ended(child):
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+def forked(work):
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child
+
+stores = [LocalBlocks(Path(sys.argv[1]), clock=SystemClock(), ids=SystemIds())]
+
+def write(name):
+    stores[0].put(f"local://lake/{name}", [name.encode()])
+
+def leave():
+    stores.clear()
+    gc.collect()
+
+write("parent")
+ended(forked(leave))
+write("parent again")
+go, told = os.pipe()
+
+def outlive():
+    os.read(go, 1)
+    write("child")
+    write("child again")
+    leave()
+
+child = forked(outlive)
+leave()
+os.write(told, b"1")
+ended(child)
+stores.append(LocalBlocks(Path(sys.argv[1]), clock=SystemClock(), ids=SystemIds()))
+for name in ("parent", "parent again", "child", "child again"):
+    body = b"".join(stores[0].get(f"local://lake/{name}").chunks)
+    assert body == name.encode()
+print("whole")
+"""
+
+
 class TestCrash:
     @pytest.mark.parametrize("survived", [3, 10, 31])
     def test_b1_a_killed_process_leaves_whole_objects_only(self, root: Path, survived: int) -> None:
@@ -127,17 +177,15 @@ class TestCrash:
         blocks.put("local://lake/a", [b"1"])
         assert started and content(blocks, "local://lake/a") == b"1"
 
-    def test_a_forked_process_leaves_the_folder_to_its_parent(self, root: Path) -> None:
-        kept = [opened(root)]
-        kept[0].put("local://lake/a", [b"1"])
-        child = os.fork()
-        if not child:
-            kept.clear()
-            gc.collect()  # finalizes what the store held
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        kept[0].put("local://lake/a", [b"2"])
-        assert content(kept[0], "local://lake/a") == b"2"
+    def test_a_process_and_its_fork_write_whoever_ends_first(self, root: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", _FORK, str(root)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "whole\n", "")
+        assert list((root / TEMPORARY).iterdir()) == []
 
     def test_b1_bytes_are_synced_before_the_name_and_the_name_before_the_answer(
         self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch

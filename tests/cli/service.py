@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import httpx
 
@@ -52,12 +53,12 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass
 class Service:
-    """A process that serves.  `log`: the descriptor of the file that is its stderr; a pipe that
-    nobody reads would stop it once it is full."""
+    """A process that serves.  `log`: the file that is its stderr; a pipe that nobody reads would
+    stop it once it is full."""
 
     process: subprocess.Popen[str]
     url: str
-    log: int
+    log: IO[bytes]
 
     def said(self) -> str:
         """What it has written to its stderr so far."""
@@ -98,7 +99,7 @@ def started(
         ) as process,
     ):
         try:
-            yield Service(process, _url(process, log.fileno()), log.fileno())
+            yield Service(process, _url(process, log), log)
         finally:
             process.kill()
 
@@ -137,7 +138,7 @@ def connected(url: str, credentials: tuple[str, str] = (KEY, SECRET)) -> httpx.C
     return httpx.Client(base_url=f"{url}/api/v1", auth=credentials, timeout=WAIT_SECONDS)
 
 
-def _url(process: subprocess.Popen[str], log: int) -> str:
+def _url(process: subprocess.Popen[str], log: IO[bytes]) -> str:
     assert process.stdout is not None
     for line in process.stdout:
         found = _READY.search(line)
@@ -146,9 +147,10 @@ def _url(process: subprocess.Popen[str], log: int) -> str:
     raise AssertionError(f"the service did not start: {_text(log)}")
 
 
-def _text(file: int) -> str:
+def _text(file: IO[bytes]) -> str:
     """What is in a file; the process that writes it goes on where it is."""
-    return os.pread(file, os.fstat(file).st_size, 0).decode()
+    number = file.fileno()
+    return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
 
 
 def repository(client: httpx.Client, name: str = "lake") -> str:

@@ -90,7 +90,7 @@ def test_a_table_that_was_just_stored_is_open(
     assert blocks.requests == 0
     assert contents(table) == few
     assert blocks.requests == (table.length > TAIL_LENGTH)
-    other.splice_range(NAMESPACE, table_chunks(few, tmp_path))  # it is stored: in which blocks?
+    other.splice_range(NAMESPACE, table_chunks(few, tmp_path))  # it exists, perhaps in other blocks
     blocks.requests = 0
     assert other.open_range(NAMESPACE, ref.id).get(few[0][0]) == few[0][1]
     assert blocks.requests > 0

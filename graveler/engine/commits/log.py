@@ -62,7 +62,8 @@ def log(
 ) -> tuple[tuple[CommitEntry, ...], bool]:
     """One page of the commits reachable from `ref`, newest first, and whether more follow.
 
-    With path filters, the log ends at the first commit whose content was garbage-collected.
+    With path filters, the log ends at the first commit whose content has to be read and was
+    garbage-collected.
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
 
     Cost: 1 KV request for each commit that is not cached; with path filters also the ranges that
