@@ -60,25 +60,28 @@ class SystemClock:
 
 
 class SystemIds:
-    """Ids from the operating system's randomness.  One system call fetches bytes for 256 stamps."""
+    """Ids from the operating system's randomness.  One system call fetches bytes for 256 stamps;
+    a forked process fetches its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pool = b""
         self._used = 0
+        self._process = 0  # that fetched the bytes
 
     def stamp(self) -> bytes:
         with self._lock:
-            if self._used >= len(self._pool):
+            if self._used >= len(self._pool) or self._process != os.getpid():
                 self._pool = os.urandom(4096)
                 self._used = 0
+                self._process = os.getpid()
             start = self._used
             self._used = start + 16
             return self._pool[start : start + 16]
 
     def forget(self) -> None:
-        """Discard the fetched bytes.  A copy of a process must call this before it draws an id, or
-        both copies draw the same."""
+        """Discard the fetched bytes.  A process that was restored from a snapshot must call this
+        before it draws an id, or all that were restored from it draw the same."""
         with self._lock:
             self._pool = b""
 

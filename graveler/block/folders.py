@@ -329,20 +329,34 @@ class TemporaryFiles:
     def _folder(self) -> int:
         if self._owner != os.getpid():
             with self._lock:
-                if self._owner != os.getpid():  # a forked process leaves its parent's folder alone
-                    own = -1
-                    while own < 0:
-                        own = self._claim(self._ids.unique(20))
-                    self._own, self._owner = own, os.getpid()
+                if self._owner != os.getpid():
+                    inherited, self._own = self._own, self._claimed()
+                    self._owner = os.getpid()
+                    if inherited >= 0:  # this is a forked process: the folder is its parent's
+                        os.close(inherited)
         return self._own
 
+    def _claimed(self) -> int:
+        for _ in range(limits.conditional_round_count_max):
+            own = self._claim(self._ids.unique(20))
+            if own >= 0:
+                return own
+        raise Unavailable("other processes keep removing the folder of temporary files; try again")
+
     def _claim(self, token: str) -> int:
-        own = self._folders.make((TEMPORARY, token))
-        fcntl.flock(own, fcntl.LOCK_EX)
-        self._path = os.path.join(self._folders.root, TEMPORARY, token)
-        if not os.path.exists(self._path):  # another process removed it before it was locked
-            os.close(own)
+        """A locked folder; -1 if another process removes it before it is locked."""
+        own, is_ours = self._folders.make((TEMPORARY, token)), False
+        path = os.path.join(self._folders.root, TEMPORARY, token)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = os.path.exists(path)
+        finally:
+            if not is_ours:
+                os.close(own)
+        if not is_ours:
             return -1
+        self._path = path
         return own
 
     def __del__(self) -> None:

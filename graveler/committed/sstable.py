@@ -13,7 +13,6 @@ anyone reads.  Only this module uses rocksdict's table writer.
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import rocksdict
@@ -41,7 +40,7 @@ from graveler.committed.table import (
     StoredChunk,
 )
 from graveler.committed.tiers import TableFiles
-from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
+from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
 from graveler.kv.wait import PromptThreads
 from graveler.records import ABSENT, Absent, RangeRef, Record
@@ -176,21 +175,27 @@ class SstRangeStore:
         stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
             content = splice.spliced(run)
-            if self._files.put(namespace, ref.id, content):
+            is_written = self._files.put(namespace, ref.id, content)
+            self._tables.forget((namespace, ref.id))  # perhaps of a file that was collected
+            if is_written:
                 self._keep_open(namespace, ref.id, content)
         else:
             self._files.add(namespace, ref.id, lambda path: build_run(path, run))
-            self._tables.forget((namespace, ref.id))  # of a file of that name that was collected
+            self._tables.forget((namespace, ref.id))
         return ref
 
     def _keep_open(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
         """Open a range that was just stored: whoever reads the new commit, or makes the next one,
-        needs it.  An error leaves that to them, because the range is durable already."""
-        self._tables.forget((namespace, name))
+        needs it.  The range is durable already, so only `Corrupt` is raised."""
         written = self._files.written(namespace, name, content)
-        if written is not ABSENT:
-            with suppress(NotFound, Unavailable):  # a long index is read from the store
-                self._opened(namespace, name, written)
+        if written is ABSENT:
+            return
+        try:
+            self._opened(namespace, name, written)
+        except Corrupt:
+            raise
+        except GravelerError:  # of the store, from which a long index is read: readers will see
+            return
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)

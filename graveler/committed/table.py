@@ -164,7 +164,8 @@ class SortedTable:
             raise Corrupt(f"{error}: table={source.name}") from error
         self.count = self._checked_count()
         # A file that was deleted and stored again has the same records, perhaps in other blocks.
-        # If the indexes are equal, so are the records of each block.
+        # If the indexes are equal, so are the records of each block: the name is the hash of all
+        # records, and the bounds in the index divide them.
         self._layout = f"{source.name} {hash(index):x}"
 
     def _read_properties(self, tail: "_Tail", metaindex: Handle) -> bytes:

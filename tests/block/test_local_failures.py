@@ -69,7 +69,7 @@ for number in range(100_000):
 
 
 _FORK = """
-import gc, os, sys
+import gc, os, sys, traceback
 from pathlib import Path
 from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
@@ -83,6 +83,8 @@ def forked(work):
         try:
             work()
             os._exit(0)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     return child
@@ -101,18 +103,20 @@ ended(forked(leave))
 write("parent again")
 go, told = os.pipe()
 
-def outlive():
-    os.read(go, 1)
-    write("child")
-    write("child again")
+def outlive(name):
+    os.close(told)
+    write(name)
+    assert os.read(go, 1) == b""  # the parent has left the store, and closes its end
+    write(f"{name} again")
     leave()
 
-child = forked(outlive)
+children = [forked(lambda: outlive("first")), forked(lambda: outlive("second"))]
 leave()
-os.write(told, b"1")
-ended(child)
+os.close(told)
+for child in children:
+    ended(child)
 stores.append(LocalBlocks(Path(sys.argv[1]), clock=SystemClock(), ids=SystemIds()))
-for name in ("parent", "parent again", "child", "child again"):
+for name in ("parent", "parent again", "first", "first again", "second", "second again"):
     body = b"".join(stores[0].get(f"local://lake/{name}").chunks)
     assert body == name.encode()
 print("whole")
@@ -179,7 +183,7 @@ class TestCrash:
 
     def test_a_process_and_its_fork_write_whoever_ends_first(self, root: Path) -> None:
         done = subprocess.run(
-            [sys.executable, "-c", _FORK, str(root)],
+            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORK, str(root)],
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
