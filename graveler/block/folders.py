@@ -344,20 +344,26 @@ class TemporaryFiles:
         raise Unavailable("other processes keep removing the folder of temporary files; try again")
 
     def _claim(self, token: str) -> int:
-        """A locked folder; -1 if another process removes it before it is locked."""
-        own, is_ours = self._folders.make((TEMPORARY, token)), False
-        path = os.path.join(self._folders.root, TEMPORARY, token)
+        """A locked folder; -1 if another process takes or removes it before it is locked.  Its name
+        is not synced: nobody needs it after a crash."""
+        with (
+            closing(self._folders.make((TEMPORARY,))) as above,
+            contextlib.suppress(FileExistsError, FileNotFoundError),
+        ):
+            os.mkdir(token, 0o700, dir_fd=above)
+            own = os.open(token, _FOLDER, dir_fd=above)
+            if self._is_locked(own, token):
+                return own
+            os.close(own)
+        return -1
+
+    def _is_locked(self, folder: int, token: str) -> bool:
         try:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_ours = os.path.exists(path)
-        finally:
-            if not is_ours:
-                os.close(own)
-        if not is_ours:
-            return -1
-        self._path = path
-        return own
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        self._path = os.path.join(self._folders.root, TEMPORARY, token)
+        return os.path.exists(self._path)
 
     def __del__(self) -> None:
         if getattr(self, "_own", -1) >= 0:

@@ -1,6 +1,7 @@
 """The local store as the tests of its parts open it."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +20,16 @@ def opened(root: Path, *, journaled: bool = False) -> LocalBlocks:
 
 
 def open_count(root: Path) -> int:
-    """How many files below `root` this process has open.  What else it has open may be closed at
-    any time: earlier tests leave servers that end, and objects that are collected."""
-    count = 0
+    """How many files below `root` this process has open, without temporary ones.  What else it has
+    open may be closed at any time: earlier tests leave servers that end, and objects that are
+    collected."""
+    return sum("%tmp" not in target for target in opened_below(root))
+
+
+def opened_below(root: Path) -> list[str]:
+    """The files and folders below `root` that this process has open."""
+    targets = []
     for name in os.listdir("/proc/self/fd"):
-        try:
-            target = _target(f"/proc/self/fd/{name}")
-        except FileNotFoundError:  # that of `listdir`
-            continue
-        count += target.startswith(str(root)) and "%tmp" not in target
-    return count
+        with suppress(FileNotFoundError):  # that of `listdir`
+            targets.append(_target(f"/proc/self/fd/{name}"))
+    return [target for target in targets if target.startswith(str(root))]

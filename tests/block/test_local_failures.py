@@ -34,7 +34,7 @@ from graveler.errors import (
 )
 from graveler.testing.block_suite import content
 from graveler.testing.clockwork import TickingClock
-from tests.block.stores import opened
+from tests.block.stores import opened, opened_below
 from tests.waiting import PATIENCE_SECONDS, until
 
 
@@ -180,6 +180,22 @@ class TestCrash:
         monkeypatch.setattr(module, moment, interrupted)
         blocks.put("local://lake/a", [b"1"])
         assert started and content(blocks, "local://lake/a") == b"1"
+
+    def test_a_folder_that_is_never_locked_is_given_up(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(descriptor: int, operation: int) -> None:
+            raise BlockingIOError(errno.EWOULDBLOCK, "injected")
+
+        blocks = opened(root)
+        with monkeypatch.context() as patched:
+            patched.setattr(fcntl, "flock", refused)
+            with pytest.raises(Unavailable, match="try again"):
+                blocks.put("local://lake/a", [b"1"])
+        assert len(os.listdir(root / TEMPORARY)) == limits.conditional_round_count_max
+        blocks.put("local://lake/a", [b"1"])
+        assert content(blocks, "local://lake/a") == b"1"
+        assert len(opened_below(root / TEMPORARY)) == 1
 
     def test_a_process_and_its_fork_write_whoever_ends_first(self, root: Path) -> None:
         done = subprocess.run(
