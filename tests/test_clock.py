@@ -9,7 +9,7 @@ _FORKS = """
 import os, sys
 from graveler.clock import SystemIds
 ids = SystemIds()
-drawn = [ids.stamp()]
+ids.stamp()
 for _ in range(2):
     child = os.fork()
     if not child:

@@ -5,7 +5,9 @@ from typing import Any
 
 import rocksdict
 
+from graveler.committed import sstable
 from graveler.committed.cache import BudgetedCache
+from graveler.committed.columns import Columns
 from graveler.committed.table import SortedTable
 from graveler.errors import Corrupt
 from graveler.records import Record
@@ -42,6 +44,13 @@ def opened(content: bytes, cache_bytes: int = 0) -> SortedTable:
 def contents(table: SortedTable) -> list[Record]:
     """All records."""
     return [record for chunk in table.chunks() for record in chunk.records()]
+
+
+def stored_columns(records: list[Record], folder: Path) -> list[Columns]:
+    """The records in stored blocks, so that a table of them is put together in memory."""
+    sstable.build_table(folder / "source.sst", records)
+    table = opened((folder / "source.sst").read_bytes())
+    return [chunk.columns() for chunk in table.chunks()]
 
 
 def table_options(compression: Any, block_size: int, restarts: tuple[int, int], bloom: int) -> Any:

@@ -9,12 +9,10 @@ from graveler.block.adapter import Beat, ObjectHead, unwatched
 from graveler.block.local import LocalBlocks
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock, SystemIds
-from graveler.committed import sstable
-from graveler.committed.columns import Columns
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles, TableFiles, TieredFiles, file_address
 from graveler.records import RangeRef, Record
-from tests.committed.files import opened
+from tests.committed.files import stored_columns
 
 NAMESPACE, NAME = "mem://bucket/repo", "0" * 64
 
@@ -75,7 +73,7 @@ def test_what_is_in_memory_of_a_file_that_was_collected_is_not_taken_for_the_nex
     records: list[Record] = [(b"%06d" % at, (b"%08d" % at) * 20) for at in range(1_500)]
     blocks = MemoryBlocks(SystemClock())
     store = SstRangeStore(StoredFiles(blocks, tmp_path))
-    parts = [_stored_blocks(part, tmp_path) for part in (records[:37], records[37:])]
+    parts = [stored_columns(part, tmp_path) for part in (records[:37], records[37:])]
 
     def spliced() -> RangeRef:
         return store.splice_range(NAMESPACE, [*parts[0], *parts[1]])
@@ -91,11 +89,6 @@ def test_what_is_in_memory_of_a_file_that_was_collected_is_not_taken_for_the_nex
         counts.append(table.blocks_count)
         blocks.delete(file_address(NAMESPACE, ref.id))
     assert counts[0] != counts[1]
-
-
-def _stored_blocks(records: list[Record], folder: Path) -> list[Columns]:
-    sstable.build_table(folder / "source.sst", records)
-    return [chunk.columns() for chunk in opened((folder / "source.sst").read_bytes()).chunks()]
 
 
 def test_another_process_keeps_no_copy_that_differs_from_what_is_stored(tmp_path: Path) -> None:

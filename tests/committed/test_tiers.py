@@ -15,14 +15,13 @@ from graveler.block.adapter import TO_END, Body, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
 from graveler.committed import reader, sstable, writer
-from graveler.committed.columns import Columns
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.table import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
 from graveler.records import BreakParameters, Record
-from tests.committed.files import contents, opened
+from tests.committed.files import contents, stored_columns
 from tests.committed.stores import NAMESPACE, value
 
 RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 200) for at in range(20_000)]
@@ -82,7 +81,7 @@ def test_a_table_that_was_just_stored_is_open(
 ) -> None:
     few: list[Record] = [(b"%06d" % at, os.urandom(200)) for at in range(count)]
     one, other = (SstRangeStore(StoredFiles(blocks, tmp_path)) for _ in range(2))
-    ref = one.splice_range(NAMESPACE, table_chunks(few, tmp_path))
+    ref = one.splice_range(NAMESPACE, stored_columns(few, tmp_path))
     blocks.requests = 0
     table = one.open_range(NAMESPACE, ref.id)
     assert table.count == count
@@ -90,17 +89,11 @@ def test_a_table_that_was_just_stored_is_open(
     assert blocks.requests == 0
     assert contents(table) == few
     assert blocks.requests == (table.length > TAIL_LENGTH)
-    other.splice_range(NAMESPACE, table_chunks(few, tmp_path))  # it exists, perhaps in other blocks
+    # To this store the file is not new: it may have other blocks.
+    other.splice_range(NAMESPACE, stored_columns(few, tmp_path))
     blocks.requests = 0
     assert other.open_range(NAMESPACE, ref.id).get(few[0][0]) == few[0][1]
     assert blocks.requests > 0
-
-
-def table_chunks(records: list[Record], folder: Path) -> list[Columns]:
-    """The records in stored blocks, so that a table of them is put together in memory."""
-    sstable.build_table(folder / "source.sst", records)
-    table = opened((folder / "source.sst").read_bytes())
-    return [chunk.columns() for chunk in table.chunks()]
 
 
 def test_a_cold_point_costs_kilobytes_and_a_scan_fills_the_folder(
