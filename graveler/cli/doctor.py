@@ -23,7 +23,8 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.cli.profiles import Profile
 from graveler.client import identity, objects, refs
-from graveler.client.connections import Connections, Request
+from graveler.client.connections import Connections
+from graveler.client.exchange import Request
 from graveler.client.origins import proxy_of
 from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock

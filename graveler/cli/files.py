@@ -22,9 +22,9 @@ from graveler.cli.filters import EVERYTHING, Filter
 from graveler.cli.tally import Tally
 from graveler.client import crc32c, objects
 from graveler.client.bodies import etag, expected_md5
-from graveler.client.connections import Response
 from graveler.client.crc32c import Crc32c
 from graveler.client.digest import Digest, Pipeline
+from graveler.client.exchange import Response
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid

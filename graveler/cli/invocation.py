@@ -19,7 +19,8 @@ from graveler.variables import environment
 if TYPE_CHECKING:
     from graveler.cli.profiles import Profile
     from graveler.client import Session
-    from graveler.client.connections import Exchange
+    from graveler.client.connections import Connections
+    from graveler.client.exchange import Exchange
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Invocation:
     item: str = ""  # what the command is about beside it: a user, a pull request
     listed_by: str = ""  # the command that lists such items
     sessions: dict[str, "Session"] = field(default_factory=dict)
+    pools: list["Connections"] = field(default_factory=list)  # of all sessions
 
     @cached_property
     def output(self) -> Output:
@@ -232,7 +234,15 @@ def connected(invocation: Invocation, profile: "Profile") -> "Session":
 
         profile.check_whole()
         observer = partial(_show_exchange, f"{api_url(profile.server)}/")
-    return profiles.session(profile, Connections(observer=observer))
+    connections = Connections(observer=observer)
+    invocation.pools.append(connections)
+    return profiles.session(profile, connections)
+
+
+def close(invocation: Invocation) -> None:
+    """Close the connections that no thread uses."""
+    for pool in invocation.pools:
+        pool.close()
 
 
 def _show_exchange(api: str, exchange: "Exchange") -> None:

@@ -18,7 +18,7 @@ from graveler import __version__
 from graveler.cli import failures, overview
 from graveler.cli.arguments import shared_options
 from graveler.cli.command import Tables
-from graveler.cli.invocation import Declined, Invocation
+from graveler.cli.invocation import Declined, Invocation, close
 from graveler.errors import GravelerError
 from graveler.variables import environment
 
@@ -70,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except (OSError, UnicodeError, EOFError) as error:
         return refused(error, invocation)
+    finally:
+        close(invocation)
 
 
 def refused(error: OSError | UnicodeError | EOFError, invocation: Invocation | None = None) -> int:

@@ -25,7 +25,7 @@ from graveler.cli.mirror import (
 )
 from graveler.cli.output import plain, plural
 from graveler.cli.tally import Tally
-from graveler.cli.transfer import Split, Transfer
+from graveler.cli.transfer import PendingItem, Split, Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
@@ -35,6 +35,7 @@ from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
+_SMALL_BYTES_MAX: Final = 64 << 10  # it fits the buffers of the system
 _SUFFIXES_KEPT: Final = 1_000
 _GLOB_MARKS: Final = "*?["
 _PLAIN_GLOB: Final = re.compile(r"[\w./*?\[\]-]+")  # a shell changes nothing else of it
@@ -70,7 +71,8 @@ def upload(
     With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
     continues.  One failure stops no other file: the command ends with 8 and lists the failures.
     A file of 64 MiB or more goes in parts, if the server signs URLs of parts.  For 24 hours, the
-    same command continues after the last whole part, unless the file changed.
+    same command continues after the last whole part, unless the file changed.  Of files of at most
+    64 KiB, twice as many are under way as -j says.
     """
     options = TransferOptions(**more).checked()
     _check_one(invocation, [source, address, *click.get_current_context().args])
@@ -202,7 +204,10 @@ def _run_uploads(
     options: TransferOptions,
     tally: Tally,
 ) -> None:
-    transfer = Transfer(task.send, _source_name, options.threads, shows(invocation, options))
+    transfer = Transfer(
+        *(task.send, _source_name, options.threads, shows(invocation, options)),
+        is_small=lambda source: source.size <= _SMALL_BYTES_MAX,
+    )
     try:
         transfer.run(lambda tally: task.expected(sources, tally), tally)
     finally:
@@ -249,8 +254,8 @@ class _Uploads:
             tally.expect(source.size)
             yield source
 
-    def send(self, source: files.Source, tally: Tally) -> Split | None:
-        """Upload one file, unless the branch has it; a large one in parts."""
+    def send(self, source: files.Source, tally: Tally) -> Split | PendingItem | None:
+        """Upload one file, unless the branch has it; a large one in parts.  A small one is sent."""
         if self.is_same(source):
             tally.ended(skipped=True, length=source.size)
             return None
@@ -261,13 +266,25 @@ class _Uploads:
         where = (self._session, self._place.repository, self._place.ref, source.path)
         if self._storage.presigns and source.size > _DIRECT_BYTES_MAX:
             stored = objects.upload_presigned(*where, pieces, how, length=source.size)
-        else:
-            again = partial(files.checksum, source.file) if self._storage.tells_crc32c else None
-            stored = objects.upload(*where, pieces, how, length=source.size, again=again)
-        if stored.get("size_bytes", source.size) != source.size:
-            raise Invalid("the file changed while it was uploaded")
-        tally.ended()
+            _end(source, stored, tally)
+            return None
+        again = partial(files.checksum, source.file) if self._storage.tells_crc32c else None
+        sent = objects.begin_upload(*where, pieces, how, length=source.size, again=again)
+        finish = partial(_finish, sent, source, tally)
+        if source.size <= _SMALL_BYTES_MAX:
+            return PendingItem(sent.fileno(), sent.deadline, finish, sent.close)
+        finish()
         return None
+
+
+def _finish(sent: objects.PendingUpload, source: files.Source, tally: Tally) -> None:
+    _end(source, sent.finish(), tally)
+
+
+def _end(source: files.Source, stored: Stats, tally: Tally) -> None:
+    if stored.get("size_bytes", source.size) != source.size:
+        raise Invalid("the file changed while it was uploaded")
+    tally.ended()
 
 
 def _with_type(how: Upload, path: str) -> Upload:

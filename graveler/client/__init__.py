@@ -27,6 +27,7 @@ Use it beside the unmodified `lakefs` client.
 
 For this package:
     connections, origins         a pool of connections; where requests lead, and by which proxy
+    exchange                     one request on a connection, and its answer
     request_lines, answer_heads  the lines of requests and answers, in place of `http.client`
     bodies                       the body of an upload
     digest, crc32c               its MD5, and what else a second thread does; its CRC32C

@@ -8,7 +8,7 @@ Part of the public Python client.
 from collections.abc import Iterator
 from typing import Final, Literal, TypedDict, cast
 
-from graveler.client.connections import Response
+from graveler.client.exchange import Response
 from graveler.client.refs import checked, listed
 from graveler.client.session import Session, below, error_of, with_query
 

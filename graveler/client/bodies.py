@@ -28,7 +28,7 @@ _EXPRESS: Final = "s3express"  # directory buckets of S3: their ETags are no MD5
 
 
 class UploadBody:
-    """The pieces of an upload to `path`, to be sent in a `with` block.
+    """The pieces of an upload to `path`, to be sent in a `with` block, or closed.
 
     `length`: how many bytes they must have in all, or -1.  A wrong length raises `Invalid` before
     the last piece is handed out: so the receiver never has a body that looks whole.  `ended`: all
@@ -49,7 +49,12 @@ class UploadBody:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        self.close()
+
+    def close(self) -> None:
+        """End the thread of the checksum, if there is one."""
+        if isinstance(self._digest, Digest):
+            self._digest.close()
 
     def __iter__(self) -> Iterator[bytes]:
         self._begin()
@@ -68,16 +73,12 @@ class UploadBody:
 
     def _begin(self) -> None:
         if not self._is_fresh:
-            self._close()
+            self.close()
             self._digest, self.ended = self._new_digest(), False
         self._is_fresh = False
 
     def _new_digest(self) -> Digest | Crc32c:
         return Crc32c() if self._by_crc32c else Digest(self._length)
-
-    def _close(self) -> None:
-        if isinstance(self._digest, Digest):
-            self._digest.close()
 
     def _as_they_come(self) -> Iterator[bytes]:
         for piece in filter(None, self._pieces):

@@ -1,11 +1,12 @@
-"""A pool of HTTP connections: sends one request, and streams the answer.
+"""A pool of HTTP connections: sends one request, and streams the answer (exchange.py).
 
-    send ──► an idle connection to the same origin, else a new one
-                │
-                ├─► request not sent          Unavailable, nothing happened
-                ├─► no answer                 Unavailable for a read; OutcomeUnknown for a write
-                └─► Response: status, headers, body in pieces ──► fully read: idle again
-                                                                  closed early: closed
+    begin ──► an idle connection to the same origin, else a new one
+                 │
+                 ├─► request not sent         Unavailable, nothing happened
+                 ├─► no answer                Unavailable for a read; OutcomeUnknown for a write
+                 └─► PendingAnswer ──► Response: status, headers, body ──► fully read: idle again
+                                                                           closed early: closed
+    send  =  begin, then its answer
 
 Redirects are returned, never followed, because credentials must not go to another address.  The TLS
 context is made once.  `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` apply.  Threads may share a pool;
@@ -17,28 +18,34 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, InvalidURL
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from graveler.client import request_lines
-from graveler.client.answer_heads import PlainResponse
+from graveler.client.exchange import (
+    PIECE_BYTES,
+    READ,
+    Connection,
+    Exchange,
+    Head,
+    Observer,
+    PendingAnswer,
+    Request,
+    Response,
+    send,
+)
 from graveler.client.origins import Origin, authority, origin_of, parted, proxy_for, proxy_headers
-from graveler.client.request_lines import Body
 from graveler.clock import Clock, SystemClock
-from graveler.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
+from graveler.errors import Code, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-READ: Final = ("GET", "HEAD")
 REPEATABLE: Final = (*READ, "PUT", "DELETE")
 _USUAL: Final = {"User-Agent": "graveler", "Accept-Encoding": "identity"}  # unless others are given
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
-_IDLE_MAX: Final = 64
-_PIECE_BYTES: Final = 1 << 18
+_IDLE_MAX: Final = 256
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -54,113 +61,6 @@ _CERTIFICATE_REMEDIES: Final[Mapping[int, str]] = {
     62: _HOSTS,
     64: _HOSTS,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request.  `url` is absolute and escaped.  A `body` that is no bytes is sent in pieces and
-    cannot be sent twice; `length` is its size in bytes."""
-
-    method: str
-    url: str = field(repr=False)  # may be signed
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: Body = b""
-    length: int = -1
-
-
-class Exchange(NamedTuple):
-    """What an observer is shown: a request and the beginning of its answer."""
-
-    method: str
-    url: str
-    status: int
-    seconds: float
-    request_id: str
-
-
-Observer = Callable[[Exchange], None]
-
-
-class Response:
-    """An answer whose body is read in pieces.  Close it, or use it in a `with` block."""
-
-    def __init__(
-        self, answer: PlainResponse, release: Callable[[bool], None], lost: "_Lost"
-    ) -> None:
-        self.status: Final = answer.status
-        self.headers: Final[Mapping[str, str]] = answer.head
-        self._answer = answer
-        self._release: Callable[[bool], None] | None = release
-        self._lost = lost
-
-    def read(self, amount: int = _PIECE_BYTES) -> bytes:
-        """The next bytes of the body, at most `amount`; empty at its end.  If the connection breaks
-        or the body is shorter than announced, raises the error of an answer that was lost."""
-        try:
-            piece = self._answer.read(amount)
-        except (OSError, HTTPException) as error:
-            raise self._broken(error) from error
-        if not piece and amount:
-            self._check_end()
-        return piece
-
-    def read_into(self, buffer: memoryview) -> int:
-        """As `read`, into `buffer`; returns the number of bytes, 0 at the end."""
-        try:
-            count = self._answer.readinto(buffer)
-        except (OSError, HTTPException) as error:
-            raise self._broken(error) from error
-        if not count and len(buffer):
-            self._check_end()
-        return count
-
-    def read_all(self, length_max: int) -> bytes:
-        """The whole body.  Raises `Internal` if it is longer than `length_max`."""
-        pieces, length = [], 0
-        while piece := self.read():
-            length += len(piece)
-            if length > length_max:
-                raise Internal(f"the answer is longer than {length_max} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    def close(self) -> None:
-        """End the exchange.  Its connection is used again only if the body was read to its end."""
-        if self._release is not None:
-            release, self._release = self._release, None
-            release(self._answer.isclosed() and not self._answer.will_close)
-            self._answer.close()
-
-    def __enter__(self) -> "Response":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check_end(self) -> None:
-        if self._answer.length:
-            raise self._broken(f"{self._answer.length} bytes are missing")
-
-    def _broken(self, reason: object) -> GravelerError:
-        self._answer.close()
-        if self._release is not None:
-            release, self._release = self._release, None
-            release(False)
-        return self._lost.error(reason)
-
-
-class _Lost(NamedTuple):
-    """What the loss of an answer means."""
-
-    method: str
-    origin: Origin
-
-    def error(self, reason: object) -> GravelerError:
-        kind = Unavailable if self.method in READ else OutcomeUnknown
-        return kind(f"the server's answer was lost: {reason!r} url={self.origin}")
-
-
-Connection = HTTPConnection | HTTPSConnection  # it connects; request_lines.py writes
 
 
 class _Idle(NamedTuple):
@@ -179,9 +79,9 @@ class Connections:
         *,
         seconds: float = _SECONDS,
     ) -> None:
-        self._clock = clock or SystemClock()
+        self.clock: Final = clock or SystemClock()
         self._observer = observer
-        self._seconds = seconds
+        self.seconds: Final = seconds
         self._lock = threading.Lock()
         self._idle: dict[Origin, list[_Idle]] = {}
         self._proxies: dict[Origin, str | None] = {}
@@ -202,19 +102,24 @@ class Connections:
         not sent, or a read has no answer; its code is CERTIFICATE_REFUSED if the certificate of the
         server is not trusted.  `OutcomeUnknown` if a write has no answer.
         """
-        origin, target = parted(request.url)
-        if origin.scheme not in ("http", "https") or not origin.host:
-            raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
+        origin, head = self._prepared(request)
         idle = self._take(origin)
         if idle is not None:
             try:
-                return self._exchange(idle, origin, target, request)
+                return send(self, idle, origin, request, head).answer()
             except Unavailable as error:
                 whole = isinstance(request.body, bytes)
                 stale = isinstance(error.__cause__, ConnectionError)
                 if not (stale and whole and request.method in REPEATABLE):
                     raise
-        return self._exchange(self._connect(origin), origin, target, request)
+        return send(self, self._connect(origin), origin, request, head).answer()
+
+    def begin(self, request: Request) -> PendingAnswer:
+        """Send a request once, and do not wait for its answer.  A body that fills the buffers of
+        the system waits for the server to read.  Errors: as `send`."""
+        origin, head = self._prepared(request)
+        connection = self._take(origin) or self._connect(origin)
+        return send(self, connection, origin, request, head)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -229,43 +134,22 @@ class Connections:
             self._proxies[origin] = proxy_for(origin)
         return self._proxies[origin]
 
-    def _exchange(
-        self, connection: Connection, origin: Origin, target: str, request: Request
-    ) -> Response:
-        start = self._clock.steady_seconds()
-        lost = _Lost(request.method, origin)
-        try:
-            headers = _headers(request, origin)
-            proxy = self._proxy(origin)
-            if proxy is not None and origin.scheme == "http":
-                target = str(origin) + target
-                headers |= proxy_headers(proxy)
-            is_sent = _write(connection.sock, target, request, headers)
-            answer = _answer(connection.sock, request.method)
-        except request_lines.BodyFailed as failed:
-            connection.close()
-            raise failed.error from failed.error.__cause__
-        except InvalidURL as error:
-            connection.close()
-            raise Invalid(f"URL invalid: url={origin}") from error
-        except (OSError, HTTPException) as error:
-            connection.close()
-            raise lost.error(error) from error
-        except ValueError as error:  # of a header
-            connection.close()
-            raise Invalid(f"the request cannot be sent: {error}") from error
-        except BaseException:
-            connection.close()
-            raise
+    def _prepared(self, request: Request) -> tuple[Origin, Head]:
+        """Where a request goes, and its head.  Raises `Invalid`."""
+        origin, target = parted(request.url)
+        if origin.scheme not in ("http", "https") or not origin.host:
+            raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
+        headers = _headers(request, origin)
+        proxy = self._proxy(origin)
+        if proxy is not None and origin.scheme == "http":
+            target = str(origin) + target
+            headers |= proxy_headers(proxy)
+        return origin, Head(target, headers)
 
-        def release(reusable: bool) -> None:
-            self._give_back(origin, connection, reusable and is_sent)
-
+    def tell(self, exchange: Exchange) -> None:
+        """Show the observer an exchange.  For exchange.py."""
         if self._observer is not None:
-            seconds = self._clock.steady_seconds() - start
-            id = answer.head.get("X-Request-Id", "")
-            self._observer(Exchange(request.method, request.url, answer.status, seconds, id))
-        return Response(answer, release, lost)
+            self._observer(exchange)
 
     def _connect(self, origin: Origin) -> Connection:
         try:
@@ -297,11 +181,11 @@ class Connections:
         proxy = self._proxy(origin)
         at = origin if proxy is None else origin_of(proxy)
         if origin.scheme == "http":
-            return HTTPConnection(at.host, at.port, timeout=self._seconds, blocksize=_PIECE_BYTES)
+            return HTTPConnection(at.host, at.port, timeout=self.seconds, blocksize=PIECE_BYTES)
         connection = HTTPSConnection(
             *(at.host, at.port),
-            timeout=self._seconds,
-            blocksize=_PIECE_BYTES,
+            timeout=self.seconds,
+            blocksize=PIECE_BYTES,
             context=self._tls(),
         )
         if proxy is not None:
@@ -323,7 +207,7 @@ class Connections:
                 if self._process != os.getpid():
                     self._process, self._idle = os.getpid(), {}
                 several = self._idle.get(origin, [])
-                oldest = self._clock.steady_seconds() - _IDLE_SECONDS
+                oldest = self.clock.steady_seconds() - _IDLE_SECONDS
                 while several:
                     idle = several.pop()
                     if idle.since >= oldest and _is_quiet(idle.connection):
@@ -334,12 +218,13 @@ class Connections:
             for idle in dropped:
                 idle.connection.close()
 
-    def _give_back(self, origin: Origin, connection: Connection, reusable: bool) -> None:
+    def give_back(self, origin: Origin, connection: Connection, reusable: bool) -> None:
+        """Keep a connection that can be used again; close another.  For exchange.py."""
         if reusable:
             with self._lock:
                 several = self._idle.setdefault(origin, [])
                 if self._process == os.getpid() and len(several) < _IDLE_MAX:
-                    several.append(_Idle(connection, self._clock.steady_seconds()))
+                    several.append(_Idle(connection, self.clock.steady_seconds()))
                     return
         connection.close()
 
@@ -364,34 +249,6 @@ def _headers(request: Request, origin: Origin) -> dict[str, str]:
     if not isinstance(request.body, bytes) and request.length >= 0:
         headers["Content-Length"] = str(request.length)
     return headers
-
-
-def _write(sock: socket.socket, target: str, request: Request, headers: dict[str, str]) -> bool:
-    """Send the request, and return whether all of it was sent.  A server may answer before it has
-    read a body; then its answer counts, so a broken pipe is no failure here."""
-    body = request.body
-    try:
-        request_lines.write(sock, request.method, target, headers, body)
-    except BrokenPipeError:
-        if not body:
-            raise
-    except ConnectionResetError:
-        if isinstance(body, bytes) and len(body) < _PIECE_BYTES:
-            raise
-    else:
-        return True
-    return False
-
-
-def _answer(sock: socket.socket, method: str) -> PlainResponse:
-    """The answer of which the head has arrived."""
-    answer = PlainResponse(sock, method=method)
-    try:
-        answer.begin()
-    except BaseException:
-        answer.close()
-        raise
-    return answer
 
 
 def _is_quiet(connection: Connection) -> bool:

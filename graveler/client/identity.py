@@ -6,7 +6,8 @@ Each call is one request and raises the errors of `Session.ask`.  Part of the pu
 import json
 from typing import Final, TypedDict, cast
 
-from graveler.client.connections import Connections, Request
+from graveler.client.connections import Connections
+from graveler.client.exchange import Request
 from graveler.client.refs import checked
 from graveler.client.session import NOT_GRAVELER, Session, api_url, error_of
 from graveler.errors import Internal

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
-from graveler.client.connections import Request, Response
+from graveler.client.exchange import Request, Response
 from graveler.client.objects import Stats, Upload
 from graveler.client.refs import checked
 from graveler.client.session import Session, below, error_of, failure, with_query

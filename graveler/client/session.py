@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
 from graveler import errors
-from graveler.client.connections import READ, REPEATABLE, Connections, Request, Response
+from graveler.client.connections import REPEATABLE, Connections
+from graveler.client.exchange import READ, PendingAnswer, Request, Response
 from graveler.client.request_lines import Body
 from graveler.clock import Clock, SystemClock
 from graveler.errors import (
@@ -150,10 +151,21 @@ class Session:
         """Send a call once, and return its answer as it is, whatever its status; close it.
         `length`: the size of a body that is sent in pieces.  Raises the errors of
         `Connections.send`."""
+        return self.connections.send(self._request(method, path, body, headers, length))
+
+    def begin(
+        self, method: str, path: str, body: Body, headers: Mapping[str, str], *, length: int
+    ) -> PendingAnswer:
+        """As `open`, but does not wait for the answer: `Connections.begin`."""
+        return self.connections.begin(self._request(method, path, body, headers, length))
+
+    def _request(
+        self, method: str, path: str, body: Body, headers: Mapping[str, str], length: int
+    ) -> Request:
         pair = f"{self.access_key_id}:{self.secret_access_key}".encode()
         sign_in = f"Bearer {self.token}" if self.token else f"Basic {b64encode(pair).decode()}"
         headers = {"Authorization": sign_in, **headers}
-        return self.connections.send(Request(method, self.url + path, headers, body, length))
+        return Request(method, self.url + path, headers, body, length)
 
     def _decoded(self, answer: "_Answer") -> Any:
         if answer.is_text:  # the id of a new branch

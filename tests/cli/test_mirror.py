@@ -267,7 +267,7 @@ def test_a_transfer_that_fails_deletes_nothing(
     def fails(*words: Any, **more: Any) -> Any:
         raise StorageFull("broken")
 
-    for function in ("upload", "copy", "open_object"):
+    for function in ("begin_upload", "copy", "open_object"):
         monkeypatch.setattr(objects, function, fails)
     for verb, order in (
         ("uploaded", ("upload", "-r", str(source), f"{main}/z")),

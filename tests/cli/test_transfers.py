@@ -6,8 +6,9 @@ import os
 import socket
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import md5
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from graveler.cli import files, profiles
 from graveler.cli.profiles import Profile, Profiles
 from graveler.cli.progress import per_second
 from graveler.cli.tally import Tally
-from graveler.cli.transfer import Transfer
+from graveler.cli.transfer import PendingItem, Split, Transfer
 from graveler.client import connect
 from graveler.client.crc32c import BYTES_MIN, HEADER
 from graveler.client.objects import Stats
@@ -30,7 +31,7 @@ from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
 from tests.http_server import QuietHandler, http_server
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def tree(folder: Path, contents: dict[str, bytes]) -> Path:
@@ -632,6 +633,182 @@ def test_an_error_of_the_list_ends_all() -> None:
 
     with pytest.raises(NotFound):
         Transfer(lambda _, tally: tally.ended(), str, progress=False).run(items)
+
+
+class Small:
+    """Small items that are under way: each has a socket, whose other end answers."""
+
+    def __init__(self, tally: Tally, fails: tuple[int, ...] = ()) -> None:
+        self._tally, self._fails = tally, fails
+        self._lock = threading.Lock()
+        self._under_way: dict[int, tuple[socket.socket, socket.socket]] = {}
+        self.finished: list[int] = []
+        self.dropped: list[int] = []
+        self.most = 0
+
+    def sent(self, number: int, deadline: float = float("inf")) -> PendingItem:
+        ours, theirs = socket.socketpair()
+        with self._lock:
+            self._under_way[number] = ours, theirs
+            self.most = max(self.most, len(self._under_way))
+        end = partial(self._end, number)
+        return PendingItem(
+            ours.fileno(), deadline, partial(end, self.finished), partial(end, self.dropped)
+        )
+
+    def answer(self, number: int) -> None:
+        """The answer to an item comes."""
+        with self._lock:
+            self._under_way[number][1].sendall(b"x")
+
+    def numbers(self) -> list[int]:
+        """What is under way."""
+        with self._lock:
+            return list(self._under_way)
+
+    def _end(self, number: int, ended: list[int]) -> None:
+        with self._lock:
+            for end in self._under_way.pop(number):
+                end.close()
+        ended.append(number)
+        if ended is self.finished:
+            if number in self._fails:
+                raise NotFound("gone")
+            self._tally.ended()
+
+
+def small_transfer(work: Any, threads: int) -> Transfer[int]:
+    return Transfer(work, str, threads, "never", is_small=lambda number: True)
+
+
+@pytest.mark.parametrize(("threads", "most"), [(1, 1), (4, 8)])
+def test_small_items_are_under_way_together(threads: int, most: int) -> None:
+    """The last one sent is answered first, and only when no more can be sent."""
+    tally = Tally()
+    small = Small(tally, fails=(7,))
+    over = threading.Event()
+
+    def answer() -> None:
+        for left in range(50, 0, -1):
+            until(partial(is_full, left), "all were sent that can be")
+            number = small.numbers()[-1]
+            small.answer(number)
+            until(partial(is_finished, number), "its answer was taken")
+        over.set()
+
+    def is_full(left: int) -> bool:
+        return len(small.numbers()) == min(most, left)
+
+    def is_finished(number: int) -> bool:
+        return number in small.finished
+
+    answers = threading.Thread(target=answer, daemon=True)
+    answers.start()
+    small_transfer(lambda number, _: small.sent(number), threads).run(numbers, tally)
+    assert over.wait(PATIENCE_SECONDS)
+    assert sorted(small.finished) == list(range(50)) and small.most == most
+    assert (tally.files, tally.failures) == (49, [("7", "gone")])
+
+
+def test_small_items_may_fail_or_be_left_out_before_they_are_sent() -> None:
+    tally = Tally()
+    small = Small(tally)
+
+    def work(number: int, tally: Tally) -> PendingItem | None:
+        if number % 3 == 0:
+            raise NotFound("gone")
+        if number % 3 == 1:
+            tally.ended(skipped=True)
+            return None
+        sent = small.sent(number)
+        small.answer(number)
+        return sent
+
+    small_transfer(work, 4).run(numbers, tally)
+    assert (len(tally.failures), tally.skipped, tally.files) == (17, 17, 16)
+    assert small.numbers() == []
+
+
+def test_a_small_item_without_an_answer_stops_no_other() -> None:
+    """Its deadline has passed, so that it ends at once when nothing else comes."""
+    tally = Tally()
+    small = Small(tally, fails=(0,))
+
+    def work(number: int, tally: Tally) -> PendingItem:
+        if number == 0:
+            return small.sent(number, deadline=0.0)
+        sent = small.sent(number)
+        small.answer(number)
+        return sent
+
+    small_transfer(work, 4).run(numbers, tally)
+    assert (tally.files, tally.failures) == (49, [("0", "gone")])
+
+
+def test_an_error_that_ends_all_gives_the_other_small_items_up() -> None:
+    tally = Tally()
+    small = Small(tally)
+
+    def refused(drop: Callable[[], None]) -> None:
+        drop()
+        raise Unauthenticated("no")
+
+    def work(number: int, tally: Tally) -> PendingItem:
+        sent = small.sent(number)
+        if number < 7:
+            return sent
+        small.answer(number)
+        return sent._replace(finish=partial(refused, sent.drop))
+
+    with pytest.raises(Unauthenticated):
+        small_transfer(work, 4).run(numbers, tally)
+    assert set(small.dropped) >= set(range(8)) and not (small.numbers() or small.finished)
+
+
+def test_large_items_and_their_parts_come_before_small_ones() -> None:
+    tally = Tally()
+    small = Small(tally)
+    lock, running, most, done = threading.Lock(), [0], [0], []
+    begun = threading.Event()
+
+    def counted(name: str) -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        begun.wait(PATIENCE_SECONDS)
+        with lock:
+            running[0] -= 1
+            done.append(name)
+
+    def work(number: int, tally: Tally) -> Split | PendingItem | None:
+        if number % 5:
+            sent = small.sent(number)
+            small.answer(number)
+            return sent
+        parts = [partial(counted, f"{number}/{part}") for part in range(3)]
+        return Split(parts, lambda error: tally.ended())
+
+    def items(tally: Tally) -> Iterator[int]:
+        yield from numbers(tally)
+        begun.set()
+
+    Transfer(work, str, 4, "never", is_small=lambda number: bool(number % 5)).run(items, tally)
+    assert (tally.files, len(small.finished), len(done)) == (50, 40, 30) and not tally.failures
+    assert most[0] <= 4
+
+
+def test_an_error_of_the_list_gives_small_items_up() -> None:
+    tally = Tally()
+    small = Small(tally)
+
+    def items(tally: Tally) -> Iterator[int]:
+        yield 1
+        until(small.numbers, "it was sent")
+        raise NotFound("the prefix")
+
+    with pytest.raises(NotFound):
+        small_transfer(lambda number, _: small.sent(number), 4).run(items, tally)
+    until(lambda: small.dropped == [1], "it was given up")
 
 
 # ---- a person at a terminal ----------------------------------------------------------------------

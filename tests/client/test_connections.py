@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from graveler.client.connections import Connections, Exchange, Request
+from graveler.client.connections import Connections
+from graveler.client.exchange import Exchange, Request
 from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.testing.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until

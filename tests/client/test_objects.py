@@ -13,7 +13,8 @@ import google_crc32c
 import pytest
 
 from graveler.client import connect, crc32c, objects
-from graveler.client.connections import Connections, Request, Response
+from graveler.client.connections import Connections
+from graveler.client.exchange import Request, Response
 from graveler.client.objects import Upload
 from graveler.errors import Corrupt, Invalid
 from tests.client.scripted import Said, scripted
