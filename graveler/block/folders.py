@@ -352,15 +352,20 @@ class TemporaryFiles:
         ):
             os.mkdir(token, 0o700, dir_fd=above)
             own = os.open(token, _FOLDER, dir_fd=above)
-            if self._is_locked(own, token):
-                return own
+            try:
+                if self._is_locked(own, token):
+                    return own
+            except BaseException:  # of a file system without locks, for example
+                os.close(own)
+                os.rmdir(token, dir_fd=above)
+                raise
             os.close(own)
         return -1
 
     def _is_locked(self, folder: int, token: str) -> bool:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             return False
         self._path = os.path.join(self._folders.root, TEMPORARY, token)
         return os.path.exists(self._path)

@@ -197,6 +197,19 @@ class TestCrash:
         assert content(blocks, "local://lake/a") == b"1"
         assert len(opened_below(root / TEMPORARY)) == 1
 
+    def test_a_file_system_without_locks_is_named_at_once(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(descriptor: int, operation: int) -> None:
+            raise OSError(errno.ENOLCK, "no locks here")
+
+        blocks = opened(root)
+        monkeypatch.setattr(fcntl, "flock", refused)
+        with pytest.raises(GravelerError, match="no locks here"):
+            blocks.put("local://lake/a", [b"1"])
+        assert os.listdir(root / TEMPORARY) == []
+        assert opened_below(root / TEMPORARY) == []
+
     def test_a_process_and_its_fork_write_whoever_ends_first(self, root: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORK, str(root)],
