@@ -22,7 +22,8 @@ Commands of a client, a module a group:
     pr, restore, bisect, annotate          pull requests; old content; which commit brought what
     history, graph, differences, rows      commits; what differs, by path and by row
     objects, files, filters                objects; which paths a command is about
-    transfer, transfer_options, mirror     what `upload`, `download`, `cp` and `mv` share
+    transfer, transfer_tasks               many items at once; their queue
+    transfer_options, mirror               what `upload`, `download`, `cp` and `mv` share besides
     uploads, upload_parts, upload_journal  uploads, in parts, continued
     downloads, copies, moves               the other transfers
     import_command, refs, retention        imports; dumps of refs; retention rules

@@ -19,7 +19,7 @@ from typing import Final
 from graveler.cli.address import Address
 from graveler.cli.files import Source
 from graveler.cli.tally import Tally
-from graveler.cli.transfer import Split
+from graveler.cli.transfer_tasks import Split
 from graveler.cli.upload_journal import Journal, Key, UploadStart, version
 from graveler.client import parts
 from graveler.client.objects import Upload

@@ -25,8 +25,9 @@ from graveler.cli.mirror import (
 )
 from graveler.cli.output import plain, plural
 from graveler.cli.tally import Tally
-from graveler.cli.transfer import PendingItem, Split, Transfer
+from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
+from graveler.cli.transfer_tasks import PendingItem, Split
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
 from graveler.client.objects import NOTHING_KNOWN, Stats, Upload
@@ -35,7 +36,7 @@ from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three
-_SMALL_BYTES_MAX: Final = 64 << 10  # it fits the buffers of the system
+_SMALL_BYTES_MAX: Final = 64 << 10
 _SUFFIXES_KEPT: Final = 1_000
 _GLOB_MARKS: Final = "*?["
 _PLAIN_GLOB: Final = re.compile(r"[\w./*?\[\]-]+")  # a shell changes nothing else of it
@@ -71,8 +72,8 @@ def upload(
     With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
     continues.  One failure stops no other file: the command ends with 8 and lists the failures.
     A file of 64 MiB or more goes in parts, if the server signs URLs of parts.  For 24 hours, the
-    same command continues after the last whole part, unless the file changed.  Of files of at most
-    64 KiB, twice as many are under way as -j says.
+    same command continues after the last whole part, unless the file changed.  Files of at most 64
+    KiB go up to twice -j at a time, unless -j is 1 or the URL begins with https.
     """
     options = TransferOptions(**more).checked()
     _check_one(invocation, [source, address, *click.get_current_context().args])
@@ -206,7 +207,7 @@ def _run_uploads(
 ) -> None:
     transfer = Transfer(
         *(task.send, _source_name, options.threads, shows(invocation, options)),
-        is_small=lambda source: source.size <= _SMALL_BYTES_MAX,
+        is_small=task.is_small,
     )
     try:
         transfer.run(lambda tally: task.expected(sources, tally), tally)
@@ -229,6 +230,7 @@ class _Uploads:
         self, invocation: Invocation, place: Address, how: Upload, *, pre_sign: bool
     ) -> None:
         self._session, self._place, self._how = invocation.session, place, how
+        self._has_tls = not invocation.session.url.startswith("http://")
         self._storage = objects.storage(self._session) if pre_sign else NOTHING_KNOWN
         self.known: dict[str, Stats] = {}
         self.large = LargeUploads(self._session, place, state.folder(environment()))
@@ -248,6 +250,11 @@ class _Uploads:
     def is_same(self, source: files.Source) -> bool:
         """Whether the branch has the file."""
         return files.is_same(source.file, source.size, self.known.get(source.path))
+
+    def is_small(self, source: files.Source) -> bool:
+        """Whether one thread may have several such files under way.  Not over TLS: what can be read
+        on a connection of TLS need not be an answer."""
+        return source.size <= _SMALL_BYTES_MAX and not self._has_tls
 
     def expected(self, sources: Iterable[files.Source], tally: Tally) -> Iterator[files.Source]:
         for source in sources:
@@ -271,7 +278,7 @@ class _Uploads:
         again = partial(files.checksum, source.file) if self._storage.tells_crc32c else None
         sent = objects.begin_upload(*where, pieces, how, length=source.size, again=again)
         finish = partial(_finish, sent, source, tally)
-        if source.size <= _SMALL_BYTES_MAX:
+        if self.is_small(source):
             return PendingItem(sent.fileno(), sent.deadline, finish, sent.close)
         finish()
         return None

@@ -220,13 +220,16 @@ class Connections:
 
     def give_back(self, origin: Origin, connection: Connection, reusable: bool) -> None:
         """Keep a connection that can be used again; close another.  For exchange.py."""
+        closed = connection
         if reusable:
             with self._lock:
-                several = self._idle.setdefault(origin, [])
+                several, now = self._idle.setdefault(origin, []), self.clock.steady_seconds()
                 if self._process == os.getpid() and len(several) < _IDLE_MAX:
-                    several.append(_Idle(connection, self.clock.steady_seconds()))
-                    return
-        connection.close()
+                    several.append(_Idle(connection, now))
+                    if several[0].since >= now - _IDLE_SECONDS:
+                        return
+                    closed = several.pop(0).connection  # one that nobody will use
+        closed.close()
 
 
 def _refused(fault: str, verify_code: int, origin: Origin) -> Unavailable:

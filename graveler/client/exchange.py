@@ -25,7 +25,7 @@ from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Un
 
 READ: Final = ("GET", "HEAD")
 PIECE_BYTES: Final = 1 << 18
-_SETTING_SECONDS: Final = 1.0  # a later answer is worth a call that shortens the time for it
+_SETTING_SECONDS: Final = 1.0  # of the time for an answer; less gone is not worth a call
 _SECONDS_MIN: Final = 0.01
 
 
@@ -180,7 +180,7 @@ class PendingAnswer:
     deadline: float
 
     def fileno(self) -> int:
-        """The descriptor of the connection.  There is something to read when the answer has come,
+        """The descriptor of the connection.  Without TLS, it is readable when the answer has begun,
         or the connection is lost."""
         return self.connection.sock.fileno()
 

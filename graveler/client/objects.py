@@ -230,7 +230,7 @@ def begin_upload(
     again: Callable[[], str] | None = None,
 ) -> "PendingUpload":
     """As `upload`, but does not wait for the answer, so that one thread can have several uploads
-    under way.  For bodies of one piece: others wait while the server reads."""
+    under way.  For small bodies: a larger one waits while the server reads."""
     headers = {"Content-Type": how.content_type or "application/octet-stream"}
     headers |= _metadata_headers(how.metadata)
     headers |= {"If-None-Match": "*"} if how.create_only else {}

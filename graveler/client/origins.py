@@ -80,7 +80,8 @@ def proxy_for(origin: Origin) -> str | None:
 
 
 def proxy_headers(proxy: str) -> dict[str, str]:
-    """The headers that a proxy needs, by the credentials in its URL."""
+    """The headers that a proxy needs, by the credentials in its URL.  Raises `Invalid`."""
+    origin_of(proxy)  # refuses what is no URL
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}

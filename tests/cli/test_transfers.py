@@ -12,6 +12,7 @@ from functools import partial
 from hashlib import md5
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import google_crc32c
 import pytest
@@ -20,16 +21,20 @@ from graveler.cli import files, profiles
 from graveler.cli.profiles import Profile, Profiles
 from graveler.cli.progress import per_second
 from graveler.cli.tally import Tally
-from graveler.cli.transfer import PendingItem, Split, Transfer
+from graveler.cli.transfer import Transfer
+from graveler.cli.transfer_tasks import PendingItem, Split, Task, Tasks
 from graveler.client import connect
 from graveler.client.crc32c import BYTES_MIN, HEADER
 from graveler.client.objects import Stats
+from graveler.clock import Clock, SystemClock
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
+from graveler.testing.clockwork import TickingClock
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.block.test_file_checksums import kept_attributes
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
+from tests.gateway.tls import secured
 from tests.http_server import QuietHandler, http_server
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -594,6 +599,20 @@ def test_a_long_name_has_a_part_too(tmp_path: Path) -> None:
     assert file.read_bytes() == BODY
 
 
+def test_small_files_go_up_over_tls(lake: Lake, tmp_path: Path) -> None:
+    files = {f"{number}.bin": b"%d" % number for number in range(40)}
+    source = tree(tmp_path / "in", files)
+    (home := tmp_path / "tls").mkdir()
+    user = Client(home, lake.user.patch)
+    with secured(urlsplit(lake.live.client.url).port or 0, tmp_path) as tls:
+        user.know(tls.url)
+        words = ("upload", "-r", str(source), f"{lake.name}/main/x", "--json")
+        done = user.run(*words, SSL_CERT_FILE=str(tls.certificate))
+    assert done.code == 0 and json.loads(done.out)["graveler"]["objects"] == 40
+    ended = lake.user.run("download", "-r", f"{lake.name}/main/x", str(tmp_path / "out"))
+    assert ended.code == 0 and content(tmp_path / "out") == files
+
+
 # ---- many items ----------------------------------------------------------------------------------
 
 
@@ -677,8 +696,10 @@ class Small:
             self._tally.ended()
 
 
-def small_transfer(work: Any, threads: int) -> Transfer[int]:
-    return Transfer(work, str, threads, "never", is_small=lambda number: True)
+def small_transfer(work: Any, threads: int, clock: Clock | None = None) -> Transfer[int]:
+    """By a clock that stands still, no step takes long, so nobody helps."""
+    clock = clock or TickingClock()
+    return Transfer(work, str, threads, "never", clock, is_small=lambda number: True)
 
 
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (4, 8)])
@@ -765,36 +786,103 @@ def test_an_error_that_ends_all_gives_the_other_small_items_up() -> None:
     assert set(small.dropped) >= set(range(8)) and not (small.numbers() or small.finished)
 
 
-def test_large_items_and_their_parts_come_before_small_ones() -> None:
+def test_items_of_all_kinds_are_done_once() -> None:
     tally = Tally()
     small = Small(tally)
-    lock, running, most, done = threading.Lock(), [0], [0], []
-    begun = threading.Event()
-
-    def counted(name: str) -> None:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        begun.wait(PATIENCE_SECONDS)
-        with lock:
-            running[0] -= 1
-            done.append(name)
+    done: list[str] = []
 
     def work(number: int, tally: Tally) -> Split | PendingItem | None:
         if number % 5:
             sent = small.sent(number)
             small.answer(number)
             return sent
-        parts = [partial(counted, f"{number}/{part}") for part in range(3)]
+        parts = [partial(done.append, f"{number}/{part}") for part in range(3)]
         return Split(parts, lambda error: tally.ended())
 
-    def items(tally: Tally) -> Iterator[int]:
-        yield from numbers(tally)
-        begun.set()
+    def is_small(number: int) -> bool:
+        return bool(number % 5)
 
-    Transfer(work, str, 4, "never", is_small=lambda number: bool(number % 5)).run(items, tally)
+    Transfer(work, str, 4, "never", is_small=is_small).run(numbers, tally)
     assert (tally.files, len(small.finished), len(done)) == (50, 40, 30) and not tally.failures
-    assert most[0] <= 4
+
+
+def test_small_items_begin_only_while_no_other_item_waits() -> None:
+    def nothing() -> None:
+        return None
+
+    tasks = Tasks(threading.Event(), 2, TickingClock())
+    for name, is_small in (("s1", True), ("s2", True), ("s3", True), ("s4", True), ("s5", True)):
+        tasks.put(Task(nothing, name), is_small=is_small)
+    tasks.put(Task(nothing, "large"), is_small=False)
+
+    def small() -> str:
+        task = tasks.take_small(wait=False)
+        return task.name if task else ""
+
+    def other() -> str:
+        task = tasks.take()
+        return task.name if task else ""
+
+    assert [small(), other()] == ["", "large"]
+    tasks.split([Task(nothing, "part")])
+    assert [small(), other(), small()] == ["", "part", "s1"]
+    tasks.put(Task(nothing, "later"), is_small=False)
+    assert small() == ""  # an item waits
+    for _ in range(3):
+        tasks.done()
+    assert [other(), small(), small(), small(), small()] == ["later", "s2", "s3", "s4", ""]
+
+
+def test_threads_help_while_a_step_with_a_small_item_takes_long() -> None:
+    """Each small item waits until all four threads, and that of small items, have one."""
+    together = threading.Barrier(5)
+
+    def work(number: int, tally: Tally) -> PendingItem | None:
+        together.wait(PATIENCE_SECONDS)
+        tally.ended()
+        return None
+
+    tally = small_transfer(work, 4, SystemClock()).run(numbers)
+    assert tally.files == 50
+
+
+def test_a_helper_waits_for_the_answer() -> None:
+    tally = Tally()
+    small = Small(tally)
+    begun = threading.Event()
+
+    def work(number: int, tally: Tally) -> PendingItem | None:
+        if number == 0:
+            assert begun.wait(PATIENCE_SECONDS)
+        sent = small.sent(number)
+        small.answer(number)
+        begun.set()
+        return sent
+
+    small_transfer(work, 2, SystemClock()).run(numbers, tally)
+    assert tally.files == 50 and sorted(small.finished) == list(range(50))
+
+
+def test_answers_are_taken_while_items_are_left_out() -> None:
+    tally = Tally()
+    small = Small(tally)
+
+    def work(number: int, tally: Tally) -> PendingItem | None:
+        if number == 0:
+            sent = small.sent(number)
+            small.answer(number)
+            return sent
+        assert number == 1 or small.finished == [0]
+        tally.ended(skipped=True)
+        return None
+
+    small_transfer(work, 4).run(numbers, tally)
+    assert (tally.files, tally.skipped) == (1, 49)
+
+
+def test_a_small_item_has_no_parts() -> None:
+    with pytest.raises(AssertionError, match="no parts"):
+        small_transfer(lambda *_: Split([], lambda error: None), 4).run(numbers)
 
 
 def test_an_error_of_the_list_gives_small_items_up() -> None:

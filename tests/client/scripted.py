@@ -37,11 +37,13 @@ class Scripted:
 
 
 @contextmanager
-def scripted(answers: Sequence[Said]) -> Iterator[Scripted]:
-    """Serve them in turn until the block ends."""
+def scripted(answers: Sequence[Said], *, keeps: bool = False) -> Iterator[Scripted]:
+    """Serve them in turn until the block ends.  `keeps`: connections stay open."""
     script = Scripted(answers=list(answers))
 
     class Handler(QuietHandler):
+        protocol_version = "HTTP/1.1" if keeps else "HTTP/1.0"
+
         def answer(self) -> None:
             if "Content-Length" in self.headers or "Transfer-Encoding" not in self.headers:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

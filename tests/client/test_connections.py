@@ -275,6 +275,16 @@ def test_a_proxy_gets_the_whole_url(pool: Connections, monkeypatch: pytest.Monke
     assert b"Proxy-Authorization: Basic bWU6cGFzcw==" in request
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_whose_url_is_none_is_refused(
+    pool: Connections, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv(f"{scheme}_proxy", "http://[::1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(Invalid, match="its host or its port"):
+        ask(pool, f"{scheme}://lake.example/x")
+
+
 def test_no_proxy_is_obeyed(pool: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")

@@ -40,13 +40,14 @@ def body(awaited: PendingAnswer) -> bytes:
 
 
 def test_answers_are_read_in_any_order_on_connections_of_their_own(pool: Connections) -> None:
-    with scripted([Said(200, b"first"), Said(200, b"second"), Said(200, b"third")]) as server:
+    said = [Said(200, b"first"), Said(200, b"second"), Said(200, b"third")]
+    with scripted(said, keeps=True) as server:
         first, second = begin(pool, server), begin(pool, server)
-        assert first.fileno() != second.fileno()
-        descriptors = {first.fileno(), second.fileno()}
+        assert first.connection is not second.connection
         assert [body(second), body(first)] == [b"second", b"first"]
-        again = begin(pool, server)
-        assert again.fileno() in descriptors and body(again) == b"third"
+        third = begin(pool, server)
+        assert third.connection is first.connection and body(third) == b"third"
+        pool.close()
 
 
 @pytest.mark.parametrize(("method", "kind"), [("POST", OutcomeUnknown), ("GET", Unavailable)])
@@ -71,23 +72,28 @@ def test_an_answer_that_came_in_time_is_read_after_the_deadline_too(
 ) -> None:
     go_on = threading.Event()
     slow = Said(200, b"slow", before=lambda: held(go_on))
-    with scripted([Said(200, b"here"), slow]) as server:
+    with scripted([Said(200, b"here"), slow], keeps=True) as server:
         awaited = begin(pool, server)
         until(lambda: is_readable(awaited), "the answer arrived")
         clock.sleep(pool.seconds + 1)
         assert body(awaited) == b"here"
         # The connection waits as long as before.
         following = begin(pool, server)
+        assert following.connection is awaited.connection
         timer = threading.Timer(0.1, go_on.set)
         timer.start()
         assert body(following) == b"slow"
         timer.join()
+        pool.close()
 
 
 def test_an_answer_that_is_given_up_closes_its_connection(pool: Connections) -> None:
-    with scripted([Said(200), Said(200, b"other")]) as server:
-        begin(pool, server).close()
-        assert body(begin(pool, server)) == b"other"
+    with scripted([Said(200), Said(200, b"other")], keeps=True) as server:
+        given_up = begin(pool, server)
+        given_up.close()
+        other = begin(pool, server)
+        assert other.connection is not given_up.connection and body(other) == b"other"
+        pool.close()
 
 
 def held(event: threading.Event) -> None:
