@@ -241,7 +241,7 @@ def at(function: F) -> F:
         expose_value=False,
         callback=_store,
         metavar="TIME",
-        help="refs at the last commit before TIME, by the dates of their present history: "
+        help="refs at the last commit up to TIME, by the dates of their present history: "
         "'2 days ago', 2026-11-23",
     )(function)
 

@@ -1,5 +1,6 @@
 """`graveler local`: a folder in step with a prefix of a branch."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -311,7 +312,11 @@ def checkout(
     be checked out is named at the end, and the command ends with 8.  Where nobody can be asked,
     --all needs --yes if any folder has changes: it names these folders, and changes none.
     """
-    roots = [*linked_below(real_path(directory))] if is_all else [root_of(directory)]
+    if is_all:
+        roots = [*linked_below(real_path(directory))]
+    else:
+        named = shlex.quote(str(directory))
+        roots = [root_of(directory, f"graveler local checkout --ref {named}, if that is a ref")]
     if not roots:
         raise NotFound(f"no linked folders below {directory}")
     if is_all and not yes and not invocation.may_ask():
@@ -320,6 +325,7 @@ def checkout(
     for root in roots:
         try:
             with opened(invocation, root, **how) as work:
+                before = work.folder.link()
                 goal = partial(_then, invocation, work, ref)
                 outcome = sync.checkout(work, goal, _confirm(invocation, root, yes=yes))
                 link = work.folder.link()
@@ -333,7 +339,8 @@ def checkout(
                 raise
             failures.append(f"\n  {root}: {error.fields.get('reason') or error}")
             continue
-        _report(invocation, outcome, link, _checked_out(invocation, outcome))
+        sentence = _switched(outcome, before, link) or _checked_out(invocation, outcome)
+        _report(invocation, outcome, link, sentence)
     if failures:
         raise PartlyDone(f"{plural(len(failures), 'folder')} not checked out:{''.join(failures)}")
     return 0
@@ -347,6 +354,14 @@ def _checked_out(invocation: Invocation, outcome: sync.Outcome) -> str:
         sentence = "the commit was made before it was interrupted: run graveler local pull"
         return of_server(invocation, sentence)
     return f"undone: {outcome.undone}" if outcome.undone else _counts("checked out", outcome)
+
+
+def _switched(outcome: sync.Outcome, before: Link | None, link: Link | None) -> str:
+    """What the folder is linked with now; empty if that is the same as before."""
+    if link is None or before is None or link.source == before.source:
+        return ""
+    counts = f"{outcome.written:,} written, {outcome.removed:,} removed"
+    return f"the folder is linked with {link.source} now: {counts}"
 
 
 def _check_unchanged(invocation: Invocation, roots: Sequence[Path]) -> None:

@@ -36,9 +36,12 @@ _TRUE: Final = ("1", "t", "true")
 # ---- where it is ---------------------------------------------------------------------------------
 
 
-def root_of(directory: Path) -> Path:
-    """The linked folder that `directory` is, or is in."""
+def root_of(directory: Path, remedy: str = "") -> Path:
+    """The linked folder that `directory` is, or is in.  Raises `NotFound`, with the remedy for a
+    folder that is not there."""
     start = real_path(directory)
+    if not start.is_dir():
+        raise NotFound(f"folder not found: {directory}", remedy=remedy)
     root = linked_above(start)
     if root is None:
         raise NotFound(f"no linked folder: {start}: link one with graveler local clone, or init")

@@ -191,6 +191,30 @@ def test_checkout_discards_and_switches(lake: Lake, folder: Path) -> None:
     assert files(folder) == FILES
 
 
+@pytest.mark.parametrize(
+    "line", ["checkout dev --yes", "commit dev -m x", "pull dev", "status dev"]
+)
+def test_a_word_that_is_no_folder_is_not_taken_for_the_linked_one(
+    lake: Lake, folder: Path, line: str
+) -> None:
+    """As whoever knows Git writes the name of a branch."""
+    lake.user.line(f"branch create {lake.name}/dev")
+    (folder / "n").write_bytes(b"kept")
+    error = local(lake, *line.split(), code=3)
+    assert error["message"] == "folder not found: dev"
+    if line.startswith("checkout"):
+        assert error["hint"] == "graveler local checkout --ref dev, if that is a ref"
+    assert (folder / "n").read_bytes() == b"kept" and status(lake) == [("local", "added", "n")]
+
+
+def test_a_switch_to_an_equal_branch_is_named(lake: Lake, folder: Path) -> None:
+    lake.user.line(f"branch create {lake.name}/dev")
+    said = lake.user.run("local", "checkout", "--ref", "dev").out
+    place = f"lakefs://{lake.name}/dev/data/"
+    assert said.startswith(f"the folder is linked with {place} now: 0 written, 0 removed at ")
+    assert lake.user.run("local", "checkout").out.startswith("nothing to do")
+
+
 def test_init_links_what_is_there(lake: Lake, folder: Path, tmp_path: Path) -> None:
     here = tree(tmp_path / "here", {"a.csv": b"a", "mine": b"1"})
     local(lake, "init", f"{lake.name}/main/data", str(here))
