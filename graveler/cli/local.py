@@ -315,8 +315,8 @@ def checkout(
     if is_all:
         roots = [*linked_below(real_path(directory))]
     else:
-        named = shlex.quote(str(directory))
-        roots = [root_of(directory, f"graveler local checkout --ref {named}, if that is a ref")]
+        named = f"graveler local checkout --ref {shlex.quote(str(directory))}, if that is a ref"
+        roots = [root_of(directory, "" if ref else named)]
     if not roots:
         raise NotFound(f"no linked folders below {directory}")
     if is_all and not yes and not invocation.may_ask():

@@ -37,10 +37,12 @@ _TRUE: Final = ("1", "t", "true")
 
 
 def root_of(directory: Path, remedy: str = "") -> Path:
-    """The linked folder that `directory` is, or is in.  Raises `NotFound`, with the remedy for a
-    folder that is not there."""
+    """The linked folder that `directory` is, or is in.  Raises `NotFound`, with the remedy if
+    nothing is there."""
     start = real_path(directory)
     if not start.is_dir():
+        if os.path.lexists(start):
+            raise NotFound(f"{directory} is no folder")
         raise NotFound(f"folder not found: {directory}", remedy=remedy)
     root = linked_above(start)
     if root is None:

@@ -4,7 +4,8 @@
        │        ▲                       │
        │        └── parts, taken first ─┘  an item that is a `Split`; the thread that does the last
        │                                   part of an item finishes the item
-       └─ small ─► one thread: sends several items, and takes the answers as they come
+       └─ small ─► one thread: sends several items, and takes the answers as they come; the others
+                   help it while its steps take long
 
 Threads that do one small item each wait longer for each other than for the server.
 

@@ -3,7 +3,7 @@
     parts        of items that are open, taken first
     large items  one thread does one at a time
     small items  one thread sends several, and takes the answers as they come; the other threads
-                 help while a step of it takes long: a slow disk, a new connection
+                 help while its steps take long: a slow disk, a new connection
 
 For transfer.py.
 """
@@ -21,7 +21,12 @@ from graveler.errors import GravelerError
 
 LOOK_SECONDS: Final = 0.1
 _AHEAD: Final = 1_000
-_STEP_SECONDS_MAX: Final = 0.01  # of the thread of small items, before others help it
+# The other threads help the one of small items while a step takes longer than the first, and for a
+# second after so many steps took longer than the second on average.
+_STEP_SECONDS_MAX: Final = 0.01
+_MEAN_SECONDS_MAX: Final = 0.002
+_STEPS: Final = 16
+_HELP_SECONDS: Final = 1.0
 _NEVER: Final = float("inf")
 
 
@@ -67,16 +72,20 @@ class Task(NamedTuple):
 
 
 class Tasks:
-    """The tasks that wait, items at most 1,000.  `limit`: how many are done at a time.  Parts are
-    taken first, so that few items are open.  Small items begin only while no other item waits.
+    """The tasks that wait, items at most 1,000.  Parts are taken first, so that few items are open.
+    Small items begin only while no other item waits.
 
-    With a limit above 1, small items begin while fewer than twice as many are under way: the server
-    then has the next ones before the answers to the last ones are read."""
+    A task begins while fewer than `limit` are under way, a small one while fewer than twice as many
+    are: the server then has the next ones before the answers to the last ones are read.  If the
+    steps of the thread of small items take long, what it has under way keeps no other thread
+    waiting.  With a limit of 1 there is one task at a time."""
 
     def __init__(self, stop: threading.Event, limit: int, clock: Clock) -> None:
         self._stop, self._limit, self._clock = stop, limit, clock
         self._limit_small = limit if limit == 1 else 2 * limit
         self._step_began = _NEVER  # of the thread of small items
+        self._steps, self._steps_seconds = 0, 0.0
+        self._helped_until = -_NEVER
         lock = threading.Lock()
         self._changed, self._room = threading.Condition(lock), threading.Condition(lock)
         self._small_changed = threading.Condition(lock)
@@ -114,15 +123,15 @@ class Tasks:
             self._small_changed.notify()
 
     def take(self) -> Task | None:
-        """The next task; a small one only while a step of their thread takes long.  None at the
-        end, or after an interrupt.  `done` follows each task."""
+        """The next task; a small one only while their thread needs help.  None at the end, or after
+        an interrupt.  `done` follows each task."""
         with self._changed:
             while not self._stop.is_set():
                 if self._parts or self._items:
-                    if self._running < self._limit:
+                    if self._running < self._limit or self._needs_help():
                         return self._taken(self._parts or self._items)
                 elif self._small:
-                    if self._running < self._limit_small and self._is_step_long():
+                    if self._needs_help():
                         return self._taken(self._small)
                 elif self._is_closed and not self._running:  # nothing that runs can be split
                     break
@@ -144,12 +153,13 @@ class Tasks:
 
     @contextmanager
     def small_step(self) -> Iterator[None]:
-        """A step of the thread of small items.  Others help it if this takes long."""
-        self._step_began = self._clock.steady_seconds()
+        """A step of the thread of small items.  Others help it if its steps take long."""
+        began = self._step_began = self._clock.steady_seconds()
         try:
             yield
         finally:
             self._step_began = _NEVER
+            self._measure(began)
 
     def done(self) -> None:
         """A task has ended."""
@@ -162,8 +172,25 @@ class Tasks:
             if self._small:
                 self._small_changed.notify()
 
-    def _is_step_long(self) -> bool:
-        return self._clock.steady_seconds() - self._step_began > _STEP_SECONDS_MAX
+    def _needs_help(self) -> bool:
+        now = self._clock.steady_seconds()
+        is_slow = now < self._helped_until or now - self._step_began > _STEP_SECONDS_MAX
+        return is_slow and self._limit > 1
+
+    def _measure(self, began: float) -> None:
+        """Count a step.  Steps beside helpers are not counted: they wait for their turn of the
+        interpreter too."""
+        now = self._clock.steady_seconds()
+        if now < self._helped_until:
+            return
+        self._steps += 1
+        self._steps_seconds += now - began
+        if self._steps == _STEPS:
+            if self._steps_seconds > _STEPS * _MEAN_SECONDS_MAX:
+                self._helped_until = now + _HELP_SECONDS
+                with self._changed:
+                    self._changed.notify_all()
+            self._steps, self._steps_seconds = 0, 0.0
 
     def _waiting(self) -> int:
         return len(self._items) + len(self._small)

@@ -72,8 +72,8 @@ def upload(
     With -r, files whose size and MD5 are those of the object are left out, so that a repeated call
     continues.  One failure stops no other file: the command ends with 8 and lists the failures.
     A file of 64 MiB or more goes in parts, if the server signs URLs of parts.  For 24 hours, the
-    same command continues after the last whole part, unless the file changed.  Files of at most 64
-    KiB go up to twice -j at a time, unless -j is 1 or the URL begins with https.
+    same command continues after the last whole part, unless the file changed.  Of files of at most
+    64 KiB, up to twice -j are sent at a time, unless -j is 1 or the URL begins with https.
     """
     options = TransferOptions(**more).checked()
     _check_one(invocation, [source, address, *click.get_current_context().args])

@@ -676,9 +676,10 @@ class Small:
         )
 
     def answer(self, number: int) -> None:
-        """The answer to an item comes."""
+        """The answer to an item comes, if that is under way."""
         with self._lock:
-            self._under_way[number][1].sendall(b"x")
+            if number in self._under_way:
+                self._under_way[number][1].sendall(b"x")
 
     def numbers(self) -> list[int]:
         """What is under way."""
@@ -846,7 +847,7 @@ def test_threads_help_while_a_step_with_a_small_item_takes_long() -> None:
     assert tally.files == 50
 
 
-def test_a_helper_waits_for_the_answer() -> None:
+def test_a_helper_finishes_what_it_sends() -> None:
     tally = Tally()
     small = Small(tally)
     begun = threading.Event()
@@ -861,6 +862,64 @@ def test_a_helper_waits_for_the_answer() -> None:
 
     small_transfer(work, 2, SystemClock()).run(numbers, tally)
     assert tally.files == 50 and sorted(small.finished) == list(range(50))
+
+
+def test_an_answer_that_stops_keeps_no_other_thread_waiting() -> None:
+    """Eight items are under way when the first answer is taken, which waits for all others, large
+    ones too."""
+    tally = Tally()
+    small = Small(tally)
+    over = threading.Event()
+    done: list[int] = []
+
+    def last() -> None:
+        assert over.wait(PATIENCE_SECONDS)
+        for number in small.numbers():
+            small.answer(number)
+        tally.ended()
+
+    def work(number: int, tally: Tally) -> PendingItem | None:
+        if number == 0:
+            ours, theirs = socket.socketpair()
+            theirs.sendall(b"x")
+            pairs.extend((ours, theirs))
+            return PendingItem(ours.fileno(), float("inf"), last, over.set)
+        if number < 8:
+            return small.sent(number)
+        done.append(number)
+        tally.ended()
+        if len(done) == 42:
+            over.set()
+        return None
+
+    pairs: list[socket.socket] = []
+    transfer = Transfer(work, str, 4, "never", is_small=lambda number: number % 10 != 9)
+    transfer.run(numbers, tally)
+    assert tally.files == 50 and len(small.finished) == 7
+    for each in pairs:
+        each.close()
+
+
+def test_threads_help_if_the_steps_take_long_on_average() -> None:
+    """A clock that each step moves: no step takes 10 ms, and nobody looks while one lasts."""
+    clock = TickingClock()
+    tasks = Tasks(threading.Event(), 4, clock)
+    for number in range(20):
+        tasks.put(Task(lambda: None, str(number)), is_small=True)
+
+    def steps(seconds: float) -> None:
+        for _ in range(16):
+            with tasks.small_step():
+                clock.sleep(seconds)
+
+    taken: list[Task | None] = []
+    helper = threading.Thread(target=lambda: taken.append(tasks.take()), daemon=True)
+    steps(0.0019)
+    helper.start()
+    assert tasks.take_small(wait=False) is not None and taken == []
+    steps(0.0021)
+    helper.join(PATIENCE_SECONDS)
+    assert [task.name for task in taken if task] == ["1"]
 
 
 def test_answers_are_taken_while_items_are_left_out() -> None:

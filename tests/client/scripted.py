@@ -50,8 +50,8 @@ def scripted(answers: Sequence[Said], *, keeps: bool = False) -> Iterator[Script
             else:
                 body = b"".join(self.chunks())
             authorization = self.headers.get("Authorization", "")
-            script.asked.append(Asked(self.command, self.path, authorization, body))
             said = script.answers.pop(0)
+            script.asked.append(Asked(self.command, self.path, authorization, body))
             said.before()
             if not said.status:
                 self.close_connection = True
