@@ -358,10 +358,10 @@ def _checked_out(invocation: Invocation, outcome: sync.Outcome) -> str:
 
 def _switched(outcome: sync.Outcome, before: Link | None, link: Link | None) -> str:
     """What the folder is linked with now; empty if that is the same as before."""
-    if link is None or before is None or link.source == before.source:
+    was_undone = outcome.undone or outcome.landed
+    if link is None or before is None or link.source == before.source or was_undone:
         return ""
-    counts = f"{outcome.written:,} written, {outcome.removed:,} removed"
-    return f"the folder is linked with {link.source} now: {counts}"
+    return f"the folder is linked with {link.source} now: {_numbers(outcome)}"
 
 
 def _check_unchanged(invocation: Invocation, roots: Sequence[Path]) -> None:
@@ -420,7 +420,11 @@ def _confirm(invocation: Invocation, root: Path, *, yes: bool) -> sync.Confirm:
 def _counts(verb: str, outcome: sync.Outcome) -> str:
     if not outcome.written and not outcome.removed:
         return "nothing to do: the folder is in step"
-    return f"{verb}: {outcome.written:,} written, {outcome.removed:,} removed"
+    return f"{verb}: {_numbers(outcome)}"
+
+
+def _numbers(outcome: sync.Outcome) -> str:
+    return f"{outcome.written:,} written, {outcome.removed:,} removed"
 
 
 def _link_fields(link: Link) -> dict[str, Any]:

@@ -153,30 +153,13 @@ class Transfer(Generic[T]):
 
     def _tried(self, work: Callable[[], R], name: str, tally: Tally) -> R | None:
         """What `work` returns.  A failure of the item is in the tally."""
-        try:
-            return work()
-        except Unauthenticated:
-            raise
-        except (GravelerError, OSError) as error:
-            if not tally.stop.is_set():
-                tally.failed(name, error)
-        return None
+        result, error = _outcome(work)
+        if error is not None and not tally.stop.is_set():
+            tally.failed(name, error)
+        return result
 
     def _do(self, task: Task, tasks: Tasks, tally: Tally) -> None:
-        error: GravelerError | OSError | None = None
-        try:
-            split = task.work()
-            if isinstance(split, Split):
-                item = OpenItem(task.name, len(split.parts), split.finish)
-                tasks.split(Task(partial(_part, part), task.name, item) for part in split.parts)
-                if not split.parts:
-                    split.finish(None)
-            elif split is not None:
-                split.finish()
-        except Unauthenticated:
-            raise
-        except (GravelerError, OSError) as failure:
-            error = failure
+        _, error = _outcome(partial(_whole, task, tasks))
         if task.item is not None:
             error = self._ended_part(task.item, error)
         if error is not None and not tally.stop.is_set():
@@ -191,17 +174,34 @@ class Transfer(Generic[T]):
             item.error = item.error or error
             if item.left:
                 return None
-        try:
-            item.finish(item.error)
-        except Unauthenticated:
-            raise
-        except (GravelerError, OSError) as failure:
-            return failure
-        return None
+        _, failure = _outcome(partial(item.finish, item.error))
+        return failure
 
     def _end(self, error: BaseException, tally: Tally) -> None:
         self._fatal.append(error)
         tally.stop.set()
+
+
+def _outcome(work: Callable[[], R]) -> tuple[R | None, GravelerError | OSError | None]:
+    """What `work` returns, or how it failed.  Raises what every other item would meet."""
+    try:
+        return work(), None
+    except Unauthenticated:
+        raise
+    except (GravelerError, OSError) as error:
+        return None, error
+
+
+def _whole(task: Task, tasks: Tasks) -> None:
+    """Do a task to its end, but for the parts of an item, which become tasks."""
+    begun = task.work()
+    if isinstance(begun, Split):
+        item = OpenItem(task.name, len(begun.parts), begun.finish)
+        tasks.split(Task(partial(_part, part), task.name, item) for part in begun.parts)
+        if not begun.parts:
+            begun.finish(None)
+    elif begun is not None:
+        begun.finish()
 
 
 @contextmanager
