@@ -9,6 +9,9 @@ A store that syncs once for many writes answers many requests at the price of on
   most a quarter of the time that it took, and no longer than `WAIT_SECONDS_MAX`.  The clients of
   the batch send their next requests in that moment.  If those that wait already were a batch, the
   clients would stay two groups that take turns, and each sync would serve half of them.
+- The loop may need longer than that to read them.  So the thread waits on, for at most
+  `WAIT_SECONDS_MAX` more, while each round of the loop brings requests.  If it worked meanwhile, it
+  and the loop would take the interpreter from each other, and batches would be smaller.
 
 Used by pools.py and the endpoints.
 """
@@ -28,6 +31,8 @@ R = TypeVar("R")
 Results = Sequence[R | Exception]
 # A quarter of a batch on a slow disk.  A batch may take far longer, as one that loses to commits.
 WAIT_SECONDS_MAX: Final = 0.05
+# A round reads what has arrived; the next one runs the tasks that queue it.
+_ROUNDS: Final = 2
 
 
 class _Waiting(NamedTuple):
@@ -62,6 +67,8 @@ class Batches(Generic[I, R]):
         self._queue: deque[_Waiting] = deque()
         self._thread: threading.Thread | None = None
         self._expected = 1  # the requests that a batch waits for
+        self._wanted = 1  # the requests at which the thread wants to be woken
+        self._rounds = 0  # of the loop, that `_ask_loop` has seen
         self._closed = False
 
     def start(self, item: I) -> "asyncio.Future[R]":
@@ -75,7 +82,7 @@ class Batches(Generic[I, R]):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         with self._changed:
             self._queue.append(_Waiting(future, item))
-            if len(self._queue) == 1 or len(self._queue) == self._expected:
+            if len(self._queue) == self._wanted:
                 self._changed.notify()
         return future
 
@@ -108,16 +115,48 @@ class Batches(Generic[I, R]):
 
     def _next(self, until: float) -> list[_Waiting]:
         """The next batch; none at the end.  `until`: when to stop waiting for as many requests as
-        are expected, as a time of the steady clock."""
+        are expected, as a time of the steady clock, unless the loop is about to queue more."""
+        last = until + self._wait_seconds_max
         with self._changed:
-            while not (self._queue or self._closed):
-                self._changed.wait()
-            left = until - self._clock.steady_seconds()
-            if left > 0 and len(self._queue) < self._expected and not self._closed:
-                self._changed.wait(left)
+            self._wanted = self._expected
+            if self._expected > 1:
+                self._wait_until(until, lambda: False)
+            if not self._queue:
+                self._wanted = 1
+                while not (self._queue or self._closed):
+                    self._changed.wait()
+                self._wanted = self._expected
+            while len(self._queue) < self._expected and self._brings_more(last):
+                pass
             count = min(len(self._queue), self._batch_max)
-            batch = [self._queue.popleft() for _ in range(count)]
-        return batch
+            return [self._queue.popleft() for _ in range(count)]
+
+    def _wait_until(self, end: float, is_over: Callable[[], bool]) -> None:
+        """Wait for as many requests as are expected, but not longer than until `end`, or until
+        `is_over`."""
+
+        def has_come() -> bool:
+            return self._closed or len(self._queue) >= self._expected or is_over()
+
+        self._changed.wait_for(has_come, max(0.0, end - self._clock.steady_seconds()))
+
+    def _brings_more(self, end: float) -> bool:
+        """Whether the next rounds of the loop queue a further request; False at `end`."""
+        count, rounds = len(self._queue), self._rounds
+        if self._closed or self._clock.steady_seconds() >= end:
+            return False
+        call_on_loop(self._queue[0].future, self._ask_loop, _ROUNDS)
+        self._wait_until(end, lambda: self._rounds != rounds)
+        return len(self._queue) > count
+
+    def _ask_loop(self, rounds: int) -> None:
+        """Let the loop go on for this number of rounds, and wake the thread then."""
+        if rounds:
+            asyncio.get_running_loop().call_soon(self._ask_loop, rounds - 1)
+            return
+        with self._changed:
+            self._rounds += 1
+            self._changed.notify()
 
     def _finish(self, batch: list[_Waiting]) -> float:
         """Do the work, and hand the results to the loop, all in one call.  Returns when to

@@ -213,6 +213,40 @@ def test_a_batch_that_took_long_delays_the_next_one_by_a_moment() -> None:
     asyncio.run(whole())
 
 
+def test_a_batch_waits_for_what_the_loop_is_about_to_queue() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)  # and the time to wait for clients is over at once
+        batches = Batches(work, TickingClock(), batch_max=4, waiting_max=8)
+        first = batches.start(1)
+        await entered(work)
+        others = [batches.start(number) for number in (2, 3)]
+        work.gate.set()
+        assert await first == 2
+        others.append(batches.start(4))
+        assert await asyncio.gather(*others) == [4, 6, 8]
+        assert work.batches == [[1], [2, 3, 4]]
+        batches.close()
+
+    asyncio.run(whole())
+
+
+def test_a_batch_does_not_wait_for_a_loop_that_queues_nothing() -> None:
+    async def whole() -> None:
+        work = Work(is_open=False)
+        batches = Batches(
+            work, TickingClock(), batch_max=4, waiting_max=8, wait_seconds_max=2 * PATIENCE_SECONDS
+        )
+        first = batches.start(1)
+        await entered(work)
+        others = [batches.start(number) for number in (2, 3)]
+        work.gate.set()
+        assert await first == 2  # and its client sends nothing more
+        assert await asyncio.wait_for(asyncio.gather(*others), PATIENCE_SECONDS) == [4, 6]
+        batches.close()
+
+    asyncio.run(whole())
+
+
 def test_a_close_of_what_never_began() -> None:
     Work().batched().close()
 
