@@ -105,7 +105,7 @@ class ApiRoute:
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
-            trace.error = error
+            trace.fail(error)
             is_known = trace.account is not ABSENT
             return errors.answer(error, "", arguments, is_known=is_known)
         try:
@@ -116,7 +116,7 @@ class ApiRoute:
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
-            trace.error = error
+            trace.fail(error)
             return errors.answer(error, plan.name, _names(call), is_known=not plan.is_open)
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:

@@ -12,12 +12,13 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, TypeVar
 
 from graveler.errors import GravelerError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
+T = TypeVar("T")
 _HELD_BYTES_MAX = 1024 * 1024
 
 
@@ -57,6 +58,21 @@ class Feed:
             if not message.get("more_body", False):
                 self._end(gone=False)
                 return
+
+    async def fill(self, receive: Receive, first: bytes, read: "asyncio.Future[T]") -> T:
+        """Receive a body, which begins with `first`, and return the result of its reader.
+
+        `read`: the reader, which has begun.  Raises what it raises; `Disconnected` if the client
+        goes away first.
+        """
+        try:
+            await self.pump(receive, first)
+        finally:
+            self.abandon()
+        try:
+            return await read
+        finally:
+            del read  # its error refers to this call: they would keep each other
 
     def abandon(self) -> None:
         """The writer stops: the reader gets `Disconnected` unless the body had already ended."""

@@ -107,12 +107,10 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
                 return _stats(call, query, new, entry)
         return await call.service.pools.writers.start(_store, call, query, upload, chunks, boundary)
     feed = Feed()
-    stored = call.service.pools.streams.start(_store_fed, call, query, upload, feed, boundary)
-    try:
-        await feed.pump(call.receive, first)
-    finally:
-        feed.abandon()
-    return await stored
+    start = call.service.pools.streams.start
+    return await feed.fill(
+        call.receive, first, start(_store_fed, call, query, upload, feed, boundary)
+    )
 
 
 def _store_fed(

@@ -95,7 +95,7 @@ class Pages:
         except Disconnected:
             answer = Answer(499)
         except Exception as error:
-            trace.error = error
+            trace.fail(error)
             is_known = trace.account is not ABSENT
             answer = errors.answer(error, "", {}, is_known=is_known)
         if trace.acting or trace.denied(answer.status):

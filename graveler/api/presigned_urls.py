@@ -111,13 +111,14 @@ async def _store(service: Service, grant: Grant, receive: Receive) -> Answer:
     if not message.get("more_body", False):
         return await streams.start(_put, service, grant, (first,))
     feed = Feed()
-    stored = streams.start(_put, service, grant, feed)
-    stored.add_done_callback(lambda _done: feed.close())
+    return await feed.fill(receive, first, streams.start(_put_fed, service, grant, feed))
+
+
+def _put_fed(service: Service, grant: Grant, feed: Feed) -> Answer:
     try:
-        await feed.pump(receive, first)
+        return _put(service, grant, feed)
     finally:
-        feed.abandon()
-    return await stored
+        feed.close()
 
 
 def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:

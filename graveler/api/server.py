@@ -121,6 +121,10 @@ class _Connection(HttpToolsProtocol):
         self._cancel_writing()
         if self._idling is not None:
             self._idling.cancel()
+        # Each of these refers to the connection.  Without them it is freed when its last request
+        # ends, and not when Python's collector comes.
+        self.cycle = self._outlet = None  # type: ignore[assignment]
+        self.pipeline.clear()
 
     def end(self) -> None:
         """Close the connection after the rest of the request has been read and dropped."""

@@ -47,8 +47,14 @@ class RequestTrace:
     """What is known of a request so far.
 
     `arguments`: the parameters of its path.  `needed`: the permissions that it needs.
-    `acting`: the user that the service found out without an account.  `error`: why it failed.
-    `changes`: what the service has changed to identify the caller.
+    `acting`: the user that the service found out without an account.  `code`: of the error with
+    which it failed; empty for any other failure.  `missing`: the permission whose lack is the
+    error; empty if the error is another.  `changes`: what the service has changed to identify the
+    caller.
+
+    The error itself is not kept: it refers to the calls that it went through, and these to the
+    trace.  Such a cycle would keep the whole request, with its body, until Python's collector
+    comes.
     """
 
     account: Caller | Literal[Absent.ABSENT] = ABSENT
@@ -56,14 +62,16 @@ class RequestTrace:
     needed: tuple[Permission, ...] = ()
     call: Call | Literal[Absent.ABSENT] = ABSENT
     acting: str = ""
-    error: Exception | Literal[Absent.ABSENT] = ABSENT
+    code: str = ""
+    missing: str = ""
     changes: list[Change] = field(default_factory=list)
 
-    @property
-    def missing(self) -> str:
-        """The permission whose lack is the error; empty if the error is another."""
-        fields = self.error.fields if isinstance(self.error, GravelerError) else {}
-        return fields.get("missing", "")
+    def fail(self, error: Exception) -> None:
+        """Note why the request failed."""
+        if isinstance(error, GravelerError):
+            self.code, self.missing = str(error.code), error.fields.get("missing", "")
+        else:
+            self.code = self.missing = ""
 
     def denied(self, status: int) -> bool:
         """Whether the caller was refused: also where the answer tells of nothing but absence."""
@@ -90,7 +98,6 @@ class Witness:
             return
         refused = trace.call.refused if trace.call is not ABSENT else []
         unrecorded, self._unrecorded = self._unrecorded, 0
-        error = trace.error
         line = Line(
             time=self._moment(),
             request_id=self._request_id(scope),
@@ -101,7 +108,7 @@ class Witness:
             resources=_resources(trace, refused),
             outcome=Outcome.DENIED if denied else _outcome(status),
             status=status,
-            code=str(error.code) if isinstance(error, GravelerError) else "",
+            code=trace.code,
             missing=_shown(trace.missing),
             unrecorded=unrecorded,
         )

@@ -29,6 +29,12 @@ from graveler.errors import Internal, Invalid
 # default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.
 # With 0.1 ms, 40 merges at once have 0.78 of their speed (docs/explanation/performance.md).
 _SWITCH_SECONDS: Final = 0.0003
+# When Python looks for cycles: after so many new objects, and how many such looks lead to one at
+# older objects, and then at all.  By the default of 700, 10 and 10, a commit of 100,000 objects
+# stopped every thread four times for 30 ms, because a look at all takes so long while the caches
+# are full.  There is little to find, because requests and connections leave no cycles
+# (tests/api/test_garbage.py, docs/explanation/performance.md).
+_COLLECTOR: Final = (5_000, 10, 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +135,13 @@ def serve_until_stopped(
     gc.collect()
     gc.freeze()  # modules and operations live for ever: Python's collector can skip them
     at.signals.stop(server)
-    switch_seconds = sys.getswitchinterval()
+    switch_seconds, collector = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.set_threshold(*_COLLECTOR)
     try:
         server.run(sockets=[at.taken])
     finally:
         sys.setswitchinterval(switch_seconds)
+        gc.set_threshold(*collector)
     if not server.started:
         raise Internal("the service did not start: see the log above")

@@ -53,13 +53,7 @@ async def stored(
         whole: T = await pools.writers.start(_store_whole, call, store, first)
         return whole
     feed = Feed()
-    result = pools.streams.start(_store_fed, call, store, feed)
-    try:
-        await feed.pump(call.receive, first)
-    finally:
-        feed.abandon()
-    streamed: T = await result
-    return streamed
+    return await feed.fill(call.receive, first, pools.streams.start(_store_fed, call, store, feed))
 
 
 def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:

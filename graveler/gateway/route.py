@@ -123,7 +123,7 @@ class S3Route:
         """Record how the work of an answer has ended that began as a success."""
         status = 200
         if error is not None:
-            trace.error = error
+            trace.fail(error)
             status = errors.report_of(error).status
         scope["graveler.status"] = status
         self._record(scope, trace, status)
@@ -149,7 +149,7 @@ class S3Route:
         except Disconnected:
             return _CLIENT_GONE
         except Exception as error:
-            trace.error = error
+            trace.fail(error)
             return errors.answer(error, address.place, scope["graveler.request_id"])
 
     def _call(
