@@ -28,6 +28,7 @@ from graveler import wire
 from graveler.arrow import COLUMNS
 from graveler.arrow.entries import range_batches
 from graveler.assembly.embedded import RECORD_CACHE_BYTES
+from graveler.assembly.rewriters import RewriterProcesses
 from graveler.block.local import LocalBlocks
 from graveler.cli.descriptors import allow_many
 from graveler.clock import SystemClock, SystemIds
@@ -86,13 +87,17 @@ def lines(count: int) -> dict[str, float]:
 
 
 def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
-    """A keyspace on a local folder, as in the embedded store of a service."""
+    """A keyspace on a local folder, as in the embedded store of a service.  The processes that
+    rewrite ranges end with this one."""
     allow_many()
     blocks = LocalBlocks(folder / "objects", clock=SystemClock(), ids=SystemIds())
     scratch = folder / "scratch"
     scratch.mkdir()
     files = StoredFiles(blocks, scratch)
-    store = SstRangeStore(files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True)
+    rewriters = RewriterProcesses(folder / "objects", scratch, synced=True, processes=CORES)
+    store = SstRangeStore(
+        files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
+    )
     return Keyspace(store, "local://bench/repository", breaks or BreakParameters(salt=b"bench"))
 
 

@@ -39,12 +39,12 @@ from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
-from graveler.committed.ranges import EMPTY_METARANGE, Metarange
+from graveler.committed.ranges import EMPTY_METARANGE, Metarange, Rewrite, Rewriting
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import EngineSettings, Ports
 from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.ids import MetarangeId, RangeId
-from graveler.records import Absent, RangeRef, Record
+from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 from simulator.ports import Deployment, SimulatedClock, SimulatedStore, client_ports
 from simulator.schedule import Fault, World
 
@@ -229,6 +229,11 @@ class SimulatedRanges:
         made = self._files.splice_range(namespace, run)
         self._stored.put(namespace, made.id, [b"range"])
         return made
+
+    def begin_rewrite(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        return ABSENT
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         made = self._files.write_metarange(namespace, ranges)

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Literal
 
 from graveler.committed.columns import Columns
-from graveler.committed.ranges import Metarange, RangeStore, Table
+from graveler.committed.ranges import Metarange, RangeStore, Rewrite, Rewriting, Table
 from graveler.engine.ports import Deadline, P, operation_deadline
 from graveler.errors import Unavailable
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Condition, Newer, Outcome, Place, Row, ScanPage, Store, Write
-from graveler.records import Absent, RangeRef, Record
+from graveler.records import Absent, BreakParameters, RangeRef, Record
 
 _WHAT = "the request"
 
@@ -107,6 +107,11 @@ class ExpiringRanges:
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         return self._ranges.splice_range(namespace, run)
+
+    def begin_rewrite(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        return self._ranges.begin_rewrite(namespace, breaks, rewrite)
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         return self._ranges.write_metarange(namespace, ranges)

@@ -5,6 +5,8 @@
     aws, aws_drivers  `aws.open_aws`: keeps everything in a table and buckets
     drivers, folder   ports from a set of drivers; the folder of an embedded store
     fanout, lanes     threads of this process
+    rewriters         processes that rewrite ranges of an embedded store
+    rewriter          one of these processes
     kms, secret       the key of KMS, the secret of a deployment on AWS
 
 Each deployment loads only its own drivers: the names of this package are imported at first use, so

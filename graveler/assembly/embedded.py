@@ -22,6 +22,7 @@ from typing import Final
 from graveler.assembly import folder as folders
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.assembly.fanout import ThreadFanout
+from graveler.assembly.rewriters import PROCESSES_MAX, RewriterProcesses, cores
 from graveler.auth import secrets
 from graveler.block.local import ImportRules, LocalBlocks
 from graveler.block.signature import Signer
@@ -87,11 +88,7 @@ def open_embedded(
             journaled=True,
             synced=synced,
         )
-        scratch = folder / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
-        scratch.mkdir(mode=0o700)
-        files = StoredFiles(blocks, scratch)
-        ranges = SstRangeStore(files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True)
+        rewriters, ranges = _ranges(blocks, folder, synced)
     except BaseException:
         kv.close()
         raise
@@ -99,6 +96,7 @@ def open_embedded(
 
     def close() -> None:
         fanout.close()
+        rewriters.close()
         try:
             blocks.close()
         finally:
@@ -106,6 +104,21 @@ def open_embedded(
 
     drivers = Drivers(kv, blocks, ranges, clock, ids, fanout, commit_rows_max=commit_rows_max)
     return Embedded(ports_of(drivers, secret, before), signer, secret, before, close)
+
+
+def _ranges(
+    blocks: LocalBlocks, folder: Path, synced: bool
+) -> tuple[RewriterProcesses, SstRangeStore]:
+    """The store of ranges, and the processes that rewrite them."""
+    scratch = folder / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
+    scratch.mkdir(mode=0o700)
+    processes = min(cores(), PROCESSES_MAX)
+    rewriters = RewriterProcesses(folder / "objects", scratch, synced=synced, processes=processes)
+    files = StoredFiles(blocks, scratch)
+    return rewriters, SstRangeStore(
+        files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
+    )
 
 
 def rotate_key(store: Path) -> None:

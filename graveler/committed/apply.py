@@ -5,19 +5,24 @@
     change behind the last range     ──► joins the last range if that is still open, otherwise
                                          goes to new ranges
 
+If many ranges change, other processes rewrite most of them, if the store has some.  What takes the
+place of a range follows from the range and its changes alone, unless records of the range before
+join it; then it is rewritten here.  So the result is the same.
+
 A change is effective if it deletes a record that exists, or writes a value whose identity differs
 from the stored one.  Writing a value of equal identity keeps the stored record.  Deleting an absent
 key does nothing.  For the engine, and for `merge.py`.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from operator import itemgetter, lt
 from typing import NamedTuple
 
 from graveler.committed.columns import Columns, Edit
-from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
+from graveler.committed.ranges import EMPTY_METARANGE, Keyspace, Rewrite, Rewriting, Rewritten
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.errors import Invalid
@@ -27,6 +32,9 @@ from graveler.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, Staged
 
 _BATCH = 4096
 _PROBE_COUNT_MAX = 64  # up to so many changes are looked up first: perhaps none is effective
+_ALONE_COUNT = 3  # ranges that are rewritten here before further ones are handed over
+_HANDED_CHANGES_MAX = 4 * _BATCH  # of one range that is handed over
+_HANDED_RANGES_MAX = 8  # that are handed over at a time; their changes stay in memory here
 
 
 class ApplyResult(NamedTuple):
@@ -73,6 +81,20 @@ def apply(
     return ApplyResult(stored, applier.added, applier.changed, applier.removed)
 
 
+def rewritten(space: Keyspace, rewrite: Rewrite) -> Rewritten | Absent:
+    """Apply changes to one range that is not the last one of its metarange.
+
+    Returns the ranges that take its place.  ABSENT if they depend on the records behind it: its
+    last records, which have no break, join the next range.  Errors and cost: those of `apply`,
+    without the metarange."""
+    assembler = Assembler(space)
+    applier = Applier(space, assembler, Changes(rewrite.changes), rewrite.replace)
+    applier.over((rewrite.ref,), is_tail=False)
+    if not assembler.is_settled:
+        return ABSENT
+    return Rewritten(assembler.finish(), applier.added, applier.changed, applier.removed)
+
+
 class Changes:
     """A stream of changes in key order, taken batch by batch.  Reads at most one batch ahead."""
 
@@ -99,9 +121,10 @@ class Changes:
         self._at = end
         return ready[begin:end]
 
-    def give_back(self, count: int) -> None:
-        """Let the next `take` begin with the last `count` changes of the `take` before it."""
-        self._at -= count
+    def give_back(self, changes: Sequence[Change]) -> None:
+        """Let the next `take` begin with these changes, which were the last ones to be taken."""
+        self._ready[: self._at] = changes
+        self._at = 0
 
     def _ends_below(self, bound: bytes) -> bool:
         return bool(self._ready) and self._ready[-1][0] <= bound
@@ -122,6 +145,14 @@ class Changes:
 _key: Callable[[Change], bytes] = itemgetter(0)
 
 
+class _PendingRange(NamedTuple):
+    """A range that waits to be added: unchanged, or with changes that another process applies."""
+
+    ref: RangeRef
+    changes: Sequence[Change] = ()
+    rewriting: Rewriting | Absent = ABSENT
+
+
 class Applier:
     """Merges changes into ranges, adds the result to an assembler, and counts the effective
     changes."""
@@ -133,6 +164,10 @@ class Applier:
         self._assembler = assembler
         self._changes = changes
         self._replace = replace
+        self._rewritten = 0  # ranges that were rewritten here
+        self._is_alone = False  # no other process rewrites ranges
+        self._pending: deque[_PendingRange] = deque()  # behind what the assembler has, in key order
+        self._under_way = 0  # those of them that another process rewrites
         self.added = 0
         self.changed = 0
         self.removed = 0
@@ -147,12 +182,80 @@ class Applier:
         metarange."""
         for at, ref in enumerate(refs):
             is_last = is_tail and at == len(refs) - 1
-            if not self._changes.has(ref.max_key) or self._all_idle(ref):
-                self._assembler.add_range(ref, is_last=is_last)
-            else:
-                self._rewrite(ref, is_last=is_last)
+            is_changed = self._changes.has(ref.max_key)
+            if is_changed and not is_last and self._hand_over(ref):
+                continue
+            if self._pending and not is_changed and not is_last:
+                self._pending.append(_PendingRange(ref))
+                continue
+            self._take_back(0)
+            self._add(ref, is_last=is_last)
+        self._take_back(0)
         while batch := self._changes.take(None):
             self._assembler.add_columns(self._merged(Columns((), ()), batch))
+
+    def _add(self, ref: RangeRef, *, is_last: bool) -> None:
+        """Add a range with the next changes applied."""
+        if not self._changes.has(ref.max_key) or self._all_idle(ref):
+            self._assembler.add_range(ref, is_last=is_last)
+        else:
+            self._rewritten += 1
+            self._rewrite(ref, is_last=is_last)
+
+    def _hand_over(self, ref: RangeRef) -> bool:
+        """Let another process rewrite a range; False if it has to be done here."""
+        if self._is_alone or self._rewritten < _ALONE_COUNT:
+            return False
+        changes = self._taken(ref.max_key)
+        if changes is ABSENT:
+            return False
+        space, rewrite = self._space, Rewrite(ref, changes, self._replace)
+        space.check()
+        rewriting = space.store.begin_rewrite(space.namespace, space.breaks, rewrite)
+        if rewriting is ABSENT:
+            self._is_alone = True
+            self._changes.give_back(changes)
+            return False
+        self._pending.append(_PendingRange(ref, changes, rewriting))
+        self._under_way += 1
+        self._take_back(_HANDED_RANGES_MAX)
+        return True
+
+    def _taken(self, bound: bytes) -> list[Change] | Absent:
+        """All changes at or below `bound`.  ABSENT, and none is taken, if they are too many."""
+        changes: list[Change] = []
+        while self._changes.has(bound):
+            if len(changes) >= _HANDED_CHANGES_MAX:
+                self._changes.give_back(changes)
+                return ABSENT
+            changes += self._changes.take(bound)
+        return changes
+
+    def _take_back(self, count: int) -> None:
+        """Add what was handed over, until other processes have at most `count` ranges."""
+        while self._pending and (self._under_way > count or not count):
+            each = self._pending.popleft()
+            if each.rewriting is ABSENT:
+                self._assembler.add_range(each.ref, is_last=False)
+                continue
+            self._under_way -= 1
+            done = each.rewriting.result() if self._assembler.is_settled else ABSENT
+            if done is ABSENT:
+                self._redo(each)
+            else:
+                self._assembler.add_stored(done.refs)
+                self._count(done.added, done.changed, done.removed)
+
+    def _redo(self, pending: _PendingRange) -> None:
+        changes = Changes(pending.changes)
+        applier = Applier(self._space, self._assembler, changes, self._replace)
+        applier.over((pending.ref,), is_tail=False)
+        self._count(applier.added, applier.changed, applier.removed)
+
+    def _count(self, added: int, changed: int, removed: int) -> None:
+        self.added += added
+        self.changed += changed
+        self.removed += removed
 
     def _all_idle(self, ref: RangeRef) -> bool:
         """Whether the changes up to the end of `ref` are few and none is effective.  If so, they
@@ -162,7 +265,7 @@ class Applier:
             table = self._space.open(ref)
             if not any(self._differs(table.get(key), value) for key, value in taken):
                 return True
-        self._changes.give_back(len(taken))
+        self._changes.give_back(taken)
         return False
 
     def _differs(self, old: bytes | Absent, new: StagedValue) -> bool:
@@ -225,7 +328,5 @@ class Applier:
             return columns
         removed = sum(value is TOMBSTONE for _, _, _, value in edits)
         added = sum(at == after for at, after, _, _ in edits)
-        self.removed += removed
-        self.added += added
-        self.changed += len(edits) - removed - added
+        self._count(added, len(edits) - removed - added, removed)
         return columns.changed(edits)

@@ -15,13 +15,15 @@ from graveler.committed.ranges import (
     NO_RANGES,
     RANGE_PROPERTIES,
     Metarange,
+    Rewrite,
+    Rewriting,
     check_ranges,
     check_run,
     ref_of,
 )
 from graveler.errors import NotFound
 from graveler.ids import MetarangeId, RangeId
-from graveler.records import ABSENT, Absent, RangeRef, Record
+from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 _CHUNK = 32  # records
 
@@ -119,6 +121,11 @@ class MemoryRangeStore:
         range_id = RangeId(hash.file_id(records, RANGE_PROPERTIES))
         self.ranges[namespace, range_id] = MemoryTable(records)
         return ref_of(range_id, run)
+
+    def begin_rewrite(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        return ABSENT
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)

@@ -28,6 +28,7 @@ from graveler.records import (
     ABSENT,
     Absent,
     BreakParameters,
+    Change,
     RangeRef,
     Record,
 )
@@ -87,6 +88,44 @@ class Walk(Protocol):
         ...
 
 
+class Rewrite(NamedTuple):
+    """A range, and changes for it: in key order, none above its greatest key.  `replace`: as for
+    `apply.apply`."""
+
+    ref: RangeRef
+    changes: Sequence[Change]
+    replace: bool
+
+
+class Rewritten(NamedTuple):
+    """What took the place of a range: stored ranges, and how many paths they add, change and
+    remove."""
+
+    refs: tuple[RangeRef, ...]
+    added: int
+    changed: int
+    removed: int
+
+
+class Rewriting(Protocol):
+    """A `Rewrite` that another process does."""
+
+    def result(self) -> Rewritten | Absent:
+        """Wait until it is done.  ABSENT: the process has ended, or failed, or the records join the
+        next range; the caller does it again.  Harmless, because ranges never change."""
+        ...
+
+
+class Rewriters(Protocol):
+    """Processes that rewrite ranges of a store."""
+
+    def begin(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        """See `RangeStore.begin_rewrite`."""
+        ...
+
+
 class RangeStore(Protocol):
     """See the module's clauses.  The three methods that read raise `WouldWait` instead of opening
     or decoding a file, on a thread that must not wait (`kv.wait.Prompt`)."""
@@ -116,6 +155,13 @@ class RangeStore(Protocol):
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         """As `write_range`, for records of which most are in stored chunks of this store already.
         Such chunks are reused and not encoded again."""
+        ...
+
+    def begin_rewrite(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        """Begin to apply changes to a range in another process, as `apply.rewritten` does.  ABSENT
+        if there is none that has time: the caller does it."""
         ...
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:

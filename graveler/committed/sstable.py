@@ -27,6 +27,10 @@ from graveler.committed.ranges import (
     NO_RANGES,
     RANGE_PROPERTIES,
     Metarange,
+    Rewrite,
+    Rewriters,
+    Rewriting,
+    Rewritten,
     check_ranges,
     check_run,
     ref_of,
@@ -43,7 +47,7 @@ from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
 from graveler.kv.wait import PromptThreads
-from graveler.records import ABSENT, Absent, RangeRef, Record
+from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 _SPLICED_SHARE = 2  # if at least 1/2 of a range's records are in stored blocks, reuse the blocks
 _SHORT_BYTES = 64 * 1024  # logical size above which RocksDB's writer is faster
@@ -63,10 +67,13 @@ class SstRangeStore:
         record_cache_bytes: int = 0,
         *,
         is_near: bool = False,
+        rewriters: Rewriters | Absent = ABSENT,
     ) -> None:
-        """`is_near`: the files are on this machine, so requests cost almost nothing."""
+        """`is_near`: the files are on this machine, so requests cost almost nothing.  `rewriters`:
+        the processes that rewrite ranges of this store."""
         self._files = files
         self._is_near = is_near
+        self._rewriters = rewriters
         self._prompt = PromptThreads()
         self._decoding: set[tuple[str, str]] = set()  # metaranges that a look-up decodes now
         self._blocks: BlockCache = BudgetedCache(block_cache_bytes)
@@ -197,6 +204,19 @@ class SstRangeStore:
         except GravelerError:  # of the store, from which a long index is read: readers will see
             return
 
+    def begin_rewrite(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        if self._rewriters is ABSENT:
+            return ABSENT
+        begun = self._rewriters.begin(namespace, breaks, rewrite)
+        return ABSENT if begun is ABSENT else _Rewriting(begun, self, namespace)
+
+    def forget(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+        """Open these ranges anew: another process has stored them, perhaps again."""
+        for ref in refs:
+            self._tables.forget((namespace, ref.id))
+
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
@@ -209,6 +229,21 @@ class SstRangeStore:
             (namespace, metarange_id), Metarange.of(ranges), _metarange_cost(len(ranges))
         )
         return metarange_id
+
+
+class _Rewriting:
+    """See `Rewriting`."""
+
+    def __init__(self, begun: Rewriting, store: SstRangeStore, namespace: str) -> None:
+        self._begun = begun
+        self._store = store
+        self._namespace = namespace
+
+    def result(self) -> Rewritten | Absent:
+        done = self._begun.result()
+        if done is not ABSENT:
+            self._store.forget(self._namespace, done.refs)
+        return done
 
 
 def _metarange_cost(count: int) -> int:

@@ -78,6 +78,13 @@ class Assembler:
             self.add_columns(columns)
         self.end_range(ref, is_last=is_last)
 
+    def add_stored(self, refs: Sequence[RangeRef]) -> None:
+        """Add stored ranges behind all that was added before; the last one ends at a break.  Only
+        if `is_settled`."""
+        if refs and self._refs and self._refs[-1].max_key >= refs[0].min_key:
+            raise Invalid(f"write a metarange: ranges overlap: min_key={refs[0].min_key!r}")
+        self._refs += refs
+
     def end_range(self, ref: RangeRef, *, is_last: bool) -> None:
         """Call this after all records that replace the stored range `ref` were added.
 

@@ -19,11 +19,11 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.committed.columns import Columns
-from graveler.committed.ranges import Metarange, RangeStore, Table
+from graveler.committed.ranges import Metarange, RangeStore, Rewrite, Rewriting, Table
 from graveler.engine.ports import P
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.store import Place, Row, ScanPage, Store, Write
-from graveler.records import Absent, RangeRef, Record
+from graveler.records import Absent, BreakParameters, RangeRef, Record
 
 
 def beating(ports: P, beat: Beat) -> P:
@@ -131,6 +131,12 @@ class _HeartbeatRanges:
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         self._beat()
         return self._ranges.splice_range(namespace, run)
+
+    def begin_rewrite(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        self._beat()
+        return self._ranges.begin_rewrite(namespace, breaks, rewrite)
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         self._beat()

@@ -139,7 +139,7 @@ def test_changes_are_taken_as_they_come(seed: int) -> None:
             batch = changes.take(bound)
             assert 0 < len(batch) <= 4_096
             if generator.random() < 0.3:
-                changes.give_back(len(batch))
+                changes.give_back(batch)
                 assert changes.has(bound)
                 assert changes.take(bound) == batch
             taken += batch

@@ -1,0 +1,113 @@
+"""A process that rewrites ranges of an embedded store for the process that serves it.
+
+    request   length (8 bytes, little endian) ‖ namespace, break parameters, range, changes, replace
+    answer    length ‖ the ranges in its place, and three counts; or nothing: do it yourself
+
+Both are values of Python's built-in types by `marshal`, on the standard input and output.  Only the
+process that started this one writes to them.  A request that fails for any reason is answered with
+nothing: the other process then does the work, and meets the error.  At the end of its input this
+process ends.  It writes ranges only, which never change and which nobody knows before the other
+process names them in a metarange; so it may end at any moment.
+
+For rewriters.py, which starts it.
+"""
+
+import marshal
+import struct
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from graveler.block.local import LocalBlocks
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed.apply import rewritten
+from graveler.committed.ranges import Keyspace, Rewrite, Rewritten
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.errors import GravelerError
+from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, RangeRef
+
+SYNCED: Final = "synced"
+_LENGTH: Final = struct.Struct("<Q")
+_CACHE_BYTES: Final = 4 << 20  # a range is read once, from its first record to its last
+_MESSAGE_BYTES_MAX: Final = 1 << 30
+
+
+def encoded(namespace: str, breaks: BreakParameters, rewrite: Rewrite) -> bytes:
+    """A request."""
+    changes = [(key, None if new is TOMBSTONE else new) for key, new in rewrite.changes]
+    rule = (breaks.min_size, breaks.max_size, breaks.raggedness, breaks.salt)
+    return marshal.dumps((namespace, rule, _fields(rewrite.ref), changes, rewrite.replace))
+
+
+def decoded(answer: bytes) -> Rewritten | Absent:
+    """The answer to a request."""
+    value = marshal.loads(answer)
+    if value is None:
+        return ABSENT
+    refs, added, changed, removed = value
+    return Rewritten(tuple(RangeRef(*ref) for ref in refs), added, changed, removed)
+
+
+def send(stream: BinaryIO, message: bytes) -> None:
+    """Write a message."""
+    stream.write(_LENGTH.pack(len(message)))
+    stream.write(message)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    """The next message.  Raises `EOFError` at the end, and for one that is cut or too long."""
+    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    if length > _MESSAGE_BYTES_MAX:
+        raise EOFError("message is too long")
+    return _exactly(stream, length)
+
+
+def _exactly(stream: BinaryIO, length: int) -> bytes:
+    read = stream.read(length)
+    if len(read) < length:
+        raise EOFError("the stream has ended")
+    return read
+
+
+def _fields(ref: RangeRef) -> tuple[Any, ...]:
+    return ref.id, ref.min_key, ref.max_key, ref.size, ref.count, ref.identity
+
+
+def _answer(store: SstRangeStore, request: bytes) -> bytes:
+    namespace, rule, ref, changes, replace = marshal.loads(request)
+    space = Keyspace(store, namespace, BreakParameters(*rule))
+    staged = [(key, TOMBSTONE if new is None else new) for key, new in changes]
+    done = rewritten(space, Rewrite(RangeRef(*ref), staged, replace))
+    if done is ABSENT:
+        return marshal.dumps(None)
+    refs = [_fields(each) for each in done.refs]
+    return marshal.dumps((refs, done.added, done.changed, done.removed))
+
+
+def main(objects: str, scratch: str, synced: str) -> None:
+    """Answer requests until the input ends.  `objects`, `scratch`: folders of the store.  `synced`:
+    `SYNCED`, or empty: nothing is synced."""
+    blocks = LocalBlocks(
+        Path(objects), clock=SystemClock(), ids=SystemIds(), synced=synced == SYNCED
+    )
+    files = StoredFiles(blocks, Path(scratch))
+    try:
+        while True:
+            try:
+                request = receive(sys.stdin.buffer)
+            except EOFError:
+                return
+            store = SstRangeStore(files, _CACHE_BYTES, _CACHE_BYTES, is_near=True)
+            try:
+                answer = _answer(store, request)
+            except GravelerError:
+                answer = marshal.dumps(None)
+            send(sys.stdout.buffer, answer)
+    finally:
+        blocks.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,221 @@
+"""The processes that rewrite ranges: real ones, which end, are killed, and do not start."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler.assembly import rewriters
+from graveler.assembly.rewriters import RewriterProcesses, cores
+from graveler.block.local import LocalBlocks
+from graveler.clock import SystemClock, SystemIds
+from graveler.committed import apply, reader, writer
+from graveler.committed.memory import MemoryRangeStore
+from graveler.committed.ranges import Keyspace, Rewrite
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.ids import MetarangeId
+from graveler.records import ABSENT, TOMBSTONE, BreakParameters, Change, Record
+from tests.committed.stores import value
+from tests.waiting import PATIENCE_SECONDS, until
+
+NAMESPACE = "local://bench/repository"
+BREAKS = BreakParameters(raggedness=100, salt=b"s")
+RECORDS: list[Record] = [(b"k%05d" % number, value(number % 7)) for number in range(5_000)]
+CHANGES: list[Change] = [
+    (key, TOMBSTONE if number % 3 else value(8)) for number, (key, _) in enumerate(RECORDS[::50])
+]
+
+
+class World:
+    """A store in a folder, and its processes.  `started`: all that ever were."""
+
+    def __init__(self, folder: Path, *, idle_seconds: float = 30.0) -> None:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        objects = folder / "objects"
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.processes = RewriterProcesses(
+            objects, scratch, synced=False, processes=2, idle_seconds=idle_seconds
+        )
+        self.blocks = LocalBlocks(objects, clock=SystemClock(), ids=SystemIds(), synced=False)
+        store = SstRangeStore(
+            StoredFiles(self.blocks, scratch), is_near=True, rewriters=self.processes
+        )
+        self.space = Keyspace(store, NAMESPACE, BREAKS)
+        self.base = writer.write(self.space, RECORDS)
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes that run."""
+        return {each.pid for each in self.started if each.poll() is None}
+
+    def commit(self) -> MetarangeId:
+        """Change every range; the result is checked."""
+        done = apply.apply(self.space, self.base, CHANGES)
+        alone = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
+        assert writer.write(alone, RECORDS) == self.base
+        assert apply.apply(alone, self.base, CHANGES) == done
+        found = list(reader.scan(self.space, done.metarange_id))
+        assert found == list(reader.scan(alone, done.metarange_id))
+        return done.metarange_id
+
+    def close(self) -> None:
+        self.processes.close()
+        self.blocks.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path)
+    _watch(made, monkeypatch)
+    yield made
+    made.close()
+
+
+def _watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = subprocess.Popen
+
+    def note(*command: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = start(*command, **options)
+        world.started.append(process)
+        return process
+
+    monkeypatch.setattr(rewriters.subprocess, "Popen", note)
+
+
+def _threads() -> int:
+    return sum(each.name == "rewriter" for each in threading.enumerate())
+
+
+def test_two_processes_share_a_commit(world: World) -> None:
+    world.commit()
+    assert len(world.pids) == 2
+    world.commit()  # the same processes again
+    assert len(world.pids) == 2
+    world.close()
+    assert not world.pids
+
+
+def test_a_rewrite_has_the_result_of_this_process(world: World) -> None:
+    ref = reader.ranges(world.space, world.base)[1]
+    inside = [change for change in CHANGES if ref.min_key <= change[0] <= ref.max_key]
+    rewrite = Rewrite(ref, inside, False)
+    begun = world.processes.begin(NAMESPACE, BREAKS, rewrite)
+    assert begun is not ABSENT
+    done = begun.result()
+    assert done == apply.rewritten(world.space, rewrite)
+    assert done is not ABSENT
+    assert (done.changed, done.removed) == (
+        sum(new is not TOMBSTONE for _, new in inside),
+        sum(new is TOMBSTONE for _, new in inside),
+    )
+
+
+def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(world: World) -> None:
+    world.commit()
+    killed = world.pids
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    world.commit()
+    world.commit()
+    assert len(world.pids - killed) == 2
+
+
+def test_a_process_that_meets_an_error_answers_that_it_is_not_done(world: World) -> None:
+    ref = reader.ranges(world.space, world.base)[0]
+    missing = ref.__class__(ref.id[::-1], ref.min_key, ref.max_key, ref.size, ref.count)  # type: ignore[arg-type]
+    begun = world.processes.begin(NAMESPACE, BREAKS, Rewrite(missing, [], False))
+    assert begun is not ABSENT and begun.result() is not ABSENT  # without changes, nothing is read
+    begun = world.processes.begin(
+        NAMESPACE, BREAKS, Rewrite(missing, [(ref.min_key, value(9))], False)
+    )
+    assert begun is not ABSENT and begun.result() is ABSENT
+    world.commit()  # and it works on
+    assert len(world.pids) == 2
+
+
+def test_processes_that_have_nothing_to_do_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, idle_seconds=0.2)
+    _watch(world, monkeypatch)
+    world.commit()
+    until(lambda: not world.pids and not _threads(), "the processes have ended")
+    world.commit()
+    world.close()
+
+
+def test_a_system_that_starts_no_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    broken = RewriterProcesses(Path("/x"), Path("/y"), synced=False, processes=2)
+    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    for _ in range(3):
+        begun = broken.begin(NAMESPACE, BREAKS, rewrite)
+        assert begun is not ABSENT and begun.result() is ABSENT
+    assert broken.begin(NAMESPACE, BREAKS, rewrite) is ABSENT  # nobody tries for ever
+    broken.close()
+
+
+def test_one_core_has_no_processes(world: World) -> None:
+    alone = RewriterProcesses(Path("/x"), Path("/y"), synced=False, processes=1)
+    assert (
+        alone.begin(
+            NAMESPACE, BREAKS, Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+        )
+        is ABSENT
+    )
+    assert cores() >= 1
+
+
+def test_after_the_end_nothing_begins(world: World) -> None:
+    world.close()
+    assert (
+        world.processes.begin(
+            NAMESPACE, BREAKS, Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+        )
+        is ABSENT
+    )
+
+
+def test_modules_of_the_working_folder_are_not_imported(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "xxhash.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')")
+    monkeypatch.chdir(trap)
+    world.commit()
+    assert world.pids and not (tmp_path / "sprung").exists()
+
+
+_PARENT = """
+import sys
+from pathlib import Path
+from tests.assembly.test_rewriters import World, _threads
+world = World(Path(sys.argv[1]))
+world.commit()
+print(_threads(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_processes_of_a_killed_service_end(tmp_path: Path) -> None:
+    service = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert service.stdout is not None
+    assert service.stdout.readline() == "2\n"
+    service.kill()
+    service.communicate(timeout=PATIENCE_SECONDS)  # until nobody has its standard error any more
