@@ -64,6 +64,12 @@ def split(address: str) -> Parts:
     return parts
 
 
+def check(address: str) -> None:
+    """Check the address of an object.  Raises `Invalid`, as `split` does."""
+    if not _is_canonical(address):
+        split(address)
+
+
 def split_prefix(prefix: str) -> Parts:
     """Parse the prefix of a list: at least `scheme://bucket/`; the last segment may be incomplete.
     Raises `Invalid`."""

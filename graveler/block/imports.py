@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from graveler.block.address import Parts, split
+from graveler.block.address import Parts, check
 from graveler.block.file_reads import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import Place
@@ -77,7 +77,7 @@ class ImportRoots:
             real = self._real("/".join(folders))
             with suppress(FileNotFoundError), closing(open_folder(*real)) as at:
                 for key, _, name in group:
-                    split(f"local:///{key}")  # refuse names no address can have
+                    check(f"local:///{key}")  # refuse names no address can have
                     try:
                         status = os.stat(name, dir_fd=at, follow_symlinks=False)
                         if stat.S_ISLNK(status.st_mode):

@@ -11,10 +11,10 @@ known.  Without a cache, a list of many pages would read a large folder once per
 that has read many names is kept, and the next page continues it.  For the local driver only.
 """
 
-import heapq
 import os
 import tempfile
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
@@ -31,9 +31,13 @@ _KEPT_NAMES_MIN: Final = 1_000  # a walk that has read fewer is cheap to repeat
 _KEPT_WALKS_MAX: Final = 4
 _KEPT_SECONDS: Final = 60
 _READ_LENGTH: Final = 4 * 1024  # bytes of one read of each run
-_NUL: Final = b"\0"  # no name contains it
+_NUL: Final = "\0"  # no name contains it
+_LINE_END: Final = "\0/"  # and none begins with a slash
 _SEGMENT: Final = attrgetter("segment")
 _IS_FOLDER: Final = attrgetter("is_folder")
+
+
+_Line = tuple[str, str]  # the fragment of a child, and its name
 
 
 class Child(NamedTuple):
@@ -217,13 +221,34 @@ def _merged(run: list[Child], source: Iterator[Child], run_count: int) -> Iterat
     with tempfile.TemporaryFile() as file:
         bounds = [0]
         while run:
-            for child in run:
-                file.write(_line(child))
+            file.write(_lines(run))
             bounds.append(file.tell())
             run = _sorted(islice(source, run_count))
         file.flush()
-        runs = [_lines(file, begin, end) for begin, end in pairwise(bounds)]
-        yield from heapq.merge(*runs, key=_fragment)
+        for fragment, name in _in_order([_pieces(file, *each) for each in pairwise(bounds)]):
+            is_folder = fragment.endswith("/")
+            yield Child(fragment[:-1] if is_folder else fragment, name, is_folder)
+
+
+def _in_order(runs: Iterable[Iterator[list[_Line]]]) -> Iterator[_Line]:
+    """The lines of sorted runs, which come in pieces, in order.
+
+    The lines up to the least last line of all pieces are the next ones.  To sort them takes a
+    fraction of the time of a merge line by line, because each run is in order already."""
+    ahead = [(piece, run) for run in runs for piece in islice(run, 1)]
+    while ahead:
+        last = min(piece[-1] for piece, _ in ahead)
+        lines: list[_Line] = []
+        left = []
+        for piece, run in ahead:
+            cut = bisect_right(piece, last)
+            lines += piece[:cut]
+            rest = piece[cut:] or next(run, [])
+            if rest:
+                left.append((rest, run))
+        ahead = left
+        lines.sort()
+        yield from lines
 
 
 def _sorted(children: Iterable[Child]) -> list[Child]:
@@ -236,23 +261,22 @@ def _fragment(child: Child) -> str:
     return child.segment + "/" if child.is_folder else child.segment
 
 
-def _line(child: Child) -> bytes:
-    texts = (child.fragment, child.name)
-    return b"".join(text.encode("utf-8", "surrogateescape") + _NUL for text in texts)
+def _lines(run: Sequence[Child]) -> bytes:
+    lines = [f"{_fragment(child)}{_NUL}{child.name}{_LINE_END}" for child in run]
+    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
-def _lines(file: IO[bytes], begin: int, end: int) -> Iterator[Child]:
-    """The children in one part of a file, read in small pieces."""
+def _pieces(file: IO[bytes], begin: int, end: int) -> Iterator[list[_Line]]:
+    """The lines in one part of a file, read in small pieces."""
     rest = b""
     while begin < end:
         raw = os.pread(file.fileno(), min(_READ_LENGTH, end - begin), begin)
         begin += len(raw)
-        *whole, rest = (rest + raw).split(_NUL)
-        if len(whole) % 2:
-            rest = whole.pop() + _NUL + rest
-        texts = [text.decode("utf-8", "surrogateescape") for text in whole]
-        for fragment, name in zip(texts[::2], texts[1::2], strict=True):
-            yield Child(fragment.removesuffix("/"), name, fragment.endswith("/"))
+        whole, _, rest = (rest + raw).rpartition(_LINE_END.encode())
+        if whole:
+            text = whole.decode("utf-8", "surrogateescape")
+            texts = text.replace(_LINE_END, _NUL).split(_NUL)
+            yield list(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _may_hold(key: str, is_folder: bool, prefix: str, after: str) -> bool:
