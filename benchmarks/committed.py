@@ -94,7 +94,9 @@ def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
     scratch = folder / "scratch"
     scratch.mkdir()
     files = StoredFiles(blocks, scratch)
-    rewriters = RewriterProcesses(folder / "objects", scratch, synced=True, processes=CORES)
+    rewriters = RewriterProcesses(
+        folder / "objects", scratch, SystemClock(), synced=True, processes=CORES
+    )
     store = SstRangeStore(
         files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
     )

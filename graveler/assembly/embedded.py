@@ -114,7 +114,9 @@ def _ranges(
     shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
     scratch.mkdir(mode=0o700)
     processes = min(cores(), PROCESSES_MAX)
-    rewriters = RewriterProcesses(folder / "objects", scratch, synced=synced, processes=processes)
+    rewriters = RewriterProcesses(
+        folder / "objects", scratch, SystemClock(), synced=synced, processes=processes
+    )
     files = StoredFiles(blocks, scratch)
     return rewriters, SstRangeStore(
         files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters

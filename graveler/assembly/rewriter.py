@@ -4,10 +4,16 @@
     answer    length ‖ the ranges in its place, and three counts; or nothing: do it yourself
 
 Both are values of Python's built-in types by `marshal`, on the standard input and output.  Only the
-process that started this one writes to them.  A request that fails for any reason is answered with
-nothing: the other process then does the work, and meets the error.  At the end of its input this
-process ends.  It writes ranges only, which never change and which nobody knows before the other
-process names them in a metarange; so it may end at any moment.
+process that started this one writes to them.  A request that fails is answered with nothing, or
+ends this process: the other process then does the work, and meets the error.  At the end of its
+input this process ends.
+
+- It only creates files, and creation is exact among processes.  What replaces or deletes a file
+  does so under locks of the process that serves the store.  So a range that exists already, which
+  garbage collection may be about to delete, is left to that process.
+- Nobody knows a new range before the other process names it in a metarange.  So this process may
+  end at any moment.  What it leaves of an unfinished file is removed at the next start of the
+  store.
 
 For rewriters.py, which starts it.
 """
@@ -18,13 +24,14 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from graveler.block.adapter import Beat, ObjectHead, unwatched
 from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import rewritten
 from graveler.committed.ranges import Keyspace, Rewrite, Rewritten
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import GravelerError
+from graveler.errors import AlreadyExists, GravelerError
 from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, RangeRef
 
 SYNCED: Final = "synced"
@@ -86,10 +93,17 @@ def _answer(store: SstRangeStore, request: bytes) -> bytes:
     return marshal.dumps((refs, done.added, done.changed, done.removed))
 
 
+class _NewObjects(LocalBlocks):
+    """Objects that this process creates.  It replaces none."""
+
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        raise AlreadyExists(f"another process has to replace it: address={destination}")
+
+
 def main(objects: str, scratch: str, synced: str) -> None:
     """Answer requests until the input ends.  `objects`, `scratch`: folders of the store.  `synced`:
     `SYNCED`, or empty: nothing is synced."""
-    blocks = LocalBlocks(
+    blocks = _NewObjects(
         Path(objects), clock=SystemClock(), ids=SystemIds(), synced=synced == SYNCED
     )
     files = StoredFiles(blocks, Path(scratch))

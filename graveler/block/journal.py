@@ -15,8 +15,8 @@ and the sync of the segment makes many of them durable at once.
 - A sync that fails is never repeated, and nothing more goes to that segment.
 - `recover` replays the segments that an ended process has left.
 
-The process that opens a journal must be the only one that writes to the folder.  For the local
-driver only.
+The process that opens a journal must be the only one that replaces or deletes files of the folder.
+Others may create some.  For the local driver only.
 """
 
 import contextlib

@@ -6,7 +6,7 @@
 `layout.py` names the files, `files.py` writes them, `imports.py` checks imports.  An etag consists
 of time and size, so it needs no reading of content.  CREATE is exact among several processes.
 UPDATE, OVERWRITE beside UPDATE, and delete by version are exact only within one process; one
-process serves a store.  Folders are never removed.
+process serves a store, and others at most create files.  Folders are never removed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -174,9 +174,10 @@ class _LocalReads(_LocalDeletes):
 class LocalBlocks(_LocalReads):
     """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`.
 
-    `journaled`: a journal makes small new objects durable (journal.py).  Then this process owns the
-    folder alone, and calls `close` at its end.  `synced`: if false, nothing is synced: a loss of
-    power may take or damage any file that was stored; the end of a process takes none.
+    `journaled`: a journal makes small new objects durable (journal.py).  Then no other process
+    replaces or deletes objects, and this one calls `close` at its end.  `synced`: if false, nothing
+    is synced: a loss of power may take or damage any file that was stored; the end of a process
+    takes none.
     """
 
     def put(

@@ -33,7 +33,7 @@ from graveler.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, Staged
 _BATCH = 4096
 _PROBE_COUNT_MAX = 64  # up to so many changes are looked up first: perhaps none is effective
 _ALONE_COUNT = 3  # ranges that are rewritten here before further ones are handed over
-_HANDED_CHANGES_MAX = 4 * _BATCH  # of one range that is handed over
+_HANDED_BYTES_MAX = 4 << 20  # of the changes of one range that is handed over
 _HANDED_RANGES_MAX = 8  # that are handed over at a time; their changes stay in memory here
 
 
@@ -224,11 +224,14 @@ class Applier:
     def _taken(self, bound: bytes) -> list[Change] | Absent:
         """All changes at or below `bound`.  ABSENT, and none is taken, if they are too many."""
         changes: list[Change] = []
+        size = 0
         while self._changes.has(bound):
-            if len(changes) >= _HANDED_CHANGES_MAX:
+            batch = self._changes.take(bound)
+            changes += batch
+            size += sum(len(key) + (0 if new is TOMBSTONE else len(new)) for key, new in batch)
+            if size > _HANDED_BYTES_MAX:
                 self._changes.give_back(changes)
                 return ABSENT
-            changes += self._changes.take(bound)
         return changes
 
     def _take_back(self, count: int) -> None:
@@ -239,7 +242,9 @@ class Applier:
                 self._assembler.add_range(each.ref, is_last=False)
                 continue
             self._under_way -= 1
-            done = each.rewriting.result() if self._assembler.is_settled else ABSENT
+            done = (
+                each.rewriting.result(self._space.check) if self._assembler.is_settled else ABSENT
+            )
             if done is ABSENT:
                 self._redo(each)
             else:

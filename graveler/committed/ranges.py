@@ -110,9 +110,10 @@ class Rewritten(NamedTuple):
 class Rewriting(Protocol):
     """A `Rewrite` that another process does."""
 
-    def result(self) -> Rewritten | Absent:
-        """Wait until it is done.  ABSENT: the process has ended, or failed, or the records join the
-        next range; the caller does it again.  Harmless, because ranges never change."""
+    def result(self, check: Callable[[], None]) -> Rewritten | Absent:
+        """Wait until it is done.  Meanwhile `check` is called now and then; it may raise.  ABSENT:
+        the process has ended, hangs or failed, or the records join the next range; the caller does
+        it again.  Harmless, because ranges never change."""
         ...
 
 

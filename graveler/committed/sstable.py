@@ -12,7 +12,7 @@ anyone reads.  Only this module uses rocksdict's table writer.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import rocksdict
@@ -239,8 +239,8 @@ class _Rewriting:
         self._store = store
         self._namespace = namespace
 
-    def result(self) -> Rewritten | Absent:
-        done = self._begun.result()
+    def result(self, check: Callable[[], None]) -> Rewritten | Absent:
+        done = self._begun.result(check)
         if done is not ABSENT:
             self._store.forget(self._namespace, done.refs)
         return done

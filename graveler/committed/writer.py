@@ -79,8 +79,8 @@ class Assembler:
         self.end_range(ref, is_last=is_last)
 
     def add_stored(self, refs: Sequence[RangeRef]) -> None:
-        """Add stored ranges behind all that was added before; the last one ends at a break.  Only
-        if `is_settled`."""
+        """Add stored ranges behind all that was added before.  No record of the last one joins what
+        follows.  Only if `is_settled`."""
         if refs and self._refs and self._refs[-1].max_key >= refs[0].min_key:
             raise Invalid(f"write a metarange: ranges overlap: min_key={refs[0].min_key!r}")
         self._refs += refs

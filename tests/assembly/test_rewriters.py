@@ -17,11 +17,12 @@ from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import apply, reader, writer
 from graveler.committed.memory import MemoryRangeStore
-from graveler.committed.ranges import Keyspace, Rewrite
+from graveler.committed.ranges import Keyspace, Rewrite, Rewritten, unchecked
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
-from graveler.records import ABSENT, TOMBSTONE, BreakParameters, Change, Record
+from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change, Record
 from tests.committed.stores import value
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -36,13 +37,26 @@ CHANGES: list[Change] = [
 class World:
     """A store in a folder, and its processes.  `started`: all that ever were."""
 
-    def __init__(self, folder: Path, *, idle_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        processes: int = 2,
+        idle_seconds: float = 30.0,
+        hang_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         scratch = folder / "scratch"
         scratch.mkdir()
         objects = folder / "objects"
         self.started: list[subprocess.Popen[bytes]] = []
         self.processes = RewriterProcesses(
-            objects, scratch, synced=False, processes=2, idle_seconds=idle_seconds
+            objects,
+            scratch,
+            SystemClock(),
+            synced=False,
+            processes=processes,
+            idle_seconds=idle_seconds,
+            hang_seconds=hang_seconds,
         )
         self.blocks = LocalBlocks(objects, clock=SystemClock(), ids=SystemIds(), synced=False)
         store = SstRangeStore(
@@ -109,7 +123,7 @@ def test_a_rewrite_has_the_result_of_this_process(world: World) -> None:
     rewrite = Rewrite(ref, inside, False)
     begun = world.processes.begin(NAMESPACE, BREAKS, rewrite)
     assert begun is not ABSENT
-    done = begun.result()
+    done = begun.result(unchecked)
     assert done == apply.rewritten(world.space, rewrite)
     assert done is not ABSENT
     assert (done.changed, done.removed) == (
@@ -132,11 +146,13 @@ def test_a_process_that_meets_an_error_answers_that_it_is_not_done(world: World)
     ref = reader.ranges(world.space, world.base)[0]
     missing = ref.__class__(ref.id[::-1], ref.min_key, ref.max_key, ref.size, ref.count)  # type: ignore[arg-type]
     begun = world.processes.begin(NAMESPACE, BREAKS, Rewrite(missing, [], False))
-    assert begun is not ABSENT and begun.result() is not ABSENT  # without changes, nothing is read
+    assert (
+        begun is not ABSENT and begun.result(unchecked) is not ABSENT
+    )  # without changes, nothing is read
     begun = world.processes.begin(
         NAMESPACE, BREAKS, Rewrite(missing, [(ref.min_key, value(9))], False)
     )
-    assert begun is not ABSENT and begun.result() is ABSENT
+    assert begun is not ABSENT and begun.result(unchecked) is ABSENT
     world.commit()  # and it works on
     assert len(world.pids) == 2
 
@@ -153,18 +169,135 @@ def test_processes_that_have_nothing_to_do_end(
 
 
 def test_a_system_that_starts_no_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = sys.executable
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    broken = RewriterProcesses(Path("/x"), Path("/y"), synced=False, processes=2)
+    broken = RewriterProcesses(Path("/x"), Path("/y"), SystemClock(), synced=False, processes=2)
     rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
-    for _ in range(3):
-        begun = broken.begin(NAMESPACE, BREAKS, rewrite)
-        assert begun is not ABSENT and begun.result() is ABSENT
-    assert broken.begin(NAMESPACE, BREAKS, rewrite) is ABSENT  # nobody tries for ever
+    begun = broken.begin(NAMESPACE, BREAKS, rewrite)
+    assert begun is not ABSENT and begun.result(unchecked) is ABSENT
+    assert broken.begin(NAMESPACE, BREAKS, rewrite) is ABSENT  # not again at once
     broken.close()
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setattr(rewriters, "PAUSE_SECONDS", 0.0)
+    _fail_once(monkeypatch, MemoryError())
+    world.commit()
+    world.commit()  # after the pause, processes start again
+    assert len(world.pids) == 2
+
+
+def _fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let the next answer of a process raise an error where it is read."""
+    read, left = rewriters.decoded, [error]
+
+    def decoded(answer: bytes) -> Rewritten | Absent:
+        if left:
+            raise left.pop()
+        return read(answer)
+
+    monkeypatch.setattr(rewriters, "decoded", decoded)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), subprocess.SubprocessError(), EOFError()])
+def test_no_error_leaves_a_commit_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    world.commit()
+    _fail_once(monkeypatch, error)
+    world.commit()
+    world.commit()
+    assert len(world.pids) == 2
+
+
+def test_a_process_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, hang_seconds=0.5)
+    _watch(world, monkeypatch)
+    world.commit()
+    hung = world.pids
+    for pid in hung:
+        os.kill(pid, signal.SIGSTOP)
+    world.commit()
+    until(lambda: not world.pids & hung, "the processes that hung have ended")
+    world.close()
+
+
+def test_a_check_ends_the_wait_for_a_process(world: World) -> None:
+    world.commit()
+    for pid in world.pids:
+        os.kill(pid, signal.SIGSTOP)
+    checks: list[int] = []
+
+    def check() -> None:
+        checks.append(1)
+        if len(checks) > 25:  # to open and to hand over ranges takes fewer
+            raise Unavailable("deadline")
+
+    with pytest.raises(Unavailable, match="deadline"):
+        apply.apply(world.space._replace(check=check), world.base, CHANGES)
+    for pid in world.pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_close_ends_processes_that_hang(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewriters, "_STOP_SECONDS", 0.5)
+    world.commit()
+    ref = reader.ranges(world.space, world.base)[0]
+    for pid in world.pids:
+        os.kill(pid, signal.SIGSTOP)
+    waiting = [world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [], False)) for _ in range(5)]
+    world.processes.close()
+    assert not world.pids
+    assert all(each is not ABSENT and each.result(unchecked) is ABSENT for each in waiting)
+
+
+def test_a_range_that_exists_is_left_to_this_process(world: World) -> None:
+    world.commit()  # stores all ranges
+    ref = reader.ranges(world.space, world.base)[1]
+    rewrite = Rewrite(ref, [(ref.min_key, value(9))], False)
+    first = world.processes.begin(NAMESPACE, BREAKS, rewrite)
+    assert first is not ABSENT
+    done = first.result(unchecked)
+    assert done is not ABSENT
+    address = f"{NAMESPACE}/_lakefs/{done.refs[0].id}"
+    version = world.blocks.head(address).version
+    again = world.processes.begin(NAMESPACE, BREAKS, rewrite)
+    assert again is not ABSENT and again.result(unchecked) is ABSENT
+    assert world.blocks.head(address).version == version
+
+
+def test_four_processes_that_are_killed_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, processes=4)
+    _watch(world, monkeypatch)
+    world.commit()
+    ref = reader.ranges(world.space, world.base)[0]
+    for pid in world.pids:
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(8):  # one at a time: each may meet a process that has ended
+        begun = world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [], False))
+        assert begun is not ABSENT
+        begun.result(unchecked)
+    assert world.pids
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("50000 100000\n", 1),
+        ("100000 100000", 1),
+        ("max 100000", cores(Path("/nowhere"))),
+        ("", None),
+    ],
+)
+def test_the_limit_of_a_container_counts(tmp_path: Path, limit: str, expected: int | None) -> None:
+    quota = tmp_path / "cpu.max"
+    quota.write_text(limit)
+    assert cores(quota) == (cores(Path("/nowhere")) if expected is None else expected)
 
 
 def test_one_core_has_no_processes(world: World) -> None:
-    alone = RewriterProcesses(Path("/x"), Path("/y"), synced=False, processes=1)
+    alone = RewriterProcesses(Path("/x"), Path("/y"), SystemClock(), synced=False, processes=1)
     assert (
         alone.begin(
             NAMESPACE, BREAKS, Rewrite(reader.ranges(world.space, world.base)[0], [], False)
