@@ -7,6 +7,7 @@ import threading
 from pathlib import Path as Folder
 
 import httpx
+import pytest
 
 from graveler.block.journal import decode
 from graveler.block.layout import JOURNAL
@@ -19,7 +20,11 @@ KILLS = 3
 WRITERS, COMMITTERS, PATHS = 4, 2, 24
 
 
-def test_nothing_acknowledged_is_lost_by_kills_under_load(tmp_path: Folder) -> None:
+@pytest.mark.parametrize("objects_in_a_range", ["many", "one"])
+def test_nothing_acknowledged_is_lost_by_kills_under_load(
+    tmp_path: Folder, objects_in_a_range: str
+) -> None:
+    """With one object in a range, other processes rewrite most ranges of each commit."""
     seed = draws.seed()
     chance = random.Random(seed)
     store = tmp_path / "store"
@@ -27,6 +32,8 @@ def test_nothing_acknowledged_is_lost_by_kills_under_load(tmp_path: Folder) -> N
     commits: list[Committed] = []
     with serving(store) as service, service.client() as client:
         repository(client)
+        if objects_in_a_range == "one":
+            _divide(client)
         service.end()
     for _ in range(KILLS):
         with serving(store) as service:
@@ -70,6 +77,14 @@ def test_nothing_acknowledged_is_lost_with_all_files_that_were_not_synced(
         assert service.end()[0::2] == (0, "")
     assert list((store / "objects" / JOURNAL).iterdir()) == []
     assert run("verify", "--store", str(store), "--objects").returncode == 0
+
+
+def _divide(client: httpx.Client) -> None:
+    """Let each object of the repository have a range of its own."""
+    where = "/repositories/lake/settings/breaks"
+    present = client.get(where).json()
+    new = {**present, "raggedness": 1}
+    client.put(where, json={"expected": present, "breaks": new}).raise_for_status()
 
 
 def _killed_under_load(service: Service, paths: list[Path], seconds: float) -> list[Committed]:
