@@ -74,6 +74,7 @@ class _Connection(HttpToolsProtocol):
         self._ending = False  # answered: further bytes are dropped
         self._deaf = False  # refused: further bytes are not parsed
         self._begun = False  # a head began in the bytes received last
+        self._answering: RequestResponseCycle | None = None  # the request that has begun last
         self._bodies_bytes = 0  # bytes of bodies among the bytes received last
         self._owed = b""  # a refusal to send after the current answer
         self._reading: TimerHandle | None = None
@@ -121,10 +122,18 @@ class _Connection(HttpToolsProtocol):
         self._cancel_writing()
         if self._idling is not None:
             self._idling.cancel()
+        if self._answering is not None and not self._answering.response_complete:
+            # uvicorn tells only the newest request, which may still wait behind this one.
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         # Each of these refers to the connection.  Without them it is freed when its last request
         # ends, and not when Python's collector comes.
-        self.cycle = self._outlet = None  # type: ignore[assignment]
+        self.cycle = self._answering = self._outlet = None  # type: ignore[assignment]
         self.pipeline.clear()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def end(self) -> None:
         """Close the connection after the rest of the request has been read and dropped."""

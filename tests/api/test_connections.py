@@ -2,9 +2,12 @@
 
 import asyncio
 import http.client
+import select
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -566,3 +569,25 @@ def test_a_connection_is_closed_when_it_was_idle_for_so_long() -> None:
         assert wire.closed
 
     _slow(test)
+
+
+def test_a_lost_connection_with_requests_behind_another_is_no_error_of_the_service(
+    hasty: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    repo = hasty.fresh_repository()
+    where = f"{API}/repositories/{repo}"
+    upload = _head(hasty, "POST", f"{where}/branches/main/objects?path=a", "Content-Length: 1")
+    listing = _head(hasty, "GET", f"{where}/refs/main/objects/ls")
+    for _ in range(30):
+        with _connected(hasty) as raw:
+            raw.sendall(upload + b"a" + 5 * listing)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            until(partial(_has_begun, hasty, raw), "the upload has begun")
+    _gone(hasty)
+    until(lambda: not hasty.server.server_state.tasks, "all requests have ended")
+    assert "Exception in ASGI application" not in caplog.text
+
+
+def _has_begun(live: Served, raw: socket.socket) -> bool:
+    """Whether a request runs, or an answer has come."""
+    return bool(live.server.server_state.tasks or select.select([raw], [], [], 0)[0])
