@@ -2,7 +2,7 @@
 
 Python computes on one core in a process, whatever its threads do.  So each core gets a process
 (rewriter.py), which is started when it is first needed and ends when it has had nothing to do for
-`IDLE_SECONDS`.  A thread for each passes requests to it, one after the other.  If a process ends,
+half a minute.  A thread for each passes requests to it, one after the other.  If a process ends,
 hangs or does not start, its request is answered with ABSENT, and whoever waits does the work
 itself.  For embedded.py.
 """
@@ -17,19 +17,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from graveler.assembly.rewriter import SYNCED, decoded, encoded, receive, send
 from graveler.clock import Clock
 from graveler.committed.ranges import Rewrite, Rewriting, Rewritten
 from graveler.records import ABSENT, Absent, BreakParameters
 
-IDLE_SECONDS: Final = 30.0
 PROCESSES_MAX: Final = 4
-HANG_SECONDS: Final = 60.0  # a range takes milliseconds
-PAUSE_SECONDS: Final = 60.0  # after a process that did not start
 _LOOK_SECONDS: Final = 0.2
-_STOP_SECONDS: Final = 5.0
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _CODE: Final = """
 import os, runpy, sys
@@ -52,6 +48,22 @@ def cores(quota: Path = _QUOTA) -> int:
     return max(1, count)
 
 
+class Spans(NamedTuple):
+    """How long things may last, in seconds.
+
+    `idle`: a process without work.  `hang`: the work of a process on one range, which takes
+    milliseconds.  `pause`: after a process that did not start.  `stop`: the end of all processes.
+    """
+
+    idle: float = 30.0
+    hang: float = 60.0
+    pause: float = 60.0
+    stop: float = 5.0
+
+
+_SPANS: Final = Spans()
+
+
 class RewriterProcesses:
     """See `ranges.Rewriters`.  `close` ends all processes."""
 
@@ -63,17 +75,14 @@ class RewriterProcesses:
         *,
         synced: bool,
         processes: int,
-        idle_seconds: float = IDLE_SECONDS,
-        hang_seconds: float = HANG_SECONDS,
+        spans: Spans = _SPANS,
     ) -> None:
         """`objects`, `scratch`: folders of the store.  `processes`: at most so many; none if it is
-        less than two, because one would only do what this process can do.  `hang_seconds`: a
-        process that takes longer for a range is killed."""
+        less than two, because one would only do what this process can do."""
         self._command = _command(objects, scratch, synced)
         self._clock = clock
         self._processes = processes if processes > 1 else 0
-        self._idle_seconds = idle_seconds
-        self._hang_seconds = hang_seconds
+        self._spans = spans
         self._changed = threading.Condition()
         self._queue: deque[_Request] = deque()
         self._threads: set[threading.Thread] = set()
@@ -87,7 +96,7 @@ class RewriterProcesses:
     ) -> Rewriting | Absent:
         if not self._processes or self._clock.steady_seconds() < self._not_before:
             return ABSENT
-        request = _Request((namespace, breaks, rewrite), self._clock, self._hang_seconds)
+        request = _Request((namespace, breaks, rewrite), self._clock, self._spans.hang)
         with self._changed:
             if self._closed:
                 return ABSENT
@@ -101,7 +110,7 @@ class RewriterProcesses:
 
     def close(self) -> None:
         """End all processes.  Requests that wait or are under way are answered with ABSENT."""
-        end = self._clock.steady_seconds() + _STOP_SECONDS
+        end = self._clock.steady_seconds() + self._spans.stop
         with self._changed:
             self._closed = True
             self._drop_all()
@@ -114,7 +123,7 @@ class RewriterProcesses:
         for process in late:
             process.kill()
         for thread in threads:
-            thread.join(_STOP_SECONDS)
+            thread.join(self._spans.stop)
 
     def _drop_all(self) -> None:
         """Answer all that waits with ABSENT."""
@@ -152,7 +161,7 @@ class RewriterProcesses:
             return process
         except Exception as error:  # whatever it is, the caller does the work
             if not has_answered:
-                self._not_before = self._clock.steady_seconds() + PAUSE_SECONDS
+                self._not_before = self._clock.steady_seconds() + self._spans.pause
                 _LOG.warning("a process for commits did not start: %r", error)
             self._end(process)
             return ABSENT
@@ -164,7 +173,7 @@ class RewriterProcesses:
         """The next request; ABSENT if this thread is to end."""
         with self._changed:
             self._idle += 1
-            self._changed.wait_for(lambda: self._queue or self._closed, self._idle_seconds)
+            self._changed.wait_for(lambda: self._queue or self._closed, self._spans.idle)
             self._idle -= 1
             if self._queue and not self._closed:
                 return self._queue.popleft()
@@ -188,7 +197,7 @@ class RewriterProcesses:
         with suppress(OSError):
             process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_SECONDS)
+            process.wait(self._spans.stop)
         process.kill()
         process.wait()
         process.stdout.close()

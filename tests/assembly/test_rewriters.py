@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from graveler.assembly import rewriters
-from graveler.assembly.rewriters import RewriterProcesses, cores
+from graveler.assembly.rewriters import RewriterProcesses, Spans, cores
 from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import apply, reader, writer
@@ -26,6 +26,7 @@ from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change,
 from tests.committed.stores import value
 from tests.waiting import PATIENCE_SECONDS, until
 
+PATIENT = Spans(hang=PATIENCE_SECONDS)
 NAMESPACE = "local://bench/repository"
 BREAKS = BreakParameters(raggedness=100, salt=b"s")
 RECORDS: list[Record] = [(b"k%05d" % number, value(number % 7)) for number in range(5_000)]
@@ -42,8 +43,7 @@ class World:
         folder: Path,
         *,
         processes: int = 2,
-        idle_seconds: float = 30.0,
-        hang_seconds: float = PATIENCE_SECONDS,
+        spans: Spans = PATIENT,
     ) -> None:
         scratch = folder / "scratch"
         scratch.mkdir()
@@ -55,8 +55,7 @@ class World:
             SystemClock(),
             synced=False,
             processes=processes,
-            idle_seconds=idle_seconds,
-            hang_seconds=hang_seconds,
+            spans=spans,
         )
         self.blocks = LocalBlocks(objects, clock=SystemClock(), ids=SystemIds(), synced=False)
         store = SstRangeStore(
@@ -160,7 +159,7 @@ def test_a_process_that_meets_an_error_answers_that_it_is_not_done(world: World)
 def test_processes_that_have_nothing_to_do_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(tmp_path, idle_seconds=0.2)
+    world = World(tmp_path, spans=Spans(idle=0.2))
     _watch(world, monkeypatch)
     world.commit()
     until(lambda: not world.pids and not _threads(), "the processes have ended")
@@ -169,7 +168,6 @@ def test_processes_that_have_nothing_to_do_end(
 
 
 def test_a_system_that_starts_no_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    executable = sys.executable
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     broken = RewriterProcesses(Path("/x"), Path("/y"), SystemClock(), synced=False, processes=2)
     rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
@@ -177,12 +175,18 @@ def test_a_system_that_starts_no_process(world: World, monkeypatch: pytest.Monke
     assert begun is not ABSENT and begun.result(unchecked) is ABSENT
     assert broken.begin(NAMESPACE, BREAKS, rewrite) is ABSENT  # not again at once
     broken.close()
-    monkeypatch.setattr(sys, "executable", executable)
-    monkeypatch.setattr(rewriters, "PAUSE_SECONDS", 0.0)
+
+
+def test_a_process_that_does_not_start_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, spans=Spans(pause=0.0))
+    _watch(world, monkeypatch)
     _fail_once(monkeypatch, MemoryError())
     world.commit()
-    world.commit()  # after the pause, processes start again
+    world.commit()
     assert len(world.pids) == 2
+    world.close()
 
 
 def _fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -209,7 +213,7 @@ def test_no_error_leaves_a_commit_waiting(
 
 
 def test_a_process_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, hang_seconds=0.5)
+    world = World(tmp_path, spans=Spans(hang=0.5))
     _watch(world, monkeypatch)
     world.commit()
     hung = world.pids
@@ -237,14 +241,15 @@ def test_a_check_ends_the_wait_for_a_process(world: World) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_close_ends_processes_that_hang(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriters, "_STOP_SECONDS", 0.5)
+def test_a_close_ends_processes_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, spans=Spans(stop=0.5))
+    _watch(world, monkeypatch)
     world.commit()
     ref = reader.ranges(world.space, world.base)[0]
     for pid in world.pids:
         os.kill(pid, signal.SIGSTOP)
     waiting = [world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [], False)) for _ in range(5)]
-    world.processes.close()
+    world.close()
     assert not world.pids
     assert all(each is not ABSENT and each.result(unchecked) is ABSENT for each in waiting)
 
