@@ -62,10 +62,9 @@ class Feed:
     async def fill(self, receive: Receive, first: bytes, read: "asyncio.Future[T]") -> T:
         """Receive a body, which begins with `first`, and return the result of its reader.
 
-        `read`: the reader, in its thread.  Raises what it raises; `Disconnected` if the client
-        goes away first.
+        `read`: the future of the reader, which runs in a thread and closes the feed at its end.
+        Raises what the reader raises; `Disconnected` if the client goes away first.
         """
-        read.add_done_callback(lambda _: self.close())
         try:
             await self.pump(receive, first)
         finally:

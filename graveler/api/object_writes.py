@@ -108,7 +108,18 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
         return await call.service.pools.writers.start(_store, call, query, upload, chunks, boundary)
     feed = Feed()
     start = call.service.pools.streams.start
-    return await feed.fill(call.receive, first, start(_store, call, query, upload, feed, boundary))
+    return await feed.fill(
+        call.receive, first, start(_store_fed, call, query, upload, feed, boundary)
+    )
+
+
+def _store_fed(
+    call: Call, query: UploadQuery, upload: Upload, feed: Feed, boundary: bytes
+) -> Answer:
+    try:
+        return _store(call, query, upload, feed, boundary)
+    finally:
+        feed.close()
 
 
 def _store(

@@ -109,7 +109,9 @@ def open_embedded(
 def _ranges(
     blocks: LocalBlocks, folder: Path, synced: bool
 ) -> tuple[RewriterProcesses, SstRangeStore]:
-    """The store of ranges, and the processes that rewrite them."""
+    """The store of ranges, and the processes that rewrite them.  A link to the store that changes
+    later changes nothing, as for `blocks`."""
+    folder = Path(os.path.realpath(folder))
     scratch = folder / "scratch"
     shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
     scratch.mkdir(mode=0o700)

@@ -1,6 +1,7 @@
 """A process that rewrites ranges of an embedded store for the process that serves it.
 
-    request   length (8 bytes, little endian) ‖ namespace, break parameters, range, changes, replace
+    request   length (8 bytes, little endian) ‖ version of the package, namespace, break parameters,
+              range, changes, replace
     answer    length ‖ the ranges in its place, and three counts; or nothing: do it yourself
 
 Both are values of Python's built-in types by `marshal`, on the standard input and output.  Only the
@@ -24,6 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from graveler import __version__
 from graveler.block.adapter import Beat, ObjectHead, unwatched
 from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
@@ -44,7 +46,9 @@ def encoded(namespace: str, breaks: BreakParameters, rewrite: Rewrite) -> bytes:
     """A request."""
     changes = [(key, None if new is TOMBSTONE else new) for key, new in rewrite.changes]
     rule = (breaks.min_size, breaks.max_size, breaks.raggedness, breaks.salt)
-    return marshal.dumps((namespace, rule, _fields(rewrite.ref), changes, rewrite.replace))
+    return marshal.dumps(
+        (__version__, namespace, rule, _fields(rewrite.ref), changes, rewrite.replace)
+    )
 
 
 def decoded(answer: bytes) -> Rewritten | Absent:
@@ -83,7 +87,10 @@ def _fields(ref: RangeRef) -> tuple[Any, ...]:
 
 
 def _answer(store: SstRangeStore, request: bytes) -> bytes:
-    namespace, rule, ref, changes, replace = marshal.loads(request)
+    version, *order = marshal.loads(request)
+    if version != __version__:  # the package was replaced since the service began
+        return marshal.dumps(None)
+    namespace, rule, ref, changes, replace = order
     space = Keyspace(store, namespace, BreakParameters(*rule))
     staged = [(key, TOMBSTONE if new is None else new) for key, new in changes]
     done = rewritten(space, Rewrite(RangeRef(*ref), staged, replace))

@@ -28,8 +28,9 @@ PROCESSES_MAX: Final = 4
 _LOOK_SECONDS: Final = 0.2
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _CODE: Final = """
-import os, runpy, sys
+import os, sys
 sys.path[:] = sys.argv.pop(1).split(os.pathsep)
+import runpy
 runpy.run_module("graveler.assembly.rewriter", run_name="__main__")
 """
 _LOG: Final = logging.getLogger("graveler.rewriters")
@@ -49,10 +50,12 @@ def cores(quota: Path = _QUOTA) -> int:
 
 
 class Spans(NamedTuple):
-    """How long things may last, in seconds.
+    """Times in seconds.
 
-    `idle`: a process without work.  `hang`: the work of a process on one range, which takes
-    milliseconds.  `pause`: after a process that did not start.  `stop`: the end of all processes.
+    `idle`: how long a process stays without work.  `hang`: how long somebody waits for a range,
+    which takes milliseconds, and after which a process that works on one is killed.  `pause`: how
+    long no range is given to processes, after one did not start or hung.  `stop`: how long each
+    process may take to end.
     """
 
     idle: float = 30.0
@@ -87,6 +90,7 @@ class RewriterProcesses:
         self._queue: deque[_Request] = deque()
         self._threads: set[threading.Thread] = set()
         self._running: set[_Process] = set()
+        self._busy: dict[_Process, float] = {}  # since when each works on a range
         self._idle = 0  # threads that wait for a request
         self._not_before = 0.0  # when a process may be started again, by the steady clock
         self._closed = False
@@ -96,9 +100,9 @@ class RewriterProcesses:
     ) -> Rewriting | Absent:
         if not self._processes or self._clock.steady_seconds() < self._not_before:
             return ABSENT
-        request = _Request((namespace, breaks, rewrite), self._clock, self._spans.hang)
+        request = _Request((namespace, breaks, rewrite), self)
         with self._changed:
-            if self._closed:
+            if self._closed or self._kill_hung():
                 return ABSENT
             self._queue.append(request)
             if len(self._queue) > self._idle and len(self._threads) < self._processes:
@@ -108,8 +112,36 @@ class RewriterProcesses:
                 self._drop_all()
         return request
 
+    def wait(self, request: "_Request", check: Callable[[], None]) -> Rewritten | Absent:
+        """The result of a request.  If it takes too long, or `check` raises, it is given up."""
+        end = self._clock.steady_seconds() + self._spans.hang
+        try:
+            while self._clock.steady_seconds() < end:
+                with suppress(TimeoutError):
+                    return request.done.result(_LOOK_SECONDS)
+                check()
+            return ABSENT
+        finally:
+            if not request.done.done():
+                with self._changed:
+                    with suppress(ValueError):
+                        self._queue.remove(request)
+                    self._kill_hung()
+
+    def _kill_hung(self) -> bool:
+        """Kill the processes that have worked on one range for too long; the threads that wait for
+        them take them for ended.  Whether there were any."""
+        now = self._clock.steady_seconds()
+        hung = [each for each, since in self._busy.items() if now - since > self._spans.hang]
+        for process in hung:
+            process.kill()
+        if hung:
+            self._not_before = now + self._spans.pause
+        return bool(hung)
+
     def close(self) -> None:
-        """End all processes.  Requests that wait or are under way are answered with ABSENT."""
+        """End all processes.  Requests that wait are answered with ABSENT, and so is what a process
+        does not finish in time."""
         end = self._clock.steady_seconds() + self._spans.stop
         with self._changed:
             self._closed = True
@@ -128,7 +160,7 @@ class RewriterProcesses:
     def _drop_all(self) -> None:
         """Answer all that waits with ABSENT."""
         while self._queue:
-            self._queue.popleft().answer(ABSENT)
+            self._queue.popleft().done.set_result(ABSENT)
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._run, name="rewriter", daemon=True)
@@ -152,22 +184,33 @@ class RewriterProcesses:
     def _pass_on(self, request: "_Request", process: _Process | Absent) -> _Process | Absent:
         """Answer a request.  `process`: the one of this thread, if it has one; so is the result."""
         done: Rewritten | Absent = ABSENT
-        has_answered = process is not ABSENT
+        is_new = process is ABSENT
         try:
             if process is ABSENT:
                 process = self._started()
-            request.process = process
-            done = _exchange(process, request)
+            done = self._exchange(process, request)
             return process
         except Exception as error:  # whatever it is, the caller does the work
-            if not has_answered:
-                self._not_before = self._clock.steady_seconds() + self._spans.pause
-                _LOG.warning("a process for commits did not start: %r", error)
             self._end(process)
+            with self._changed:
+                if is_new and not self._closed:
+                    self._not_before = self._clock.steady_seconds() + self._spans.pause
+                    _LOG.warning("a process for commits did not start, or ended: %r", error)
+                    self._drop_all()
             return ABSENT
         finally:
-            request.process = ABSENT
-            request.answer(done)
+            request.done.set_result(done)
+
+    def _exchange(self, process: _Process, request: "_Request") -> Rewritten | Absent:
+        assert process.stdin is not None and process.stdout is not None
+        with self._changed:
+            self._busy[process] = self._clock.steady_seconds()
+        try:
+            send(process.stdin, encoded(*request.order))  # type: ignore[arg-type]
+            return decoded(receive(process.stdout))  # type: ignore[arg-type]
+        finally:
+            with self._changed:
+                del self._busy[process]
 
     def _next(self) -> "_Request | Absent":
         """The next request; ABSENT if this thread is to end."""
@@ -200,49 +243,26 @@ class RewriterProcesses:
             process.wait(self._spans.stop)
         process.kill()
         process.wait()
-        process.stdout.close()
+        with suppress(OSError):
+            process.stdout.close()
         with self._changed:
             self._running.discard(process)
 
 
 class _Request:
-    """See `Rewriting`.  `process`: the one that does it now."""
+    """See `Rewriting`."""
 
-    def __init__(self, order: _Order, clock: Clock, hang_seconds: float) -> None:
-        self._order = order
-        self._clock = clock
-        self._hang_seconds = hang_seconds
-        self._done: Future[Rewritten | Absent] = Future()
-        self.process: _Process | Absent = ABSENT
-
-    def message(self) -> bytes:
-        """What the process gets."""
-        return encoded(*self._order)
-
-    def answer(self, done: Rewritten | Absent) -> None:
-        """Give the result to whoever waits."""
-        self._done.set_result(done)
+    def __init__(self, order: _Order, processes: RewriterProcesses) -> None:
+        self.order = order
+        self.done: Future[Rewritten | Absent] = Future()
+        self._processes = processes
 
     def result(self, check: Callable[[], None]) -> Rewritten | Absent:
-        end = self._clock.steady_seconds() + self._hang_seconds
-        while self._clock.steady_seconds() < end:
-            with suppress(TimeoutError):
-                return self._done.result(_LOOK_SECONDS)
-            check()
-        process = self.process
-        if process is not ABSENT:
-            process.kill()  # its thread takes it for one that has ended
-        return ABSENT
+        return self._processes.wait(self, check)
 
 
 def _command(objects: Path, scratch: Path, synced: bool) -> list[str]:
-    """It finds modules where this process does, and never in the working folder."""
+    """It finds modules where this process does."""
     paths = [path for path in sys.path if os.path.isabs(path) and os.pathsep not in path]
     where = [str(objects), str(scratch), SYNCED if synced else ""]
     return [sys.executable, "-P", "-c", _CODE, os.pathsep.join(paths or [os.sep]), *where]
-
-
-def _exchange(process: _Process, request: _Request) -> Rewritten | Absent:
-    assert process.stdin is not None and process.stdout is not None
-    send(process.stdin, request.message())  # type: ignore[arg-type]
-    return decoded(receive(process.stdout))  # type: ignore[arg-type]

@@ -53,9 +53,7 @@ async def stored(
         whole: T = await pools.writers.start(_store_whole, call, store, first)
         return whole
     feed = Feed()
-    return await feed.fill(
-        call.receive, first, pools.streams.start(_store_streamed, call, store, feed)
-    )
+    return await feed.fill(call.receive, first, pools.streams.start(_store_fed, call, store, feed))
 
 
 def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:
@@ -66,5 +64,8 @@ def _verified(call: S3Call, body: bytes) -> tuple[bytes, ...]:
     return tuple(call.payload.content((body,) if body else ()))
 
 
-def _store_streamed(call: S3Call, store: Store[T], feed: Feed) -> T:
-    return store(call.payload.content(feed))
+def _store_fed(call: S3Call, store: Store[T], feed: Feed) -> T:
+    try:
+        return store(call.payload.content(feed))
+    finally:
+        feed.close()

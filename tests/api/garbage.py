@@ -9,7 +9,7 @@ from tests.api.serving import Served
 from tests.waiting import until
 
 COUNT = 10
-_KINDS = ("graveler.", "uvloop.", "asyncio.")
+_KINDS = ("graveler.", "uvloop.", "asyncio.", "_asyncio.")
 
 
 def left_by(live: Served, request: Callable[[Served], object]) -> Mapping[str, int]:

@@ -113,3 +113,30 @@ def test_an_abandoned_feed_ends_its_reader() -> None:
                 await reading
 
     asyncio.run(abandon())
+
+
+def test_a_server_that_stops_waiting_cuts_no_body_short() -> None:
+    async def whole() -> bytes:
+        feed, gate = Feed(), threading.Event()
+
+        def read() -> bytes:
+            assert gate.wait(60)
+            body = b"".join(feed)
+            feed.close()
+            return body
+
+        with ThreadPoolExecutor(1) as pool:
+            reading = asyncio.get_running_loop().create_future()
+            running = pool.submit(read)
+            waiting = asyncio.create_task(feed.fill(Sender(5, b"abc").receive, b"first", reading))
+            while feed.held_bytes < len(b"first" + 5 * b"abc"):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert reading.cancelled()
+            gate.set()
+            return await asyncio.wrap_future(running)
+
+    assert asyncio.run(whole()) == b"first" + 5 * b"abc"

@@ -6,15 +6,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graveler.assembly import rewriters
+from graveler.assembly import rewriter, rewriters
 from graveler.assembly.rewriters import RewriterProcesses, Spans, cores
 from graveler.block.local import LocalBlocks
-from graveler.clock import SystemClock, SystemIds
+from graveler.clock import Clock, SystemClock, SystemIds
 from graveler.committed import apply, reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, Rewrite, Rewritten, unchecked
@@ -23,10 +24,12 @@ from graveler.committed.tiers import StoredFiles
 from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change, Record
+from graveler.testing.clockwork import TickingClock
 from tests.committed.stores import value
 from tests.waiting import PATIENCE_SECONDS, until
 
 PATIENT = Spans(hang=PATIENCE_SECONDS)
+SYSTEM = SystemClock()
 NAMESPACE = "local://bench/repository"
 BREAKS = BreakParameters(raggedness=100, salt=b"s")
 RECORDS: list[Record] = [(b"k%05d" % number, value(number % 7)) for number in range(5_000)]
@@ -44,6 +47,7 @@ class World:
         *,
         processes: int = 2,
         spans: Spans = PATIENT,
+        clock: Clock = SYSTEM,
     ) -> None:
         scratch = folder / "scratch"
         scratch.mkdir()
@@ -52,7 +56,7 @@ class World:
         self.processes = RewriterProcesses(
             objects,
             scratch,
-            SystemClock(),
+            clock,
             synced=False,
             processes=processes,
             spans=spans,
@@ -177,6 +181,31 @@ def test_a_system_that_starts_no_process(world: World, monkeypatch: pytest.Monke
     broken.close()
 
 
+def test_a_commit_tries_no_start_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    world = World(tmp_path)
+    tries: list[object] = []
+
+    def fail(*command: Any, **_: Any) -> None:
+        tries.append(command)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(rewriters.subprocess, "Popen", fail)
+    world.commit()
+    assert 1 <= len(tries) <= 2  # one for each thread
+    world.close()
+
+
+def test_a_process_of_another_version_leaves_the_work_here(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit()
+    monkeypatch.setattr(rewriter, "__version__", "another")
+    ref = reader.ranges(world.space, world.base)[0]
+    begun = world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [], False))
+    assert begun is not ABSENT and begun.result(unchecked) is ABSENT
+
+
 def test_a_process_that_does_not_start_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,20 +242,57 @@ def test_no_error_leaves_a_commit_waiting(
 
 
 def test_a_process_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, spans=Spans(hang=0.5))
+    clock = TickingClock()
+    world = World(tmp_path, spans=Spans(), clock=clock)
+    _watch(world, monkeypatch)
+    world.commit()
+    hung = world.pids
+    assert len(hung) == 2
+    for pid in hung:
+        os.kill(pid, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        committing = pool.submit(world.commit)
+
+        def is_over() -> bool:
+            clock.sleep(Spans().hang + 1)
+            return committing.done()
+
+        until(is_over, "the commit is made here")
+        committing.result()
+    until(lambda: not world.pids & hung, "the processes that hung have ended")
+    clock.sleep(Spans().pause + 1)
+    world.commit()
+    assert len(world.pids) == 2
+    world.close()
+
+
+def test_processes_that_hang_are_killed_though_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = TickingClock()
+    world = World(tmp_path, spans=Spans(), clock=clock)
     _watch(world, monkeypatch)
     world.commit()
     hung = world.pids
     for pid in hung:
         os.kill(pid, signal.SIGSTOP)
-    world.commit()
-    until(lambda: not world.pids & hung, "the processes that hung have ended")
+    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    for _ in range(4):  # as by commits that failed before they asked for the results
+        assert world.processes.begin(NAMESPACE, BREAKS, rewrite) is not ABSENT
+
+    def is_over() -> bool:
+        clock.sleep(Spans().hang + 1)
+        world.processes.begin(NAMESPACE, BREAKS, rewrite)
+        return not world.pids & hung
+
+    until(is_over, "the processes that hung have ended")
     world.close()
 
 
 def test_a_check_ends_the_wait_for_a_process(world: World) -> None:
     world.commit()
-    for pid in world.pids:
+    stopped = world.pids
+    for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     checks: list[int] = []
 
@@ -237,7 +303,8 @@ def test_a_check_ends_the_wait_for_a_process(world: World) -> None:
 
     with pytest.raises(Unavailable, match="deadline"):
         apply.apply(world.space._replace(check=check), world.base, CHANGES)
-    for pid in world.pids:
+    assert world.pids == stopped and len(stopped) == 2  # nobody waited until they were killed
+    for pid in stopped:
         os.kill(pid, signal.SIGKILL)
 
 
@@ -250,7 +317,7 @@ def test_a_close_ends_processes_that_hang(tmp_path: Path, monkeypatch: pytest.Mo
         os.kill(pid, signal.SIGSTOP)
     waiting = [world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [], False)) for _ in range(5)]
     world.close()
-    assert not world.pids
+    until(lambda: not world.pids, "the processes have ended")
     assert all(each is not ABSENT and each.result(unchecked) is ABSENT for each in waiting)
 
 
@@ -276,13 +343,14 @@ def test_four_processes_that_are_killed_are_replaced(
     _watch(world, monkeypatch)
     world.commit()
     ref = reader.ranges(world.space, world.base)[0]
-    for pid in world.pids:
+    killed = world.pids
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
     for _ in range(8):  # one at a time: each may meet a process that has ended
         begun = world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [], False))
         assert begun is not ABSENT
         begun.result(unchecked)
-    assert world.pids
+    assert world.pids - killed
     world.close()
 
 
