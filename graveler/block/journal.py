@@ -130,8 +130,9 @@ class Segment:
         return self.failed or self.is_retired or is_long
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file.  The segment takes no more records."""
         os.close(self._descriptor)
+        del self._syncs  # it refers to the segment: they would keep each other, and all places
 
     def _write(self, data: bytes) -> None:
         if self.failed:

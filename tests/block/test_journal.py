@@ -2,6 +2,7 @@
 that was removed or replaced."""
 
 import errno
+import gc
 import os
 import resource
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 from graveler.block import disk, journal
 from graveler.block.adapter import CREATE, Blocks, NewObject, ObjectHead, Update
-from graveler.block.journal import SmallFile, decode, encode
+from graveler.block.journal import Segment, SmallFile, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, Place
 from graveler.block.local import LocalBlocks
 from graveler.block.small_files import SMALL_BYTES
@@ -583,3 +584,22 @@ def test_a_kill_and_the_loss_of_all_unsynced_files(root: Path, survived: int, pr
 
 def _failing(*_arguments: object) -> None:
     raise OSError(errno.EIO, "injected")
+
+
+def test_a_segment_leaves_no_cycle_after_its_checkpoint(tmp_path: Path) -> None:
+    blocks = LocalBlocks(tmp_path, clock=SystemClock(), ids=SystemIds(), journaled=True)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for _ in range(3):
+            blocks.put("local://bucket/a", [b"a"], CREATE)
+            blocks.delete("local://bucket/a")  # a checkpoint comes first
+        gc.collect()
+        left = [each for each in gc.garbage if isinstance(each, Segment)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    blocks.close()
+    assert left == []
