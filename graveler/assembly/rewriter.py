@@ -19,6 +19,7 @@ input this process ends.
 For rewriters.py, which starts it.
 """
 
+import argparse
 import marshal
 import struct
 import sys
@@ -131,4 +132,9 @@ def main(objects: str, scratch: str, synced: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("objects", help="the folder of objects of a store")
+    parser.add_argument("scratch", help="a folder for unfinished files")
+    parser.add_argument("synced", help=f"{SYNCED!r}, or empty")
+    given = parser.parse_args()
+    main(given.objects, given.scratch, given.synced)
