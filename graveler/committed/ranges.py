@@ -162,7 +162,7 @@ class RangeStore(Protocol):
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
     ) -> Rewriting | Absent:
         """Begin to apply changes to a range in another process, as `apply.rewritten` does.  ABSENT
-        if there is none that has time: the caller does it."""
+        if there is none: the caller does it, and need not ask again for the same metarange."""
         ...
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
