@@ -168,6 +168,24 @@ def test_a_walk_over_ranges_ends_between_two_of_them(
     assert lake.another_process().record() == record
 
 
+def test_a_commit_ends_between_two_ranges() -> None:
+    lake = new_lake()
+    old = {f"p/{number:03}": "0" for number in range(200)}
+    lake.commit_of(**old)
+    for number in range(0, 200, 9):
+        lake.put(f"p/{number:03}", "1")
+    clock = TickingClock()
+    slow = SlowRanges(lake.ports.ranges, clock, COMMIT)
+    mine = Lake(replace(lake.ports, ranges=slow, clock=clock), lake.repo)
+    with pytest.raises(Unavailable, match=r"^commit took too long and was given up; "):
+        mine.commit("slow")
+    assert 0 < slow.opened <= 4
+    rival = lake.another_process()
+    assert rival.tree("main@") == old
+    rival.commit("later")
+    assert list(rival.tree("main@").values()).count("1") == 23
+
+
 def test_a_reset_of_all_paths_covers_none() -> None:
     lake = new_lake()
     lake.commit_of(a="1")

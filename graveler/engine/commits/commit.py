@@ -343,7 +343,7 @@ def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
 def _scan_sealed(call: Call, record: Branch) -> Folding:
     """Step 3."""
     repo, request = call.repo, call.request
-    folding = scan(repo, record.sealed)
+    folding = scan(repo, record.sealed, call.deadline)
     if folding is ABSENT:
         description = request.message, request.metadata
         raise handover.hand_over(repo, call.branch, record, description)

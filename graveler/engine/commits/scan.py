@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from graveler.committed.apply import apply
-from graveler.engine.ports import OpenRepository, keyspace
+from graveler.engine.ports import Deadline, OpenRepository, keyspace
 from graveler.ids import MetarangeId, StagingToken
 from graveler.records import ABSENT, Absent
 from graveler.staging import area, stack
@@ -38,11 +38,12 @@ class Folding(NamedTuple):
 
 
 def scan(
-    repo: OpenRepository, tokens: tuple[StagingToken, ...]
+    repo: OpenRepository, tokens: tuple[StagingToken, ...], deadline: Deadline
 ) -> Folding | Literal[Absent.ABSENT]:
     """Read every row of sealed tokens, which are given oldest first.
 
     Returns ABSENT if they have more than `commit_rows_max` rows; it then requests no further page.
+    After `deadline`, the function of the result opens no further range and raises `Unavailable`.
     Cost: 1 KV request for each shard, and for each 10,000 rows of a shard.
     """
     rows_max = repo.settings.commit_rows_max
@@ -50,7 +51,7 @@ def scan(
         deltas = stack.deltas(repo.kv, tokens, repo.fanout, rows_max)
     except area.TooManyRows:
         return ABSENT
-    space = keyspace(repo)
+    space = keyspace(repo, deadline.checking("commit"))
 
     def content(base: MetarangeId, tokens_left: tuple[StagingToken, ...]) -> Overlaid:
         applied = apply(space, base, stack.combine([deltas[token] for token in tokens_left]))

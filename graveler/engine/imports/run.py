@@ -167,7 +167,7 @@ def work(
 
     def build(head: CommitEntry) -> Commit:
         pulse.beat(len(records), always=True)
-        space = keyspace(repo)
+        space = keyspace(repo, deadline.checking("import"))
         old_paths = (
             key
             for prefix in _outermost(replaced)

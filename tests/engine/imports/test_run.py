@@ -7,6 +7,7 @@ import pytest
 
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
+from graveler.committed.ranges import Table
 from graveler.engine.imports import run as importing
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
@@ -14,7 +15,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import Invalid, NotFound, Unavailable
-from graveler.ids import JobId
+from graveler.ids import JobId, RangeId
 from graveler.records import JobState
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
@@ -131,3 +132,20 @@ def test_a_source_beside_repositories_is_accepted_and_one_inside_is_not(lake: La
     with pytest.raises(NotFound):
         importing.status(lake.opened, "none")
     assert state(lake, submitted(lake)) is JobState.RUNNING
+
+
+def test_an_import_over_many_ranges_ends_with_its_time(lake: Lake) -> None:
+    run(lake, submitted(lake))
+    lake.ports.blocks.put(SOURCE + "more", [b"bytes"], CREATE)
+    before, ranges = lake.tree(), lake.ports.ranges
+
+    def slow(namespace: str, range_id: RangeId) -> Table:
+        lake.ports.clock.sleep(limits.import_seconds_max + 1)
+        return ranges.open_range(namespace, range_id)
+
+    job = submitted(lake)
+    mine: Any = Overridden(ranges, open_range=slow)
+    run(Lake(replace(lake.ports, ranges=mine), lake.repo), job)
+    found = importing.status(lake.opened, job)
+    assert found.state is JobState.FAILED and "import took too long" in found.error
+    assert lake.tree() == before
