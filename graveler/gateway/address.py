@@ -51,6 +51,9 @@ class Address(NamedTuple):
         return Place(self.bucket, self.ref, self.path)
 
 
+NOWHERE: Final = Address()
+
+
 def domains_of(names: Sequence[str]) -> tuple[str, ...]:
     """Configured S3 domains in normal form, the longest first."""
     return tuple(sorted((host_of(name).rstrip(".") for name in names), key=len, reverse=True))

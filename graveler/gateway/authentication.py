@@ -120,7 +120,7 @@ class SignedPayload:
         form: Payload,
         seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
     ) -> None:
-        self._headers: Mapping[bytes, bytes] = request.headers
+        self._headers: Mapping[bytes, bytes] = request.instructions
         # The checksum of CompleteMultipartUpload is of the object, not of the list of parts.
         self._has_checksums = request.method != "POST" or "uploadId" not in request.query
         self._form = form
@@ -135,6 +135,11 @@ class SignedPayload:
     def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         self._body = VerifiedBody(self._framed(), chunks)
         return iter(self._body)
+
+    def whole(self, body: bytes) -> Sequence[bytes]:
+        if payload.check_whole(self._framed(), body):
+            return (body,) if body else ()
+        return tuple(self.content((body,) if body else ()))
 
     def echo(self) -> Headers:
         return () if self._body is ABSENT else self._body.echo

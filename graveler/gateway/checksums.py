@@ -98,6 +98,9 @@ class StatedChecksums(NamedTuple):
         return (_PREFIX + self.algorithm.encode(),) if announced else ()
 
 
+NO_CHECKSUMS: Final = StatedChecksums()
+
+
 def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChecksums:
     """What the headers of a request state.
 
@@ -119,7 +122,7 @@ def expected(headers: Mapping[bytes, bytes], *, has_trailer: bool) -> StatedChec
         raise S3Error("InvalidRequest", "The value specified in x-amz-trailer is not supported.")
     names = stated + announced
     if not names:
-        return StatedChecksums(md5)
+        return StatedChecksums(md5) if md5 else NO_CHECKSUMS
     _check_single(names)
     algorithm = _algorithm(names[0], headers.get(_NAMED, b""))
     if announced:

@@ -162,15 +162,17 @@ def open_request(
     Raises `S3Error` for a parameter that occurs twice, for two mechanisms, and for an algorithm
     other than that of version 4.  Pure."""
     query = _single(parameters(request.query) if pairs is ABSENT else pairs)
-    authorizations = [value for name, value in request.headers if name == b"authorization"]
+    headers = joined(request.headers)
+    count = 1 if b"authorization" in headers else 0
+    if len(headers) < len(request.headers):
+        count = [name for name, _ in request.headers].count(b"authorization")
     is_v4 = is_v2 = False
     if query:
         is_v4, is_v2 = not _V4_MARKS.isdisjoint(query), not _V2_MARKS.isdisjoint(query)
-    if len(authorizations) + is_v4 + is_v2 > 1:
+    if count + is_v4 + is_v2 > 1:
         raise S3Error("InvalidRequest", "Only one authentication mechanism is allowed.")
-    headers = joined(request.headers)
-    if authorizations:
-        if authorizations[0].partition(b" ")[0] != ALGORITHM:
+    if count:
+        if headers[b"authorization"].partition(b" ")[0] != ALGORITHM:
             raise _unsupported()
         return OpenRequest(request, "header", query, headers)
     if is_v4:
@@ -193,9 +195,12 @@ def _single(pairs: Pairs) -> dict[bytes, bytes]:
 def joined(headers: Pairs) -> dict[bytes, bytes]:
     """Headers by name in canonical form: without spaces around a value, single spaces inside,
     repeated headers joined by a comma.  Pure."""
-    values: dict[bytes, bytes] = {}
+    values = {name: b" ".join(raw.split()) for name, raw in headers}
+    if len(values) == len(headers):
+        return values
+    values = {}
     for name, raw in headers:
-        value = b" ".join(raw.split()) if b" " in raw or b"\t" in raw else raw
+        value = b" ".join(raw.split())
         values[name] = values[name] + b"," + value if name in values else value
     return values
 
@@ -396,35 +401,31 @@ def _signed_names(
     error: str,
 ) -> Sequence[bytes]:
     """The names of the signed headers.  Raises `S3Error` unless they cover what they have to."""
-    names, named = _names(listed)
-    if not names:
+    present = tuple(headers)
+    is_short = len(listed) + sum(map(len, present)) <= _KNOWN_LENGTH_MAX
+    read = _known_names if is_short else _read_names
+    return read(listed, present, exempt, error)
+
+
+def _read_names(
+    listed: bytes, present: tuple[bytes, ...], exempt: frozenset[bytes], error: str
+) -> Sequence[bytes]:
+    names = tuple(listed.split(b";"))
+    named = frozenset(names)
+    if names != tuple(sorted(named)) or not all(map(_HEADER_NAME.fullmatch, names)):
         raise S3Error(error, "SignedHeaders must be names in lower case, in order, each once.")
     if b"host" not in named:
         raise S3Error("AccessDenied", "The header host must be signed.")
-    for name in headers:
-        if name.startswith(AMZ) and name not in named and name not in exempt:
-            raise S3Error(
-                "AccessDenied", "There were headers present in the request which were not signed"
-            )
-    if not headers.keys() >= named:
+    if any(name.startswith(AMZ) for name in frozenset(present) - named - exempt):
+        raise S3Error(
+            "AccessDenied", "There were headers present in the request which were not signed"
+        )
+    if not named.issubset(present):
         raise S3Error("SignatureDoesNotMatch", "A signed header is not in the request.")
     return names
 
 
-def _names(listed: bytes) -> tuple[Sequence[bytes], frozenset[bytes]]:
-    """The names of headers in a list of them; none if it is malformed."""
-    return _known_names(listed) if len(listed) <= _KNOWN_LENGTH_MAX else _read_names(listed)
-
-
-def _read_names(listed: bytes) -> tuple[Sequence[bytes], frozenset[bytes]]:
-    names = tuple(listed.split(b";"))
-    named = frozenset(names)
-    if names != tuple(sorted(named)) or not all(map(_HEADER_NAME.fullmatch, names)):
-        return (), frozenset()
-    return names, named
-
-
-_known_names: Final = lru_cache(_KNOWN_MAX)(_read_names)  # a client signs the same ones each time
+_known_names: Final = lru_cache(_KNOWN_MAX)(_read_names)  # a client sends the same ones each time
 
 
 def _unsupported() -> S3Error:

@@ -49,7 +49,7 @@ async def stored(
     first = message.get("body", b"")
     if not message.get("more_body", False):
         if small is not ABSENT and len(first) < limits.upload_batched_bytes_max:
-            return await small(_verified(call, first))
+            return await small(call.payload.whole(first))
         whole: T = await pools.writers.start(_store_whole, call, store, first)
         return whole
     feed = Feed()
@@ -57,11 +57,7 @@ async def stored(
 
 
 def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:
-    return store(_verified(call, body))
-
-
-def _verified(call: S3Call, body: bytes) -> tuple[bytes, ...]:
-    return tuple(call.payload.content((body,) if body else ()))
+    return store(call.payload.whole(body))
 
 
 def _store_fed(call: S3Call, store: Store[T], feed: Feed) -> T:

@@ -11,7 +11,7 @@ from graveler.api.operation import Runs
 from graveler.auth.callers import refusal, seeing
 from graveler.engine.objects import write
 from graveler.errors import GravelerError
-from graveler.gateway.address import NO_VERSION, Address, Level, address_in
+from graveler.gateway.address import NO_VERSION, NOWHERE, Address, Level, address_in
 from graveler.gateway.bodies import document_of
 from graveler.gateway.errors import S3Error, report_of
 from graveler.gateway.operation import DELETE_OBJECT, S3Call, operation
@@ -111,7 +111,7 @@ def _items(call: S3Call, order: Node) -> Sequence[_Item]:
 
 def _item(call: S3Call, node: Node) -> _Item:
     key = node.value("Key")
-    address = Address()
+    address = NOWHERE
     try:
         if not key:
             raise S3Error("MalformedXML")

@@ -5,7 +5,7 @@
 Used by route.py and the endpoints that read a body.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from graveler.api.answers import Headers
@@ -31,9 +31,13 @@ class Payload(Protocol):
         """
         ...
 
+    def whole(self, body: bytes) -> Sequence[bytes]:
+        """As `content`, of a body that arrived whole."""
+        ...
+
     def echo(self) -> Headers:
         """The checksums that were verified, as headers of the answer.  Only after the end of
-        `content`."""
+        `content`, or after `whole`."""
         ...
 
 

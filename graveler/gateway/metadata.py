@@ -44,6 +44,7 @@ CONTENT_HEADERS: Final[Mapping[str, bytes]] = {
     "Content-Language": b"content-language",
     "Expires": b"expires",
 }
+_CONTENT: Final = frozenset(CONTENT_HEADERS.values())
 _CHUNKED: Final = "aws-chunked"  # a framing of the request, no encoding of the content
 
 
@@ -57,14 +58,8 @@ class Description(NamedTuple):
 def description_of(headers: Mapping[bytes, bytes]) -> Description:
     """The description in the headers of a request.  Raises `S3Error`: MetadataTooLarge."""
     metadata = _user_metadata(headers)
-    for shown, header in CONTENT_HEADERS.items():
-        if header not in headers:
-            continue
-        text = headers[header].decode("latin-1")
-        if header == b"content-encoding":
-            text = _without_chunks(text)
-        if text:
-            metadata[shown] = text
+    if not _CONTENT.isdisjoint(headers):
+        metadata |= _content_metadata(headers)
     return Description(headers.get(b"content-type", b"").decode("latin-1"), metadata)
 
 
@@ -78,6 +73,17 @@ def _user_metadata(headers: Mapping[bytes, bytes]) -> dict[str, str]:
     if sum(len(short) + len(text.encode()) for short, text in read) > _LENGTH_BYTES_MAX:
         raise S3Error("MetadataTooLarge")
     return {PREFIX + short: text for short, text in read}
+
+
+def _content_metadata(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    metadata = {}
+    for shown, header in CONTENT_HEADERS.items():
+        text = headers.get(header, b"").decode("latin-1")
+        if header == b"content-encoding":
+            text = _without_chunks(text)
+        if text:
+            metadata[shown] = text
+    return metadata
 
 
 def _without_chunks(encoding: str) -> str:

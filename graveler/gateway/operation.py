@@ -23,7 +23,7 @@ from graveler.api.service import Call
 from graveler.api.templates import Template, template
 from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
-from graveler.gateway.address import Address, Level
+from graveler.gateway.address import NOWHERE, Address, Level
 from graveler.gateway.endings import Ending
 from graveler.gateway.errors import CODES, S3Error
 from graveler.gateway.identity import Payload
@@ -84,7 +84,6 @@ _PARAMETER_PREFIXES: Final = ("x-amz-", "response-")
 _READS: Final = frozenset(("GET", "HEAD"))
 
 _AMZ: Final = b"x-amz-"
-_SIGNED: Final = frozenset((b"x-amz-date", b"x-amz-content-sha256"))  # of every request
 _NO_MARKS: Final = frozenset[str]()
 # Headers that change what a request means, and that nothing here serves.
 _REFUSED_HEADERS: Final = (
@@ -111,12 +110,13 @@ _CONDITIONS: Final = (
 @dataclass(slots=True)
 class S3Call(Call):
     """One request of an operation.  Its `arguments` are `repository`, `ref` and `path`, and for a
-    copy `source_repository`, `source_ref` and `source_path`."""
+    copy `source_repository`, `source_ref` and `source_path`.  Its `headers` are the instructions of
+    `request`."""
 
     request: S3Request = field(kw_only=True)
     address: Address = field(kw_only=True)
     payload: Payload = field(kw_only=True)
-    source: Address = field(kw_only=True, default=Address())
+    source: Address = field(kw_only=True, default=NOWHERE)
     # Of work that goes on after the answer has begun.
     ending: Ending | Literal[Absent.ABSENT] = field(kw_only=True, default=ABSENT)
 
@@ -280,16 +280,17 @@ def _is_mark(name: str, value: str) -> bool:
 
 def _check_headers(request: S3Request, operation: Operation) -> None:
     """Raises `S3Error` for a header that asks for something else than the operation does."""
-    for name, value in request.headers.items():
-        if not name.startswith(_AMZ) or name in _SIGNED:
+    headers = request.instructions
+    for name, value in headers.items():
+        if not name.startswith(_AMZ):
             continue
         if name.startswith(_REFUSED_HEADERS) or (name == _ENCRYPTION and value != b"AES256"):
             raise S3Error("NotImplemented", f"not implemented: {name.decode('latin-1')}")
         if name.startswith(_LOCK) and operation.audited:
             raise S3Error("InvalidRequest", "Bucket is missing Object Lock Configuration")
-    if not operation.audited or request.headers.keys().isdisjoint(_CONDITIONS):
+    if not operation.audited or headers.keys().isdisjoint(_CONDITIONS):
         return
     for header in _CONDITIONS:
         condition = header.decode()
-        if header in request.headers and condition not in operation.conditions:
+        if header in headers and condition not in operation.conditions:
             raise S3Error("NotImplemented", f"not implemented: the condition {condition}")

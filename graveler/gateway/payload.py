@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from graveler.gateway import checksums
-from graveler.gateway.checksums import Checks, StatedChecksums
+from graveler.gateway.checksums import NO_CHECKSUMS, Checks, StatedChecksums
 from graveler.gateway.chunks import ChunkDecoder
 from graveler.gateway.claims import Form, Payload
 from graveler.gateway.errors import S3Error
@@ -22,7 +22,6 @@ from graveler.gateway.signatures import ChunkSeal
 from graveler.records import ABSENT, Absent
 
 _DIGITS_MAX: Final = 15
-_NO_CHECKSUMS: Final = StatedChecksums()
 
 
 class Framing(NamedTuple):
@@ -60,7 +59,7 @@ def framing(
         length = raw_length
     if length is ABSENT:
         raise S3Error("MissingContentLength")
-    stated = _NO_CHECKSUMS
+    stated = NO_CHECKSUMS
     if has_checksums:
         stated = checksums.expected(headers, has_trailer=payload.form.has_trailer)
     chain = seal if payload.form.has_signed_chunks else ABSENT
@@ -74,6 +73,18 @@ def _length(headers: Mapping[bytes, bytes], name: bytes) -> int | Literal[Absent
     if not text.isdigit() or len(text) > _DIGITS_MAX:
         raise S3Error("InvalidArgument", f"{name.decode()} must be a number of bytes.")
     return int(text)
+
+
+def check_whole(framing: Framing, body: bytes) -> bool:
+    """Verify a body that arrived whole.  False, and nothing is verified, unless it is framed by
+    nothing and has no checksum.  Raises `S3Error`."""
+    if framing.checksums is not NO_CHECKSUMS or framing.payload.form.is_chunked:
+        return False
+    if len(body) != framing.length:
+        raise _incomplete()
+    if framing.payload.form is Form.HASH:
+        _check_hash(framing, hashlib.sha256(body).hexdigest())
+    return True
 
 
 class VerifiedBody:
@@ -109,10 +120,8 @@ class VerifiedBody:
         trailers = {} if decoder is ABSENT else decoder.end()
         if length != framing.length or framing.raw_length not in (raw_length, ABSENT):
             raise _incomplete()
-        if digest is not ABSENT and not hmac.compare_digest(
-            digest.hexdigest(), framing.payload.sha256
-        ):
-            raise S3Error("XAmzContentSHA256Mismatch")
+        if digest is not ABSENT:
+            _check_hash(framing, digest.hexdigest())
         self._echo = checks.finish(trailers)
 
     def _decoder(self) -> ChunkDecoder | Literal[Absent.ABSENT]:
@@ -120,6 +129,11 @@ class VerifiedBody:
         if not framing.payload.form.is_chunked:
             return ABSENT
         return ChunkDecoder(framing.length, framing.checksums.trailers, framing.seal)
+
+
+def _check_hash(framing: Framing, sha256: str) -> None:
+    if not hmac.compare_digest(sha256, framing.payload.sha256):
+        raise S3Error("XAmzContentSHA256Mismatch")
 
 
 def _incomplete() -> S3Error:

@@ -6,7 +6,7 @@ ones.  Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from graveler.api.answers import Headers
@@ -14,14 +14,24 @@ from graveler.gateway.errors import S3Error
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
+# Headers of nearly every request, which ask for nothing: the signature and the client.
+_USUAL: Final = frozenset(
+    (
+        *(b"host", b"authorization", b"date", b"x-amz-date", b"x-amz-content-sha256"),
+        *(b"user-agent", b"accept", b"accept-encoding", b"connection", b"expect"),
+        *(b"amz-sdk-invocation-id", b"amz-sdk-request"),
+    )
+)
+
 
 class S3Request(NamedTuple):
     """One request.
 
     `raw_path` and `raw_query`: as sent.  `lines`: the header lines in order, names in lower case.
-    `headers`: the same by name; values of repeated headers are joined by commas.  `pairs`: the
-    names and values of the query, decoded, in their order.  `query`: the same as texts, by name; a
-    parameter without a value has the value "".
+    `headers`: the same by name; values of repeated headers are joined by commas.  `instructions`:
+    those of them that may ask for something, or describe the body; they are few, and every check of
+    headers goes through them.  `pairs`: the names and values of the query, decoded, in their order.
+    `query`: the same as texts, by name; a parameter without a value has the value "".
     """
 
     method: str
@@ -29,6 +39,7 @@ class S3Request(NamedTuple):
     raw_query: bytes
     lines: Pairs
     headers: Mapping[bytes, bytes]
+    instructions: Mapping[bytes, bytes]
     pairs: Pairs
     query: Mapping[str, str]
 
@@ -38,7 +49,10 @@ class S3Request(NamedTuple):
 
     def with_headers(self, further: Headers) -> "S3Request":
         """The request with headers for which its query stands."""
-        return self._replace(headers={**self.headers, **dict(further)}) if further else self
+        if not further:
+            return self
+        headers = {**self.headers, **dict(further)}
+        return self._replace(headers=headers, instructions=_instructions(headers))
 
 
 def request_of(scope: Mapping[str, Any]) -> S3Request:
@@ -49,8 +63,20 @@ def request_of(scope: Mapping[str, Any]) -> S3Request:
         headers = _joined(lines)
     raw: bytes = scope["query_string"]
     pairs = parameters(raw)
-    query = _query(pairs)
-    return S3Request(scope["method"], scope["raw_path"], raw, lines, headers, pairs, query)
+    return S3Request(
+        scope["method"],
+        scope["raw_path"],
+        raw,
+        lines,
+        headers,
+        _instructions(headers),
+        pairs,
+        _query(pairs) if pairs else {},
+    )
+
+
+def _instructions(headers: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    return {name: value for name, value in headers.items() if name not in _USUAL}
 
 
 def _joined(lines: Pairs) -> dict[bytes, bytes]:

@@ -32,6 +32,7 @@ from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound
 from graveler.gateway import errors
 from graveler.gateway.address import (
+    NOWHERE,
     Address,
     address_of,
     arguments_of,
@@ -129,7 +130,7 @@ class S3Route:
         self._record(scope, trace, status)
 
     async def _answer(self, scope: Scope, receive: Receive, trace: _Trace) -> Answer:
-        address = Address()
+        address = NOWHERE
         try:
             request = request_of(scope)
             address = address_of(request.header(b"host"), request.raw_path, self._domains)
@@ -164,7 +165,7 @@ class S3Route:
         """The call of an endpoint, before its checks."""
         _, started = scope["graveler.operation"]
         scope["graveler.operation"] = (operation.label, started)
-        arguments, source = arguments_of(address), Address()
+        arguments, source = arguments_of(address), NOWHERE
         if COPY_SOURCE in operation.marks:
             source = source_of(request.headers[COPY_SOURCE.encode()])
             of_source = arguments_of(source)
@@ -173,7 +174,7 @@ class S3Route:
             service=self._service,
             arguments=arguments,
             query=ABSENT,
-            headers=request.headers,
+            headers=request.instructions,
             declared_headers=ABSENT,
             body=ABSENT,
             receive=receive,

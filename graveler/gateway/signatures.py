@@ -96,15 +96,21 @@ def signing_key(secret: str, day: bytes, region: bytes) -> bytes:
 
 def is_signed(claim: Claim, key: bytes) -> bool:
     """Whether the signature of a request is that of the signing key; in constant time.  Pure."""
-    code = _begun(key).copy()
-    code.update(text_to_sign(claim))
-    return hmac.compare_digest(code.hexdigest().encode(), claim.signature)
+    begun = _begun(key)
+    inner, outer = begun[0].copy(), begun[1].copy()
+    inner.update(text_to_sign(claim))
+    outer.update(inner.digest())
+    return hmac.compare_digest(outer.hexdigest().encode(), claim.signature)
 
 
-@lru_cache(_KEYS_MAX)  # to begin one takes three times as long as to copy one
-def _begun(key: bytes) -> hmac.HMAC:
-    """An HMAC with this key and no text."""
-    return hmac.new(key, digestmod="sha256")
+@lru_cache(_KEYS_MAX)
+def _begun(key: bytes) -> tuple["hashlib._Hash", "hashlib._Hash"]:
+    """The inner and the outer hash of an HMAC (RFC 2104) with this key, and no text.
+
+    A copy of the two takes a third of the time that the library takes for a copy of its HMAC."""
+    padded = key.ljust(hashlib.sha256().block_size, b"\0")
+    inner, outer = (bytes(byte ^ pad for byte in padded) for pad in (0x36, 0x5C))
+    return hashlib.sha256(inner), hashlib.sha256(outer)
 
 
 class SigningKeys:

@@ -31,10 +31,13 @@ SOURCE_CONDITIONS: Final = (
     f"{_OF_SOURCE}if-unmodified-since",
 )
 _IN_LISTS: Final = ("*", ",")
+_HEADERS: Final = frozenset(name.encode() for name in WRITE_CONDITIONS)
 
 
 def mode_of(headers: Mapping[bytes, bytes]) -> Mode:
     """The condition of a write.  Raises `S3Error`: NotImplemented for one that is not served."""
+    if _HEADERS.isdisjoint(headers):
+        return OVERWRITE
     absent = headers.get(b"if-none-match", b"").decode("latin-1").strip()
     etag = headers.get(b"if-match", b"").decode("latin-1").strip()
     if absent and (etag or absent.strip('"') != "*"):

@@ -61,7 +61,9 @@ def etag_header(checksum: str) -> tuple[bytes, bytes]:
 
 def storage_class_of(headers: Mapping[bytes, bytes]) -> str:
     """The storage class that a request asks for; empty is the usual one.  Raises `S3Error`."""
-    text = headers.get(_STORAGE_CLASS, b"").decode("latin-1")
+    if _STORAGE_CLASS not in headers:
+        return ""
+    text = headers[_STORAGE_CLASS].decode("latin-1")
     try:
         write.check_storage_class(text)
     except Invalid as error:

@@ -104,7 +104,7 @@ def wrong(key: NewCredential) -> NewCredential:
 
 def with_header(request: S3Request, name: bytes, value: bytes) -> S3Request:
     lines = (*request.lines, (name, value))
-    return request._replace(lines=lines, headers=dict(lines))
+    return request._replace(lines=lines).with_headers(((name, value),))
 
 
 # ---- who sent it ---------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_a_url_of_version_2_in_host_style_signs_its_bucket() -> None:
     assert world.failure(right) == ""
     lines = [(name, b"pond." + DOMAIN.encode() if name == b"host" else value)
              for name, value in right.lines]  # fmt: skip
-    other = right._replace(lines=lines, headers=dict(lines))
+    other = right._replace(lines=lines).with_headers(lines)
     assert world.failure(other) == "SignatureDoesNotMatch"
 
 
@@ -233,6 +233,39 @@ def test_the_body_is_verified_by_its_hash_and_length() -> None:
         with pytest.raises(S3Error) as caught:
             list(world.identify(request).payload.content([body]))
         assert caught.value.s3_code == code
+
+
+def whole(world: World, request: S3Request, body: bytes) -> str:
+    """`accepted`, or the code of the error of a body that arrived whole."""
+    payload = world.identify(request).payload
+    try:
+        assert b"".join(payload.whole(body)) == (body and b"content")
+    except S3Error as error:
+        return error.s3_code
+    return "accepted"
+
+
+def test_a_body_that_arrived_whole_is_verified_as_one_that_streams() -> None:
+    world, length = World(), (b"content-length", b"7")
+    key = world.key
+    hashed = with_header(signed(key, "PUT", body=b"content"), *length)
+    empty = with_header(signed(key, "PUT"), b"content-length", b"0")
+    unsigned = with_header(signed(key, "PUT", signer=in_query), *length)
+    crc = {"x-amz-checksum-crc32": CRC_OF_CONTENT}
+    checked = with_header(signed(key, "PUT", signer=in_query, headers=crc), *length)
+    assert (
+        whole(world, empty, b"") == "accepted"
+        and whole(world, empty, b"content") == "IncompleteBody"
+    )
+    for request, of_other in (
+        (hashed, "XAmzContentSHA256Mismatch"),
+        (unsigned, ""),
+        (checked, "BadDigest"),
+    ):
+        assert whole(world, request, b"content") == "accepted"
+        assert whole(world, request, b"conten") == whole(world, request, b"") == "IncompleteBody"
+        assert whole(world, request, b"contents") == "IncompleteBody"
+        assert not of_other or whole(world, request, b"kontent") == of_other
 
 
 def test_a_body_without_a_length_is_refused_before_it_is_read() -> None:
@@ -254,6 +287,8 @@ def test_the_chunks_of_a_body_are_signed_with_the_key_of_the_request() -> None:
         length = b"%d" % len(body)
         identity = world.identify(with_header(request, b"content-length", length))
         assert b"".join(identity.payload.content([body])) == b"hello"
+        identity = world.identify(with_header(request, b"content-length", length))
+        assert b"".join(identity.payload.whole(body)) == b"hello"
         identity = world.identify(with_header(request, b"content-length", length))
         with pytest.raises(S3Error) as caught:
             list(identity.payload.content([body.replace(b"hello", b"jello")]))
