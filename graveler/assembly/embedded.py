@@ -114,7 +114,7 @@ def _ranges(
     folder = Path(os.path.realpath(folder))
     scratch = folder / "scratch"
     shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
-    scratch.mkdir(mode=0o700)
+    scratch.mkdir(mode=0o700, exist_ok=True)  # a process that outlives a kill may be faster
     processes = min(cores(), PROCESSES_MAX)
     rewriters = RewriterProcesses(
         folder / "objects", scratch, SystemClock(), synced=synced, processes=processes

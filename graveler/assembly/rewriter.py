@@ -7,20 +7,22 @@
 Both are values of Python's built-in types by `marshal`, on the standard input and output.  Only the
 process that started this one writes to them.  A request that fails is answered with nothing, or
 ends this process: the other process then does the work, and meets the error.  At the end of its
-input this process ends.
+input this process ends, after the range that it works on.
 
 - It only creates files, and creation is exact among processes.  What replaces or deletes a file
   does so under locks of the process that serves the store.  So a range that exists already, which
   garbage collection may be about to delete, is left to that process.
 - Nobody knows a new range before the other process names it in a metarange.  So this process may
-  end at any moment.  What it leaves of an unfinished file is removed at the next start of the
-  store.
+  end at any moment.  What it leaves of an unfinished file is removed at a later start of the
+  store.  It may meet that start, if the other process was killed: then its file goes too early, and
+  it ends with nothing stored.
 
 For rewriters.py, which starts it.
 """
 
 import argparse
 import marshal
+import os
 import struct
 import sys
 from pathlib import Path
@@ -124,9 +126,13 @@ def main(objects: str, scratch: str, synced: str) -> None:
             store = SstRangeStore(files, _CACHE_BYTES, _CACHE_BYTES, is_near=True)
             try:
                 answer = _answer(store, request)
-            except GravelerError:
+            except (GravelerError, OSError):
                 answer = marshal.dumps(None)
-            send(sys.stdout.buffer, answer)
+            try:
+                send(sys.stdout.buffer, answer)
+            except BrokenPipeError:  # the other process was killed
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+                return
     finally:
         blocks.close()
 

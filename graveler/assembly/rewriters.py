@@ -98,11 +98,11 @@ class RewriterProcesses:
     def begin(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
     ) -> Rewriting | Absent:
-        if not self._processes or self._clock.steady_seconds() < self._not_before:
+        if not self._processes or self._kill_hung():
             return ABSENT
         request = _Request((namespace, breaks, rewrite), self)
         with self._changed:
-            if self._closed or self._kill_hung():
+            if self._closed or self._clock.steady_seconds() < self._not_before:
                 return ABSENT
             self._queue.append(request)
             if len(self._queue) > self._idle and len(self._threads) < self._processes:
@@ -123,21 +123,33 @@ class RewriterProcesses:
             return ABSENT
         finally:
             if not request.done.done():
-                with self._changed:
-                    with suppress(ValueError):
-                        self._queue.remove(request)
-                    self._kill_hung()
+                self.abandon(request)
+                self._kill_hung()
+
+    def abandon(self, request: "_Request") -> None:
+        """Take back a request that no process has begun."""
+        with self._changed, suppress(ValueError):
+            self._queue.remove(request)
 
     def _kill_hung(self) -> bool:
         """Kill the processes that have worked on one range for too long; the threads that wait for
         them take them for ended.  Whether there were any."""
         now = self._clock.steady_seconds()
-        hung = [each for each, since in self._busy.items() if now - since > self._spans.hang]
-        for process in hung:
-            process.kill()
+        with self._changed:
+            hung = [each for each, since in self._busy.items() if now - since > self._spans.hang]
+            for process in hung:
+                process.kill()
+            if hung:
+                self._pause()
         if hung:
-            self._not_before = now + self._spans.pause
+            _LOG.warning("processes for commits hung and were killed: %d", len(hung))
         return bool(hung)
+
+    def _pause(self) -> None:
+        """Give no range to processes for a while.  The caller holds the lock, and logs why without
+        it, because a log may block."""
+        self._not_before = self._clock.steady_seconds() + self._spans.pause
+        self._drop_all()
 
     def close(self) -> None:
         """End all processes.  Requests that wait are answered with ABSENT, and so is what a process
@@ -193,10 +205,11 @@ class RewriterProcesses:
         except Exception as error:  # whatever it is, the caller does the work
             self._end(process)
             with self._changed:
-                if is_new and not self._closed:
-                    self._not_before = self._clock.steady_seconds() + self._spans.pause
-                    _LOG.warning("a process for commits did not start, or ended: %r", error)
-                    self._drop_all()
+                pauses = is_new and not self._closed
+                if pauses:
+                    self._pause()
+            if pauses:
+                _LOG.warning("a process for commits did not start, or ended: %r", error)
             return ABSENT
         finally:
             request.done.set_result(done)
@@ -230,6 +243,8 @@ class RewriterProcesses:
         )
         with self._changed:
             self._running.add(process)
+            if self._closed:  # `close` may have looked before
+                process.kill()
         return process
 
     def _end(self, process: _Process | Absent) -> None:
@@ -259,6 +274,9 @@ class _Request:
 
     def result(self, check: Callable[[], None]) -> Rewritten | Absent:
         return self._processes.wait(self, check)
+
+    def abandon(self) -> None:
+        self._processes.abandon(self)
 
 
 def _command(objects: Path, scratch: Path, synced: bool) -> list[str]:

@@ -152,6 +152,11 @@ class _PendingRange(NamedTuple):
     changes: Sequence[Change] = ()
     rewriting: Rewriting | Absent = ABSENT
 
+    def abandon(self) -> None:
+        """Nobody takes it back."""
+        if self.rewriting is not ABSENT:
+            self.rewriting.abandon()
+
 
 class Applier:
     """Merges changes into ranges, adds the result to an assembler, and counts the effective
@@ -180,19 +185,26 @@ class Applier:
     def over(self, refs: Sequence[RangeRef], *, is_tail: bool) -> None:
         """Add `refs` with all changes applied.  `is_tail`: `refs` include the last range of their
         metarange."""
-        for at, ref in enumerate(refs):
-            is_last = is_tail and at == len(refs) - 1
-            is_changed = self._changes.has(ref.max_key)
-            if is_changed and not is_last and self._hand_over(ref):
-                continue
-            if self._pending and not is_changed and not is_last:
-                self._pending.append(_PendingRange(ref))
-                continue
+        try:
+            for at, ref in enumerate(refs):
+                self._add_or_hand_over(ref, is_last=is_tail and at == len(refs) - 1)
             self._take_back(0)
-            self._add(ref, is_last=is_last)
-        self._take_back(0)
+        finally:
+            for each in self._pending:  # after an error
+                each.abandon()
         while batch := self._changes.take(None):
             self._assembler.add_columns(self._merged(Columns((), ()), batch))
+
+    def _add_or_hand_over(self, ref: RangeRef, *, is_last: bool) -> None:
+        """Add a range with the next changes applied, or let it wait for those before it."""
+        is_changed = self._changes.has(ref.max_key)
+        if is_changed and not is_last and self._hand_over(ref):
+            return
+        if self._pending and not is_changed and not is_last:
+            self._pending.append(_PendingRange(ref))
+            return
+        self._take_back(0)
+        self._add(ref, is_last=is_last)
 
     def _add(self, ref: RangeRef, *, is_last: bool) -> None:
         """Add a range with the next changes applied."""
@@ -242,9 +254,11 @@ class Applier:
                 self._assembler.add_range(each.ref, is_last=False)
                 continue
             self._under_way -= 1
-            done = (
-                each.rewriting.result(self._space.check) if self._assembler.is_settled else ABSENT
-            )
+            done: Rewritten | Absent = ABSENT
+            if self._assembler.is_settled:
+                done = each.rewriting.result(self._space.check)
+            else:
+                each.abandon()
             if done is ABSENT:
                 self._redo(each)
             else:

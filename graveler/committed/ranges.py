@@ -116,6 +116,10 @@ class Rewriting(Protocol):
         it again.  Harmless, because ranges never change."""
         ...
 
+    def abandon(self) -> None:
+        """Nobody wants the result.  A process that has begun goes on."""
+        ...
+
 
 class Rewriters(Protocol):
     """Processes that rewrite ranges of a store."""

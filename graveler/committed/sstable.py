@@ -245,6 +245,9 @@ class _Rewriting:
             self._store.forget(self._namespace, done.refs)
         return done
 
+    def abandon(self) -> None:
+        self._begun.abandon()
+
 
 def _metarange_cost(count: int) -> int:
     """The approximate memory of a decoded metarange of `count` ranges, in bytes."""

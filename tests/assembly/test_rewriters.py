@@ -52,6 +52,7 @@ class World:
         scratch = folder / "scratch"
         scratch.mkdir()
         objects = folder / "objects"
+        self.folder = folder
         self.started: list[subprocess.Popen[bytes]] = []
         self.processes = RewriterProcesses(
             objects,
@@ -287,6 +288,94 @@ def test_processes_that_hang_are_killed_though_nobody_waits(
 
     until(is_over, "the processes that hung have ended")
     world.close()
+
+
+def test_who_waits_for_a_process_that_hangs_kills_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = TickingClock()
+    world = World(tmp_path, spans=Spans(), clock=clock)
+    _watch(world, monkeypatch)
+    world.commit()
+    hung = world.pids
+    for pid in hung:
+        os.kill(pid, signal.SIGSTOP)
+    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    begun = [world.processes.begin(NAMESPACE, BREAKS, rewrite) for _ in range(8)]
+    first = begun[0]
+    assert first is not ABSENT
+    with ThreadPoolExecutor(1) as pool:
+        waiting = [pool.submit(first.result, unchecked)]
+
+        def is_over() -> bool:
+            clock.sleep(1)
+            if waiting[-1].done():  # the process may have begun a little later
+                waiting.append(pool.submit(first.result, unchecked))
+            return not world.pids & hung
+
+        until(is_over, "the processes that hung have ended")
+    # For a while nothing is given to processes, not even what waited already.
+    assert all(each is not ABSENT and each.result(unchecked) is ABSENT for each in begun)
+    assert world.processes.begin(NAMESPACE, BREAKS, rewrite) is ABSENT
+    assert len(world.started) == len(hung) == 2
+    world.close()
+
+
+def test_what_nobody_wants_is_done_by_no_process(world: World) -> None:
+    world.commit()
+    stopped = world.pids
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    refs = reader.ranges(world.space, world.base)[:3]
+    first, second, third = (
+        world.processes.begin(NAMESPACE, BREAKS, Rewrite(ref, [(ref.min_key, value(9))], False))
+        for ref in refs
+    )
+    assert first is not ABSENT and second is not ABSENT and third is not ABSENT
+    third.abandon()
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    assert first.result(unchecked) is not ABSENT and second.result(unchecked) is not ABSENT
+    rewrite = Rewrite(refs[2], [(refs[2].min_key, value(9))], False)
+    again = world.processes.begin(NAMESPACE, BREAKS, rewrite)
+    assert again is not ABSENT and again.result(unchecked) is not ABSENT  # it did not exist
+
+
+def test_a_process_that_starts_during_the_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, spans=Spans(stop=0.2))
+    begins, is_closed, start = threading.Event(), threading.Event(), subprocess.Popen
+
+    def late(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        begins.set()
+        assert is_closed.wait(PATIENCE_SECONDS)
+        process = start(["sleep", str(PATIENCE_SECONDS)], **options)
+        world.started.append(process)
+        return process
+
+    monkeypatch.setattr(rewriters.subprocess, "Popen", late)
+    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    begun = world.processes.begin(NAMESPACE, BREAKS, rewrite)
+    assert begins.wait(PATIENCE_SECONDS)
+    world.close()
+    is_closed.set()
+    assert begun is not ABSENT and begun.result(unchecked) is ABSENT
+    until(lambda: bool(world.started) and not world.pids, "the process has ended")
+
+
+def test_a_process_whose_answer_nobody_reads_ends_quietly(world: World) -> None:
+    ref = reader.ranges(world.space, world.base)[0]
+    command = [sys.executable, "-m", "graveler.assembly.rewriter"]
+    folders = [str(world.folder / name) for name in ("objects", "scratch")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, *folders, ""], stdin=pipe, stdout=pipe, stderr=pipe) as alone:
+        assert alone.stdin and alone.stdout and alone.stderr
+        alone.stdout.close()
+        rewrite = Rewrite(ref, [(ref.min_key, value(9))], False)
+        rewriter.send(alone.stdin, rewriter.encoded(NAMESPACE, BREAKS, rewrite))  # type: ignore[arg-type]
+        assert alone.stderr.read() == b""
+        assert alone.wait() == 0
 
 
 def test_a_check_ends_the_wait_for_a_process(world: World) -> None:
