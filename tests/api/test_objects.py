@@ -133,6 +133,21 @@ def test_a_multipart_upload(client: Client, repo: str, size: int) -> None:
     assert _get(client, repo, "a") == (200, body)
 
 
+def test_a_body_whose_reader_stops_at_its_beginning_is_answered(live: Served, repo: str) -> None:
+    """The rest of the body is dropped: it waits for no reader."""
+    client, body = live.client, b"x" * 8 * MEGABYTE
+    where = f"/repositories/{repo}/branches/main/objects"
+    headers = {"Content-Type": "multipart/form-data; boundary=xyz"}
+    reply = client.send("POST", where, {"path": "a"}, body=body, headers=headers)
+    assert reply.status == 400 and "multipart" in reply.message
+    address, signer = f"local://{repo}/x/data/signed", live.embedded.signer
+    url = signer.presign(address, "PUT", 60, "", size=10).url
+    reply = client.raw("PUT", url, body)
+    assert reply.status == 400 and "size=10" in reply.body.decode()
+    assert _get(client, repo, "a")[0] == 404
+    assert not any(path.name == "signed" for path in _files(live.store))
+
+
 def test_the_branch_is_checked_before_the_body_is_read(client: Client, repo: str) -> None:
     with socket.create_connection((client.host, client.port), timeout=PATIENCE_SECONDS) as raw:
         head = (

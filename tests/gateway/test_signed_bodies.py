@@ -73,6 +73,17 @@ def test_signed_chunks_become_an_object_and_changed_ones_do_not(
     assert is_there(served_gateway, repo)
 
 
+def test_a_body_whose_first_chunk_is_wrong_is_answered(
+    served_gateway: Gateway, s3: S3Client, repo: str
+) -> None:
+    """The rest of the body is dropped: it waits for no reader."""
+    size = 8 << 20
+    put = Put(s3, repo, Form.CHUNKS, size)
+    body = chunked((size, 0), [b"0" * 64] * 2, b"\r\n")
+    assert code_of(put.send(b"-" + body)) == "InvalidRequest"
+    assert not is_there(served_gateway, repo)
+
+
 def proof(trailer: bytes, before: bytes, seal: ChunkSeal) -> bytes:
     """The line that signs a trailer as a client makes it; `before`: the signature of the last
     chunk."""
