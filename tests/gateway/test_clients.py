@@ -1,5 +1,5 @@
-"""boto3, PyArrow and Polars, unmodified, on branches.  docs/reference/compatibility.md has a line
-for each test."""
+"""boto3 and PyArrow, unmodified, on branches.  docs/reference/compatibility.md has a line for each
+test."""
 
 import io
 import re
@@ -11,7 +11,6 @@ from typing import Any
 
 import boto3
 import pandas
-import polars
 import pyarrow
 import pytest
 from boto3.s3.transfer import TransferConfig
@@ -450,137 +449,3 @@ def test_pyarrow_is_told_what_is_denied(there: Lake) -> None:
     ):
         with pytest.raises(OSError, match="ACCESS_DENIED"):
             call()
-
-
-# ---- Polars --------------------------------------------------------------------------------------
-
-FRAME = polars.DataFrame(TABLE)
-
-
-@pytest.fixture(scope="module", params=["path", "host"])
-def storage(request: pytest.FixtureRequest, there: Lake) -> dict[str, str]:
-    if request.param == "path":
-        return there.storage_options()
-    return there.storage_options(
-        aws_endpoint_url=f"http://{there.repo}.{DOMAIN}",
-        aws_virtual_hosted_style_request="true",
-        proxy_url=there.url,
-    )
-
-
-def column(frame: polars.DataFrame) -> list[str]:
-    """The only column of a table."""
-    (only,) = frame.get_columns()
-    return only.to_list()
-
-
-@pytest.fixture
-def uri(place: str) -> str:
-    return f"s3://{place}"
-
-
-def test_polars_writes_and_reads_tables(storage: dict[str, str], uri: str) -> None:
-    lazy, given = FRAME.lazy(), {"storage_options": storage}
-    for written, read in (
-        (lazy.sink_parquet, polars.scan_parquet),
-        (lazy.sink_csv, polars.scan_csv),
-        (lazy.sink_ndjson, polars.scan_ndjson),
-        (lazy.sink_ipc, polars.scan_ipc),
-    ):
-        written(f"{uri}/{written.__name__}", **given)
-        assert read(f"{uri}/{written.__name__}", **given).collect().equals(FRAME)
-    FRAME.write_parquet(f"{uri}/days/", partition_by="day", **given)
-    days = polars.scan_parquet(f"{uri}/days/", **given)
-    assert days.filter(polars.col("day") == 1).collect().height == 1_000
-
-
-def test_polars_uses_odd_names(there: Lake, storage: dict[str, str], uri: str) -> None:
-    few, given = FRAME.head(1), {"storage_options": storage}
-    for name in EASY_NAMES:
-        few.write_parquet(f"{uri}/{name}.parquet", **given)
-        found = polars.scan_parquet(f"{uri}/{name}.parquet", glob=False, **given)
-        assert found.collect().equals(few)
-    assert polars.scan_parquet(f"{uri}/", **given).collect().height == len(EASY_NAMES)
-    folder = uri.removeprefix(f"s3://{there.repo}/") + "/"
-    listed = [name.removeprefix(folder) for name in keys(there.boto(), there.repo, folder)]
-    assert listed == sorted((f"{name}.parquet" for name in EASY_NAMES), key=str.encode)
-
-
-@pytest.mark.parametrize("name", ["x//y", "./x", "tab\t", "cr\r", "nl\n"])
-def test_polars_refuses_names_that_are_no_paths(there: Lake, uri: str, name: str) -> None:
-    """The client refuses them itself."""
-    with pytest.raises(polars.exceptions.ComputeError, match=r"empty path segment|illegal"):
-        FRAME.write_parquet(f"{uri}/{name}", storage_options=there.storage_options())
-
-
-def test_polars_reads_empty_objects(there: Lake, uri: str) -> None:
-    name = uri.removeprefix(f"s3://{there.repo}/")
-    there.boto().put_object(Bucket=there.repo, Key=name)
-    given = {"storage_options": there.storage_options()}
-    assert polars.read_csv(uri, raise_if_empty=False, **given).is_empty()
-    polars.DataFrame().write_csv(uri + "2", **given)
-    assert there.boto().head_object(Bucket=there.repo, Key=name + "2")["ContentLength"] <= 1
-
-
-@pytest.fixture
-def parts_of_5_mib() -> Iterator[None]:
-    """Polars uploads in parts of this size; its own are larger."""
-    with pytest.MonkeyPatch.context() as changed:
-        changed.setenv("POLARS_UPLOAD_CHUNK_SIZE", str(5 * MIB))
-        polars.Config.reload_env_vars()
-        yield
-    polars.Config.reload_env_vars()
-
-
-@pytest.mark.usefixtures("parts_of_5_mib")
-@pytest.mark.parametrize("size", AROUND)
-def test_polars_writes_in_parts(there: Lake, uri: str, size: int) -> None:
-    """As CSV of one column without a header: each row has 1 KiB, but for the last."""
-    texts = [*["a" * 1023] * (5 * 1024 - 1), "b" * (1023 + size - 5 * MIB)]
-    given = {"storage_options": there.storage_options()}
-    polars.DataFrame({"x": texts}).write_csv(uri, include_header=False, **given)
-    name = uri.removeprefix(f"s3://{there.repo}/")
-    head = there.boto().head_object(Bucket=there.repo, Key=name)
-    assert (head["ContentLength"], "-" in head["ETag"]) == (size, size >= 5 * MIB)
-    assert column(polars.read_csv(uri, has_header=False, **given)) == texts
-
-
-def test_polars_lists_more_than_one_page(there: Lake, storage: dict[str, str]) -> None:
-    found = polars.scan_csv(
-        f"s3://{there.repo}/main/many/*0[03]", has_header=False, storage_options=storage
-    ).collect()
-    expected = [path for path in MANY if path.endswith(("00", "03"))]
-    assert "many/1003" in expected
-    assert column(found) == expected
-
-
-def test_polars_writes_over_https(there: Lake, uri: str) -> None:
-    given = there.storage_options(aws_endpoint_url=there.tls.url, allow_invalid_certificates="true")
-    FRAME.write_parquet(uri, storage_options=given)
-    assert polars.read_parquet(uri, storage_options=given).equals(FRAME)
-
-
-def test_polars_reads_commits(there: Lake, storage: dict[str, str]) -> None:
-    for ref, body in (("v1", "before"), (there.commit, "before"), ("main", "after")):
-        where = f"s3://{there.repo}/{ref}/kept/a"
-        found = polars.read_csv(where, has_header=False, storage_options=storage)
-        assert column(found) == [body]
-    with pytest.raises(FileNotFoundError):
-        polars.read_parquet(f"s3://{there.repo}/main/none", storage_options=storage)
-    with pytest.raises(OSError, match="405"):
-        FRAME.write_parquet(f"s3://{there.repo}/v1/kept/a", storage_options=storage)
-
-
-def test_polars_is_told_what_is_denied(there: Lake) -> None:
-    with pytest.raises(PermissionError, match="ErrWriteToProtectedBranch"):
-        FRAME.write_parquet(
-            f"s3://{there.repo}/protected/a", storage_options=there.storage_options()
-        )
-    there.may_read("kept")
-    given = {"storage_options": there.storage_options(key=there.somebodys_key)}
-    read = polars.read_csv(f"s3://{there.repo}/main/kept/a", has_header=False, **given)
-    assert column(read) == ["after"]
-    with pytest.raises(PermissionError, match="AccessDenied"):
-        FRAME.write_parquet(f"s3://{there.repo}/main/kept/b", **given)
-    with pytest.raises(PermissionError, match="403 Forbidden"):  # of a HEAD, which has no code
-        polars.read_csv(f"s3://{there.repo}/main/many/0001", **given)

@@ -90,8 +90,8 @@ class Elsewhere:
 
 @contextmanager
 def elsewhere(variables: Mapping[str, str]) -> Iterator[Elsewhere]:
-    """A process in the environment of the clients until the block ends.  It has pandas and PyArrow
-    of this environment."""
+    """A process in the environment of the clients until the block ends.  It has pandas, PyArrow
+    and Polars of this environment."""
     command = [program("python"), str(CALLED), sysconfig.get_path("purelib")]
     pipe, variables = subprocess.PIPE, surroundings(variables)
     with subprocess.Popen(command, env=variables, stdin=pipe, stdout=pipe) as process:

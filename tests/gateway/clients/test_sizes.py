@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import polars
 import pytest
@@ -18,6 +17,7 @@ from pyarrow.fs import S3FileSystem
 from tests.gateway.clients.elsewhere import Elsewhere, run
 from tests.gateway.clients.test_duckdb import Database
 from tests.gateway.clients.test_minio import Bucket
+from tests.gateway.clients.test_polars import Tables
 from tests.gateway.clients.test_rclone import IN_PARTS, Rclone
 from tests.gateway.clients.test_s3cmd import S3cmd
 from tests.gateway.clients.test_s3fs import Files, options
@@ -99,16 +99,16 @@ def test_pyarrow_stores_every_size(there: Lake, folder: str, tmp_path: Path) -> 
     check_files(there, folder, tmp_path, put, get)
 
 
-def test_polars_stores_every_size(there: Lake, folder: str) -> None:
+def test_polars_stores_every_size(there: Lake, away: Elsewhere, folder: str) -> None:
     """One line of text, without quotes."""
-    given: dict[str, Any] = {"storage_options": there.storage_options()}
+    tables = Tables(away, there.storage_options())
     for size in SIZES:
         uri, text = f"s3://{there.repo}/{folder}{size}", content(size).decode().strip()
         frame = polars.DataFrame({"text": [text] if size else []}, schema={"text": polars.String})
-        frame.write_csv(uri, include_header=False, quote_style="never", **given)
+        tables.write("csv", frame, uri, include_header=False, quote_style="never")
         check_stored(there, folder, size)
         if size:
-            back = polars.read_csv(uri, has_header=False, quote_char=None, **given)
+            back = tables.read("csv", uri, has_header=False, quote_char=None)
             assert back.item() == text
 
 
