@@ -44,11 +44,7 @@ class Authentication:
         Raises `S3Error`, `Refused` for a key that verifies no signature yet, `Throttled`.  The KV
         requests of `Proofs.identify`.
         """
-        now_ns = service.ports.clock.now_ns()
-        raw = claims.RawRequest(
-            request.method, request.raw_path, request.raw_query, request.lines, now_ns
-        )
-        opened = claims.open_request(raw, request.pairs)
+        opened = claims.open_request(request, service.ports.clock.now_ns())
         if not opened.how:
             raise S3Error("AccessDenied")
         if opened.how == "query of version 2":

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from graveler.gateway.errors import S3Error
-from graveler.gateway.request import Pairs, parameters
+from graveler.gateway.request import Pairs, S3Request
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
@@ -71,17 +71,6 @@ _SIGNATURE_LENGTH: Final = 64
 _Credential: TypeAlias = tuple[str, bytes, bytes]  # key id, day, region
 
 
-class RawRequest(NamedTuple):
-    """A request as it was sent: path and query before they are decoded, and the headers with names
-    in lower case."""
-
-    method: str
-    path: bytes
-    query: bytes
-    headers: Pairs
-    now_ns: int
-
-
 class Form(Enum):
     """How the bytes of a body are sent, and what proves them."""
 
@@ -115,19 +104,20 @@ _OF_NOTHING: Final = hashlib.sha256().hexdigest().encode()
 _EMPTY: Final = Payload(Form.HASH, _OF_NOTHING.decode())
 
 
+@lru_cache(_KNOWN_MAX)
 def scope(day: bytes, region: bytes) -> bytes:
     """The scope of a signature.  Pure."""
     return b"/".join((day, region, b"s3", b"aws4_request"))
 
 
 class OpenRequest(NamedTuple):
-    """A request with its query and its headers taken apart, and how it is signed: not at all, by
-    version 4 in the header or in the query, or by version 2 in the query."""
+    """A request, when it arrived, its query, and how it is signed: not at all, by version 4 in the
+    header or in the query, or by version 2 in the query."""
 
-    request: RawRequest
+    request: S3Request
+    now_ns: int
     how: Literal["", "header", "query", "query of version 2"]
     query: Mapping[bytes, bytes]
-    headers: Mapping[bytes, bytes]  # in canonical form
 
 
 class Claim(NamedTuple):
@@ -154,30 +144,27 @@ class Claim(NamedTuple):
         return scope(self.day, self.region)
 
 
-def open_request(
-    request: RawRequest, pairs: Pairs | Literal[Absent.ABSENT] = ABSENT
-) -> OpenRequest:
-    """Take a request apart.  `pairs`: those of its query, if they were decoded already.
+def open_request(request: S3Request, now_ns: int) -> OpenRequest:
+    """How a request is signed.
 
     Raises `S3Error` for a parameter that occurs twice, for two mechanisms, and for an algorithm
     other than that of version 4.  Pure."""
-    query = _single(parameters(request.query) if pairs is ABSENT else pairs)
-    headers = joined(request.headers)
+    headers, query = request.headers, _single(request.pairs)
     count = 1 if b"authorization" in headers else 0
-    if len(headers) < len(request.headers):
-        count = [name for name, _ in request.headers].count(b"authorization")
+    if len(headers) < len(request.lines):
+        count = [name for name, _ in request.lines].count(b"authorization")
     is_v4 = is_v2 = False
     if query:
         is_v4, is_v2 = not _V4_MARKS.isdisjoint(query), not _V2_MARKS.isdisjoint(query)
     if count + is_v4 + is_v2 > 1:
         raise S3Error("InvalidRequest", "Only one authentication mechanism is allowed.")
     if count:
-        if headers[b"authorization"].partition(b" ")[0] != ALGORITHM:
+        if headers[b"authorization"].split(None, 1)[:1] != [ALGORITHM]:
             raise _unsupported()
-        return OpenRequest(request, "header", query, headers)
+        return OpenRequest(request, now_ns, "header", query)
     if is_v4:
-        return OpenRequest(request, "query", query, headers)
-    return OpenRequest(request, "query of version 2" if is_v2 else "", query, headers)
+        return OpenRequest(request, now_ns, "query", query)
+    return OpenRequest(request, now_ns, "query of version 2" if is_v2 else "", query)
 
 
 def _single(pairs: Pairs) -> dict[bytes, bytes]:
@@ -192,17 +179,9 @@ def _single(pairs: Pairs) -> dict[bytes, bytes]:
     return named
 
 
-def joined(headers: Pairs) -> dict[bytes, bytes]:
-    """Headers by name in canonical form: without spaces around a value, single spaces inside,
-    repeated headers joined by a comma.  Pure."""
-    values = {name: b" ".join(raw.split()) for name, raw in headers}
-    if len(values) == len(headers):
-        return values
-    values = {}
-    for name, raw in headers:
-        value = b" ".join(raw.split())
-        values[name] = values[name] + b"," + value if name in values else value
-    return values
+def canonical(value: bytes) -> bytes:
+    """The value of a header as it is signed: no blanks around it, single ones inside.  Pure."""
+    return b" ".join(value.split())
 
 
 def claim(opened: OpenRequest) -> Claim:
@@ -213,8 +192,8 @@ def claim(opened: OpenRequest) -> Claim:
 
 def refuse_token(opened: OpenRequest) -> None:
     """Raises `S3Error` for a request with a token of temporary credentials: there are none."""
-    query = opened.query
-    if _TOKEN in opened.headers or (query and any(name.lower() == _TOKEN for name in query)):
+    names = [name.lower() for name in opened.query]
+    if _TOKEN in opened.request.headers or _TOKEN in names:
         raise S3Error("InvalidToken", "")
 
 
@@ -224,7 +203,7 @@ def refused_form() -> S3Error:
 
 
 def _claim_of_header(opened: OpenRequest) -> Claim:
-    headers, now_ns = opened.headers, opened.request.now_ns
+    headers, now_ns = opened.request.headers, opened.now_ns
     (key_id, day, region), listed, signature = _fields(headers[b"authorization"])
     moment, seconds = _date(headers)
     if day != moment[:8]:
@@ -242,7 +221,7 @@ def _claim_of_header(opened: OpenRequest) -> Claim:
 
 
 def _claim_of_query(opened: OpenRequest) -> Claim:
-    query, headers = opened.query, opened.headers
+    query, headers = opened.query, opened.request.headers
     if query.get(b"X-Amz-Algorithm") != ALGORITHM:
         raise _unsupported()
     key_id, day, region = _credential(query.get(b"X-Amz-Credential", b""), _QUERY_ERROR)
@@ -252,7 +231,7 @@ def _claim_of_query(opened: OpenRequest) -> Claim:
         raise S3Error(_QUERY_ERROR, "X-Amz-Date must have the form yyyyMMdd'T'HHmmss'Z'.")
     if day != moment[:8]:
         raise S3Error(_QUERY_ERROR, "Invalid credential date: it is not the day of X-Amz-Date.")
-    _check_life(query.get(b"X-Amz-Expires", b""), seconds, opened.request.now_ns)
+    _check_life(query.get(b"X-Amz-Expires", b""), seconds, opened.now_ns)
     exempt = frozenset((CONTENT_SHA256,))
     names = _signed_names(query.get(b"X-Amz-SignedHeaders", b""), headers, exempt, _QUERY_ERROR)
     hoisted = _hoisted(query, headers)

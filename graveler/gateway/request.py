@@ -84,7 +84,7 @@ def _joined(lines: Pairs) -> dict[bytes, bytes]:
     for name, value in lines:
         if name == b"host" and name in headers:
             raise S3Error("InvalidRequest", "The request has the header Host twice.")
-        headers[name] = headers[name] + b"," + value if name in headers else value
+        headers[name] = headers[name].strip() + b"," + value.strip() if name in headers else value
     return headers
 
 

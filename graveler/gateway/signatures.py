@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from graveler.gateway.claims import ALGORITHM, Claim
+from graveler.gateway.claims import ALGORITHM, Claim, canonical
 
 _PATH_RESERVED: Final = re.compile(rb"[^A-Za-z0-9/_.~-]")
 _RESERVED: Final = re.compile(rb"[^A-Za-z0-9_.~-]")
@@ -50,12 +50,12 @@ def text_to_sign(claim: Claim) -> bytes:
 
 def _canonical(claim: Claim) -> bytes:
     opened, names = claim.opened, claim.names
-    request, headers = opened.request, opened.headers
+    request, headers = opened.request, opened.request.headers
     lines = [
         request.method.encode(),
-        _canonical_path(request.path),
+        _canonical_path(request.raw_path),
         _canonical_query(opened.query) if opened.query else b"",
-        *[name + b":" + headers[name] for name in names],
+        *[name + b":" + canonical(headers[name]) for name in names],
         b"",
         b";".join(names),
         claim.stated,

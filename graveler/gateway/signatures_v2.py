@@ -24,6 +24,7 @@ from graveler.gateway.claims import (
     Form,
     OpenRequest,
     Payload,
+    canonical,
     payload,
     refuse_token,
     refused_form,
@@ -52,7 +53,7 @@ def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> C
     `bucket`: that of the host, empty in path style.  `has_key`: the URL names a key.  `writes`: PUT
     is accepted.  Raises `S3Error`.
     """
-    request, query, headers = opened.request, opened.query, opened.headers
+    request, query, headers = opened.request, opened.query, opened.request.headers
     refuse_token(opened)
     allowed = request.method in _READS or (writes and request.method == "PUT")
     if not allowed or not has_key or query.keys() != _PARAMETERS:
@@ -62,14 +63,16 @@ def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> C
             "parameters. Please use AWS4-HMAC-SHA256.",
         )
     expires = query[b"Expires"]
-    _check_life(expires, request.now_ns)
-    resource = b"/" + bucket.encode() + request.path if bucket else request.path
+    _check_life(expires, opened.now_ns)
+    path = request.raw_path
+    resource = b"/" + bucket.encode() + path if bucket else path
+    amz = sorted(name for name in headers if name.startswith(AMZ))
     lines = [
         request.method.encode(),
-        headers.get(b"content-md5", b""),
-        headers.get(b"content-type", b""),
+        canonical(headers.get(b"content-md5", b"")),
+        canonical(headers.get(b"content-type", b"")),
         expires,
-        *[name + b":" + headers[name] for name in sorted(headers) if name.startswith(AMZ)],
+        *[name + b":" + canonical(headers[name]) for name in amz],
         resource,
     ]
     body = payload(headers.get(CONTENT_SHA256, Form.UNSIGNED.value.encode()))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from graveler.gateway import claims
-from graveler.gateway.claims import Form, RawRequest
+from graveler.gateway.claims import Form
 from graveler.gateway.errors import S3Error
 from tests.gateway.vectors import (
     EMPTY,
@@ -16,12 +15,14 @@ from tests.gateway.vectors import (
     PRESIGNED,
     PUT,
     SECOND,
+    RawRequest,
     authorization,
     base_headers,
     changed,
     code,
     header_request,
     is_accepted,
+    opened,
     parse,
     presigned_query,
     signed,
@@ -53,7 +54,7 @@ def test_no_other_algorithm_is_accepted_and_the_answer_names_the_right_one(schem
 
 
 def test_a_request_without_a_signature_is_anonymous() -> None:
-    assert claims.open_request(RawRequest("GET", b"/", b"", HOST, NOW_NS)).how == ""
+    assert opened(RawRequest("GET", b"/", b"", HOST, NOW_NS)).how == ""
 
 
 # ---- 2: the scope --------------------------------------------------------------------------------

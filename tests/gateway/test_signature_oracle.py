@@ -12,11 +12,10 @@ from botocore.auth import HmacV1QueryAuth, S3SigV4Auth, S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.gateway import claims, signatures_v2
-from graveler.gateway.claims import RawRequest
+from graveler.gateway import signatures_v2
 from graveler.gateway.errors import S3Error
 from tests import draws
-from tests.gateway.vectors import KEY_ID, SECOND, SECRET, is_accepted
+from tests.gateway.vectors import KEY_ID, SECOND, SECRET, RawRequest, is_accepted, opened
 
 CREDENTIALS = Credentials(KEY_ID, SECRET)
 _LETTERS = b"abcdxyzBKQ0149"
@@ -149,10 +148,10 @@ def test_what_botocore_signs_is_accepted_and_nothing_else(
 
 
 def is_accepted_v2(request: RawRequest) -> bool:
-    opened = claims.open_request(request)
-    if opened.how != "query of version 2":
+    seen = opened(request)
+    if seen.how != "query of version 2":
         return False
-    claim = signatures_v2.claim(opened, "", has_key=True, writes=False)
+    claim = signatures_v2.claim(seen, "", has_key=True, writes=False)
     return claim.key_id == KEY_ID and signatures_v2.is_signed(claim, SECRET)
 
 

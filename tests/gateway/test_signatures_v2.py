@@ -5,10 +5,10 @@ import hmac
 
 import pytest
 
-from graveler.gateway import claims, signatures_v2
-from graveler.gateway.claims import Form, Payload, RawRequest
+from graveler.gateway import signatures_v2
+from graveler.gateway.claims import Form, Payload
 from graveler.gateway.errors import S3Error
-from tests.gateway.vectors import EMPTY, KEY_ID, NOW_NS, SECOND, SECRET
+from tests.gateway.vectors import EMPTY, KEY_ID, NOW_NS, SECOND, SECRET, RawRequest, opened
 
 NOW = NOW_NS // SECOND
 HOST = (b"host", b"lake.s3.lake.test")
@@ -36,8 +36,7 @@ def outcome(
 ) -> str:
     """`accepted`, `forged`, or the code of the error."""
     try:
-        opened = claims.open_request(request)
-        claim = signatures_v2.claim(opened, bucket, has_key=has_key, writes=writes)
+        claim = signatures_v2.claim(opened(request), bucket, has_key=has_key, writes=writes)
     except S3Error as error:
         return error.s3_code
     return "accepted" if signatures_v2.is_signed(claim, SECRET) else "forged"
@@ -45,8 +44,7 @@ def outcome(
 
 def test_a_url_reads_a_key() -> None:
     assert outcome(request()) == outcome(request("HEAD")) == "accepted"
-    opened = claims.open_request(request())
-    claim = signatures_v2.claim(opened, "", has_key=True, writes=False)
+    claim = signatures_v2.claim(opened(request()), "", has_key=True, writes=False)
     assert claim.key_id == KEY_ID and not signatures_v2.is_signed(claim, SECRET + "x")
 
 
@@ -119,8 +117,7 @@ def test_a_body_has_the_hash_that_is_signed_and_no_frames() -> None:
         header = (b"x-amz-content-sha256", stated.encode())
         return request("PUT", headers=(header,), amz=f"x-amz-content-sha256:{stated}\n")
 
-    opened = claims.open_request(sent(EMPTY))
-    claim = signatures_v2.claim(opened, "", has_key=True, writes=True)
+    claim = signatures_v2.claim(opened(sent(EMPTY)), "", has_key=True, writes=True)
     assert signatures_v2.is_signed(claim, SECRET)
     assert claim.payload == Payload(Form.HASH, EMPTY)
     for form in (Form.UNSIGNED_TRAILER, Form.CHUNKS, Form.CHUNKS_TRAILER):

@@ -4,11 +4,13 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from graveler.gateway import claims, signatures
-from graveler.gateway.claims import Claim, RawRequest
+from graveler.gateway.claims import Claim, OpenRequest
 from graveler.gateway.errors import S3Error
+from graveler.gateway.request import Pairs, request_of
 
 KEY_ID = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -34,6 +36,16 @@ TRAILER_CHUNK_SIGNATURES = (
 TRAILER_SIGNATURE = b"d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435"
 SEED = b"4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
 TRAILER_SEED = b"106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"
+
+
+class RawRequest(NamedTuple):
+    """A request as it is sent, with the names of its headers in lower case, and when it arrives."""
+
+    method: str
+    path: bytes
+    query: bytes
+    headers: Pairs
+    now_ns: int
 
 
 def header_request(
@@ -80,8 +92,18 @@ def presigned_query(signature: bytes, **changed: str) -> bytes:
     return text.encode() + b"&X-Amz-Signature=" + signature
 
 
+def opened(request: RawRequest) -> OpenRequest:
+    scope = {
+        "method": request.method,
+        "raw_path": request.path,
+        "query_string": request.query,
+        "headers": request.headers,
+    }
+    return claims.open_request(request_of(scope), request.now_ns)
+
+
 def parse(request: RawRequest) -> Claim:
-    return claims.claim(claims.open_request(request))
+    return claims.claim(opened(request))
 
 
 def is_accepted(request: RawRequest) -> bool:
