@@ -10,6 +10,8 @@ import ctypes
 import struct
 import threading
 import time
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +34,16 @@ class _Mallinfo2(ctypes.Structure):
 
 def free_bytes() -> int:
     """The free room in the heap of this process; 0 without glibc 2.33."""
-    try:
-        ask = ctypes.CDLL(None).mallinfo2
-    except AttributeError:
-        return 0
-    ask.restype = _Mallinfo2
-    return int(ask().fordblks)
+    ask = _mallinfo2()
+    return 0 if ask is None else int(ask().fordblks)
+
+
+@lru_cache(maxsize=1)  # each new library leaves 5 KiB until Python's collector comes
+def _mallinfo2() -> Callable[[], _Mallinfo2] | None:
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is not None:
+        ask.restype = _Mallinfo2
+    return ask
 
 
 def prelude(file: Path) -> str:

@@ -1,5 +1,6 @@
 """The soak's own judgement: what it counts, what it keeps, what it calls growth."""
 
+import gc
 import json
 import os
 import platform
@@ -21,6 +22,19 @@ from tests.fuzz.test_growth import sample
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_to_ask_for_the_free_room_leaves_nothing_behind() -> None:
+    """The watched process asks all the time, and its memory is what is judged."""
+    heap_room.free_bytes()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(50):
+            heap_room.free_bytes()
+        assert gc.collect() < 50
+    finally:
+        gc.enable()
 
 
 def test_distinct_numbers_are_counted_within_three_per_cent() -> None:
