@@ -85,7 +85,8 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
         f"| {line['pyspark']} | {line['cores']} "
         f"| {line['rows']:,}{' *' if line['pairs'] else ''} | {line['rounds']} "
         f"| {line['import_rps']:,} "
-        f"| {line['parquet_rps']:,} | {line['ratio']:.2f} | {line['read_rps']:,} "
+        f"| {line['parquet_rps']:,} | {line['import_ratio']:.2f} | {line['merge_rps']:,} "
+        f"| {line['merge_ratio']:.2f} | {line['read_rps']:,} "
         f"| {line['read_path_size_rps']:,} | {line['diff_s']:.1f} |"
         for line in lines
     ]
@@ -96,6 +97,8 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
             "",
             "- *import*: an import through the API into a fresh repository;",
             "- *Parquet*: the same rows sorted by path and written as Parquet (Snappy);",
+            "- *merge*: the same rows imported onto a commit that has half of their paths with",
+            "  other sizes; a ratio is to *Parquet*;",
             "- *read*: a read of all entries;",
             "- *path, size*: a read of only their paths and sizes;",
             "- *diff*: seconds for the diff of two commits that differ in 1 % of the rows, spread",
@@ -106,9 +109,9 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
             "",
             f"{about['processor']}, {about['cores']} cores, {about['system']}.{note}",
             "",
-            "| PySpark | cores | rows | rounds | import | Parquet | ratio | read | path, size "
-            "| diff, s |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+            "| PySpark | cores | rows | rounds | import | Parquet | ratio | merge | ratio | read "
+            "| path, size | diff, s |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             *rows,
             "",
             "The work of the driver grows with the number of ranges.",

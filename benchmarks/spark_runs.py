@@ -1,7 +1,8 @@
 """One measurement on Spark in its own process: imports beside Parquet, then reads and a diff.
 
     rows in random order, in Parquet ──┬── import_ into a fresh repository, one commit
-              alternating, warm        └── sorted by the path and written as Parquet, Snappy
+              alternating, warm        ├── sorted by the path and written as Parquet, Snappy
+                                       └── import_ onto a commit with other values for half of them
     the last commit ── entries, all columns; path and size; the diff to one with 1 % of them changed
 
 `benchmarks.spark` runs it with the Python of one version and the arguments VERSION CORES ROWS
@@ -91,18 +92,21 @@ def measured(
         warm = rows if count <= WARM_ROWS else rows_in(spark, folder, WARM_ROWS, pairs)
         _imported(lake, warm, "warm")
         _as_parquet(warm, folder, count)
-        imports, parquets = [], []
+        imports, parquets, merges = [], [], []
         for number in range(rounds):
             _forget(lake, f"run{number - 1}")
             imports.append(seconds_of(partial(_imported, lake, rows, f"run{number}")))
             parquets.append(seconds_of(partial(_as_parquet, rows, folder, count)))
+            merges.append(_merge_seconds(lake, rows, f"base{number}"))
         last = f"run{rounds - 1}"
         found: dict[str, Any] = {
             "rows": count,
             "import_rps": round(count / statistics.median(imports)),
             "parquet_rps": round(count / statistics.median(parquets)),
         }
-        found["ratio"] = round(found["import_rps"] / found["parquet_rps"], 3)
+        found["merge_rps"] = round(count / statistics.median(merges))
+        for name in ("import", "merge"):
+            found[f"{name}_ratio"] = round(found[f"{name}_rps"] / found["parquet_rps"], 3)
         return found | _reads(lake, rows, last, rounds)
 
 
@@ -132,6 +136,14 @@ def _imported(lake: Lake, rows: DataFrame, name: str) -> None:
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
     lake.session.ask("POST", "/repositories", body)
     import_(lake, rows, f"{name}/main")
+
+
+def _merge_seconds(lake: Lake, rows: DataFrame, name: str) -> float:
+    """Import the rows onto a commit that has half of their paths, with other sizes."""
+    _imported(lake, rows.where("size % 2 = 0").withColumn("size", rows["size"] + 1), name)
+    seconds = seconds_of(partial(import_, lake, rows, f"{name}/main", mode="merge"))
+    _forget(lake, name)
+    return seconds
 
 
 def _forget(lake: Lake, name: str) -> None:

@@ -53,9 +53,7 @@ def decoded(records: Records, namespace: str, columns: Sequence[str]) -> pa.Reco
     `Corrupt`."""
     plain = [name for name in columns if name != "path"]
     try:
-        arrays = entry_columns(records, plain) if plain else {}
-        if arrays is ABSENT:
-            arrays = _one_by_one(records, plain)
+        arrays = _columns(records, plain) if plain else {}
         if "path" in columns:
             arrays["path"] = records.paths.cast(pa.string())
         for name in plain:
@@ -65,6 +63,21 @@ def decoded(records: Records, namespace: str, columns: Sequence[str]) -> pa.Reco
     if "address" in columns:
         arrays["address"] = _full_addresses(namespace, arrays["address"], arrays["address_type"])
     return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
+
+
+def stored_addresses(records: Records) -> tuple[list[str], list[int]]:
+    """The addresses of some records as they are stored, and their types.  Raises `Corrupt`."""
+    try:
+        arrays = _columns(records, ("address",))
+        return arrays["address"].cast(pa.string()).to_pylist(), arrays["address_type"].to_pylist()
+    except pa.ArrowInvalid as error:
+        raise Corrupt("a text is not UTF-8") from error
+
+
+def _columns(records: Records, columns: Sequence[str]) -> dict[str, Any]:
+    """These columns, and `address_type`, as `entry_columns` has them."""
+    arrays = entry_columns(records, columns)
+    return _one_by_one(records, columns) if arrays is ABSENT else arrays
 
 
 def _one_by_one(records: Records, columns: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from graveler.arrow.decode import COLUMNS, decoded
+from graveler.arrow.decode import COLUMNS, decoded, stored_addresses
 from graveler.arrow.entry_columns import entry_columns
 from graveler.arrow.scan import Records, records_of, whole_records
 from graveler.arrow.vectors import PAD, octets
@@ -17,7 +17,7 @@ from graveler.committed.blocks import Block
 from graveler.errors import Corrupt
 from graveler.framing import frame
 from graveler.records import ABSENT, Absent, AddressType, Entry, Record
-from graveler.wire import decode_entry, encode_entry
+from graveler.wire import decode_entry, encode_entry, stored_entry
 
 NAMESPACE = "local://lake/n"
 TEXTS = ["x", "é世", "y" * 127, "z" * 128, "w" * 20_000]
@@ -69,7 +69,14 @@ def column(batch: pa.RecordBatch, name: str) -> list[Any]:
     return [dict(each) for each in found.to_pylist()] if name == "metadata" else found.to_pylist()
 
 
+def check_addresses(records: list[Record]) -> None:
+    told = [stored_entry(value) for _, value in records]
+    expected_ = [each.address for each in told], [each.address_type for each in told]
+    assert stored_addresses(turned(records)) == expected_
+
+
 def check(records: list[Record]) -> None:
+    check_addresses(records)
     names = [name for name in COLUMNS if name != "address"]
     batch = decoded(turned(records), NAMESPACE, COLUMNS)
     assert batch.schema.names == list(COLUMNS)
@@ -106,6 +113,7 @@ def odd_values() -> dict[str, bytes]:
 def test_rows_in_another_form_are_read_too(what: str) -> None:
     records = some_records(5, 20)
     records[11] = (records[11][0], odd_values()[what])
+    check_addresses(records)
     for name in ("size", "checksum", "content_type", "path"):
         found = column(decoded(turned(records), NAMESPACE, [name]), name)
         assert found == expected(records, name)
@@ -120,6 +128,9 @@ def test_what_is_no_entry_is_corrupt(body: bytes) -> None:
     records[3] = (records[3][0], frame(bytes(32), body))
     with pytest.raises(Corrupt):
         decoded(turned(records), NAMESPACE, COLUMNS)
+    if body[0] == 0x0A:  # the address itself
+        with pytest.raises(Corrupt):
+            stored_addresses(turned(records))
 
 
 def test_texts_must_be_utf8() -> None:
@@ -127,6 +138,8 @@ def test_texts_must_be_utf8() -> None:
     for record, name in ((b"p", bad), "checksum"), ((b"\xff", b""), "path"):
         with pytest.raises(Corrupt):
             decoded(turned([record]), NAMESPACE, [name])
+    with pytest.raises(Corrupt):
+        stored_addresses(turned([(b"p", frame(bytes(32), b"\x0a\x01\xff"))]))
 
 
 def test_addresses_are_told_in_full() -> None:

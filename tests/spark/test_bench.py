@@ -13,8 +13,8 @@ def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     """Of rows that are all different, of which one in a hundred is then another one."""
     found = measured(spark, tmp_path, 500, 1)
     assert (found["rows"], found["diff_rows"]) == (500, 5)
-    rates = ("import_rps", "parquet_rps", "ratio", "read_rps", "read_path_size_rps")
-    assert all(found[name] > 0 for name in rates)
+    rates = ("import_rps", "parquet_rps", "merge_rps", "read_rps", "read_path_size_rps")
+    assert all(found[name] > 0 for name in (*rates, "import_ratio", "merge_ratio"))
 
 
 def test_what_grows_with_ranges_is_measured(spark: SparkSession, tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ class ArrowColumns(Columns):
     def __init__(self, keys: Texts, values: Texts, ends: Sequence[int]) -> None:
         super().__init__(keys, values)
         self.texts = keys, values
-        self._ends = ends
+        self.ends = ends
 
     def hash_breaks(self, seed: int, raggedness: int) -> Sequence[int]:
-        return self._ends
+        return self.ends
 
     @cached_property
     def key_size(self) -> int:
@@ -95,10 +95,10 @@ class ArrowColumns(Columns):
     def size(self) -> int:
         return self.key_size + self.texts[1].size
 
-    def split(self, at: int) -> tuple[Columns, Columns]:
+    def split(self, at: int) -> tuple["ArrowColumns", "ArrowColumns"]:
         keys, values = self.texts
-        before = [end for end in self._ends if end < at]
-        behind = [end - at for end in self._ends if end >= at]
+        before = [end for end in self.ends if end < at]
+        behind = [end - at for end in self.ends if end >= at]
         return (
             ArrowColumns(keys[:at], values[:at], before),
             ArrowColumns(keys[at:], values[at:], behind),

@@ -9,18 +9,16 @@ the store raises, and Spark runs the task again.  A bad row is reported in the r
 (`results.py`).  For this package.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graveler.committed.columns import Columns
 from graveler.committed.writer import Assembler
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, RangeRef
@@ -32,7 +30,8 @@ from graveler.spark.core.build import ArrowColumns, Texts
 from graveler.spark.core.check import REASONS, Addresses, CheckedTable, Rules, check, completed
 from graveler.spark.core.cuts import ENDS, HASH, content_of
 from graveler.spark.core.encode import encoded, one_array
-from graveler.spark.core.merge import bounds_of, merged
+from graveler.spark.core.merge import END, bounds_of
+from graveler.spark.core.merge_columns import put_onto
 
 DUPLICATE_PATH: Final = "another row has this path"
 _RECORDS: Final = 8_192  # passed to the writer of ranges at a time
@@ -131,15 +130,32 @@ def _stored(table: pa.Table, order: TaskOrder, bucket: int) -> tuple[RangeRef, .
     space = opened(order.place).space
     if order.base != NO_METARANGE:
         base = space.metarange(order.base).ranges
-        records = chain.from_iterable(each.records for each in _records(table, order))
-        return merged(space, base, bounds_of(order.cuts, bucket, bucket), records)
+        rows = SortedRows(table, order)
+        return put_onto(space, base, bounds_of(order.cuts, bucket, bucket), rows.upto)
     assembler = Assembler(space)
     for columns in _records(table, order):
         assembler.add_columns(columns)
     return assembler.finish()
 
 
-def _records(table: pa.Table, order: TaskOrder) -> Iterator[Columns]:
+class SortedRows:
+    """The rows of one bucket, taken from the front."""
+
+    def __init__(self, table: pa.Table, order: TaskOrder) -> None:
+        """`table`: sorted by path, with each path once."""
+        self._table = table
+        self._order = order
+        self._paths = Texts(one_array(table.column("path")))
+        self._at = 0
+
+    def upto(self, bound: bytes) -> Iterator[ArrowColumns]:
+        """See `merge_columns.Rows`."""
+        begin, paths = self._at, self._paths
+        self._at = len(paths) if bound == END else bisect_right(paths, bound, begin)
+        return _records(self._table.slice(begin, self._at - begin), self._order)
+
+
+def _records(table: pa.Table, order: TaskOrder) -> Iterator[ArrowColumns]:
     for at in range(0, table.num_rows, _RECORDS):
         piece = table.slice(at, _RECORDS)
         keys = Texts(one_array(piece.column("path")))

@@ -6,7 +6,7 @@
 A range never changes.  So the hashes of the names in it are kept in `_graveler/gc/hashes/<range>`:
 a later run reads 8 bytes for each entry, and scans only new ranges.  A kept file is checked by its
 own hash and by the number of records, and computed again if the check fails.  A scan is checked
-against the number of records in the metarange (committed/reader.py): damage raises, and nothing is
+against the number of records in the metarange (arrow/scan.py): damage raises, and nothing is
 deleted.  For `collect.py`.
 """
 
@@ -14,14 +14,15 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from graveler.arrow.decode import stored_addresses
+from graveler.arrow.scan import range_records
 from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
-from graveler.committed.reader import range_batches
 from graveler.engine.gc.candidates import used_name
 from graveler.engine.gc.leftovers import hashes_file
 from graveler.errors import NotFound
@@ -30,7 +31,6 @@ from graveler.records import RangeRef, Repository
 from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc.listing import Scope, hashed
-from graveler.wire import stored_entry
 
 USED: Final = "repo int, hash bigint"
 _RANGES: Final = "repo int, id string, min_key binary, max_key binary, size bigint, count bigint"
@@ -158,10 +158,18 @@ def _decoded(raw: bytes, ref: RangeRef) -> "array[int] | None":
 def _scanned(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
     space, owner = _space(scope, repo), _owner(scope, repo)
     hashes = array("q")
-    for records in range_batches(space, ref):
-        names = (used_name(owner, stored_entry(value)) for _, value in records)
+    for records in range_records(space, ref):
+        stored = map(_Stored, *stored_addresses(records))
+        names = (used_name(owner, each) for each in stored)
         hashes.extend(hashed(name) for name in names if is_ours(name))
     return hashes
+
+
+class _Stored(NamedTuple):
+    """What an entry says of its address."""
+
+    address: str
+    address_type: int
 
 
 def _owner(scope: Scope, repo: int) -> Repository:
