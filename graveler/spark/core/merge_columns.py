@@ -10,6 +10,7 @@ become Python objects, but for the hashes of their keys.  For this package.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,10 +54,12 @@ def _put_onto_one(
     is_last: bool,
 ) -> None:
     """Add one range of the base, or the part of it that lies in the bucket, with its rows."""
-    is_whole, pieces = bounds.holds(ref), list(rows)
-    if is_whole and not pieces:
+    is_whole, pieces = bounds.holds(ref), iter(rows)
+    first = list(islice(pieces, 1))
+    if is_whole and not first:
         assembler.add_range(ref, is_last=is_last)
         return
+    pieces = chain(first, pieces)
     idle: list[ArrowColumns] = []  # unchanged so far: the range may still be added by reference
     is_idle = is_whole
     for together in _together(_side(space, ref, bounds), pieces, space.breaks):

@@ -159,13 +159,13 @@ def _scanned(scope: Scope, repo: int, ref: RangeRef) -> "array[int]":
     space, owner = _space(scope, repo), _owner(scope, repo)
     hashes = array("q")
     for records in range_records(space, ref):
-        stored = map(_Stored, *stored_addresses(records))
+        stored = map(_EntryAddress, *stored_addresses(records))
         names = (used_name(owner, each) for each in stored)
         hashes.extend(hashed(name) for name in names if is_ours(name))
     return hashes
 
 
-class _Stored(NamedTuple):
+class _EntryAddress(NamedTuple):
     """What an entry says of its address."""
 
     address: str
