@@ -28,10 +28,11 @@ class S3Request(NamedTuple):
     """One request.
 
     `raw_path` and `raw_query`: as sent.  `lines`: the header lines in order, names in lower case.
-    `headers`: the same by name; values of repeated headers are joined by commas.  `instructions`:
-    those of them that may ask for something, or describe the body; they are few, and every check of
-    headers goes through them.  `pairs`: the names and values of the query, decoded, in their order.
-    `query`: the same as texts, by name; a parameter without a value has the value "".
+    `headers`: the same by name, without blanks around a value, which belong to no value; values of
+    repeated headers are joined by commas.  `instructions`: those of them that may ask for
+    something, or describe the body; they are few, and every check of headers goes through them.
+    `pairs`: the names and values of the query, decoded, in their order.  `query`: the same as
+    texts, by name; a parameter without a value has the value "".
     """
 
     method: str
@@ -58,7 +59,7 @@ class S3Request(NamedTuple):
 def request_of(scope: Mapping[str, Any]) -> S3Request:
     """The request of an ASGI scope.  Raises `S3Error`."""
     lines: Pairs = scope["headers"]
-    headers = dict(lines)
+    headers = {name: value.strip() for name, value in lines}  # parsers leave those behind
     if len(headers) < len(lines):
         headers = _joined(lines)
     raw: bytes = scope["query_string"]
@@ -84,7 +85,8 @@ def _joined(lines: Pairs) -> dict[bytes, bytes]:
     for name, value in lines:
         if name == b"host" and name in headers:
             raise S3Error("InvalidRequest", "The request has the header Host twice.")
-        headers[name] = headers[name].strip() + b"," + value.strip() if name in headers else value
+        value = value.strip()
+        headers[name] = headers[name] + b"," + value if name in headers else value
     return headers
 
 

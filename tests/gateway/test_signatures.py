@@ -5,6 +5,7 @@ import pytest
 from graveler.gateway.claims import Form
 from graveler.gateway.signatures import ChunkSeal, SigningKeys, text_to_sign
 from tests.gateway.vectors import (
+    EMPTY,
     GET,
     KEY,
     KEY_ID,
@@ -89,6 +90,8 @@ def test_the_query_is_sorted_and_a_plus_is_a_space() -> None:
 def test_spaces_in_a_header_count_once_and_repeated_headers_are_joined() -> None:
     request = signed(header_request("GET", b"/", b"", base_headers(range="a b,c"), b"?"))
     assert is_accepted(changed(request, b"range", b"a b,c", b"  a   b,c "))
+    for name, value in ((b"x-amz-date", MOMENT), (b"x-amz-content-sha256", EMPTY.encode())):
+        assert is_accepted(changed(request, name, value, value + b" \t"))
     others = [pair for pair in request.headers if pair[0] != b"range"]
     assert is_accepted(request._replace(headers=(*others, (b"range", b"a b"), (b"range", b"c"))))
     swapped = request._replace(headers=(*others, (b"range", b"c"), (b"range", b"a b")))
