@@ -91,6 +91,7 @@ class RewriterProcesses:
         self._threads: set[threading.Thread] = set()
         self._running: set[_Process] = set()
         self._busy: dict[_Process, float] = {}  # since when each works on a range
+        self._killed: set[_Process] = set()  # of these, though the system has not ended them yet
         self._idle = 0  # threads that wait for a request
         self._not_before = 0.0  # when a process may be started again, by the steady clock
         self._closed = False
@@ -136,13 +137,14 @@ class RewriterProcesses:
         them take them for ended.  Whether there were any."""
         now = self._clock.steady_seconds()
         with self._changed:
-            hung = [each for each, since in self._busy.items() if now - since > self._spans.hang]
-            for process in hung:
+            hung = {each for each, since in self._busy.items() if now - since > self._spans.hang}
+            known, self._killed = self._killed & hung, hung
+            for process in hung - known:
                 process.kill()
-            if hung:
+            if hung - known:
                 self._pause()
-        if hung:
-            _LOG.warning("processes for commits hung and were killed: %d", len(hung))
+        if hung - known:
+            _LOG.warning("processes for commits hung and were killed: %d", len(hung - known))
         return bool(hung)
 
     def _pause(self) -> None:

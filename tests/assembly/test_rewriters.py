@@ -321,6 +321,37 @@ def test_who_waits_for_a_process_that_hangs_kills_it(
     world.close()
 
 
+def test_a_process_that_the_system_does_not_end_is_killed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = TickingClock()
+    world = World(tmp_path, spans=Spans(), clock=clock)
+    _watch(world, monkeypatch)
+    world.commit()
+    stopped = world.pids
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    kills: list[int] = []
+    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(world.started[0]), "kill", lambda process: kills.append(process.pid))
+
+        def are_killed() -> bool:
+            world.processes.begin(NAMESPACE, BREAKS, rewrite)
+            clock.sleep(Spans().hang + 1)
+            return len(kills) == 2
+
+        until(are_killed, "both were killed")
+        for _ in range(5):
+            clock.sleep(Spans().pause + 1)
+            assert world.processes.begin(NAMESPACE, BREAKS, rewrite) is ABSENT
+        assert set(kills) == stopped and len(kills) == 2
+        assert 1 <= len(caplog.records) <= 2
+    for pid in stopped:
+        os.kill(pid, signal.SIGKILL)
+    world.close()
+
+
 def test_what_nobody_wants_is_done_by_no_process(world: World) -> None:
     world.commit()
     stopped = world.pids

@@ -4,8 +4,9 @@
     rows, some thousand     k3   k6     │
     together             k1 k3 k5 k6 …    sorted; of equal keys the row counts
 
-The result is that of `merge.merged`, which takes rows one by one.  The records of a base do not
-become Python objects, but for the hashes of their keys.  For this package.
+The records are those of `merge.merged`, which takes rows one by one, and so are the ranges if the
+base was written with the same break parameters.  The records of a base do not become Python
+objects, but for the hashes of their keys.  For this package.
 """
 
 from bisect import bisect_right

@@ -6,8 +6,8 @@
 A range never changes.  So the hashes of the names in it are kept in `_graveler/gc/hashes/<range>`:
 a later run reads 8 bytes for each entry, and scans only new ranges.  A kept file is checked by its
 own hash and by the number of records, and computed again if the check fails.  A scan is checked
-against the number of records in the metarange (arrow/scan.py): damage raises, and nothing is
-deleted.  For `collect.py`.
+against the number of records in the metarange (arrow/scan.py), and blocks by their checksums:
+damage raises, and nothing is deleted.  For `collect.py`.
 """
 
 from array import array
