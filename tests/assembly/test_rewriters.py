@@ -108,6 +108,22 @@ def _watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewriters.subprocess, "Popen", note)
 
 
+def _stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[World, TickingClock, set[int], Rewrite]:
+    """A world with the usual times by a clock of its own, its two processes, which hang, and work
+    for them."""
+    clock = TickingClock()
+    world = World(folder, spans=Spans(), clock=clock)
+    _watch(world, monkeypatch)
+    world.commit()
+    stopped = world.pids
+    assert len(stopped) == 2
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    return world, clock, stopped, Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+
+
 def _threads() -> int:
     return sum(each.name == "rewriter" for each in threading.enumerate())
 
@@ -243,14 +259,7 @@ def test_no_error_leaves_a_commit_waiting(
 
 
 def test_a_process_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = TickingClock()
-    world = World(tmp_path, spans=Spans(), clock=clock)
-    _watch(world, monkeypatch)
-    world.commit()
-    hung = world.pids
-    assert len(hung) == 2
-    for pid in hung:
-        os.kill(pid, signal.SIGSTOP)
+    world, clock, hung, _ = _stopped(tmp_path, monkeypatch)
     with ThreadPoolExecutor(1) as pool:
         committing = pool.submit(world.commit)
 
@@ -270,14 +279,7 @@ def test_a_process_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.Monk
 def test_processes_that_hang_are_killed_though_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = TickingClock()
-    world = World(tmp_path, spans=Spans(), clock=clock)
-    _watch(world, monkeypatch)
-    world.commit()
-    hung = world.pids
-    for pid in hung:
-        os.kill(pid, signal.SIGSTOP)
-    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    world, clock, hung, rewrite = _stopped(tmp_path, monkeypatch)
     for _ in range(4):  # as by commits that failed before they asked for the results
         assert world.processes.begin(NAMESPACE, BREAKS, rewrite) is not ABSENT
 
@@ -293,14 +295,7 @@ def test_processes_that_hang_are_killed_though_nobody_waits(
 def test_who_waits_for_a_process_that_hangs_kills_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = TickingClock()
-    world = World(tmp_path, spans=Spans(), clock=clock)
-    _watch(world, monkeypatch)
-    world.commit()
-    hung = world.pids
-    for pid in hung:
-        os.kill(pid, signal.SIGSTOP)
-    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
+    world, clock, hung, rewrite = _stopped(tmp_path, monkeypatch)
     begun = [world.processes.begin(NAMESPACE, BREAKS, rewrite) for _ in range(8)]
     first = begun[0]
     assert first is not ABSENT
@@ -324,15 +319,8 @@ def test_who_waits_for_a_process_that_hangs_kills_it(
 def test_a_process_that_the_system_does_not_end_is_killed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = TickingClock()
-    world = World(tmp_path, spans=Spans(), clock=clock)
-    _watch(world, monkeypatch)
-    world.commit()
-    stopped = world.pids
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+    world, clock, stopped, rewrite = _stopped(tmp_path, monkeypatch)
     kills: list[int] = []
-    rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
     with monkeypatch.context() as patched:
         patched.setattr(type(world.started[0]), "kill", lambda process: kills.append(process.pid))
 
