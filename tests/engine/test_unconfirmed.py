@@ -49,6 +49,16 @@ def loses(script: Script, act: Act, nth: int = 1) -> None:
     script.before("set_if", lose, nth)
 
 
+def takes_effect_unheard(script: Script, act: Act, nth: int = 1) -> None:
+    """The `nth` conditional write is applied, `act` happens, and nobody is told of either."""
+
+    def lost() -> None:
+        act()
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", lost, nth)
+
+
 def seal(rival: Lake) -> None:
     """Another record of the branch and another open token; what was staged stays staged."""
     rival.put("other/x", "rival")
@@ -141,6 +151,55 @@ def test_a_landing_where_a_rival_commits_what_is_to_be_taken_off(
     assert script.finished and forked.tree("main@") == {"a": "1", "b": "2", "c": "3"}
 
 
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_landing_that_a_hard_reset_takes_away_is_not_done_again_nor_denied(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake, staged: bool
+) -> None:
+    """A reader may have seen it, so it is no refusal; and whoever took it away wants it gone."""
+    before = forked.head()
+    mine, script = scripted
+
+    def act() -> None:
+        assert rival.tree() == {"a": "1", "b": "2"}
+        reset.hard_reset(rival.opened, "main", before)
+        if staged:
+            rival.put("c", "3")
+
+    takes_effect_unheard(script, act)
+    with pytest.raises(OutcomeUnknown):
+        mine.merge("dev")
+    assert script.finished and forked.head() == before
+
+
+def test_a_landing_whose_swap_lost_against_one_other_is_done_again(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """The first look shows one change, so the swap never landed; the next look shows more."""
+    forked.branch("side")
+    forked.commit_of("side", c="3")
+    mine, script = scripted
+    loses(script, lambda: rival.merge("side"))
+    script.before("set_if", lambda: rival.commit("more", allow_empty=True), 2)
+    mine.merge("dev")
+    assert script.finished and forked.tree("main@") == {"a": "1", "b": "2", "c": "3"}
+    assert merges(forked) == 2
+
+
+def test_a_landing_whose_swap_may_have_lost_against_many_is_unknown(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+
+    def act() -> None:
+        for name in ("one", "two"):
+            rival.commit(name, allow_empty=True)
+
+    loses(script, act)
+    with pytest.raises(OutcomeUnknown):
+        mine.merge("dev")
+    assert script.finished and merges(forked) == 0
+
+
 def test_a_relative_reset_goes_back_from_the_head_that_it_replaces(
     lake: Lake, scripted: tuple[Lake, Script], rival: Lake
 ) -> None:
@@ -172,12 +231,7 @@ def test_an_expected_reset_whose_answer_is_lost_is_no_conflict_of_its_own(
     first = lake.commit_of(a="1")
     head = lake.commit_of(b="2")
     mine, script = scripted
-
-    def lost() -> None:
-        rival.commit("rival", allow_empty=True)
-        raise OutcomeUnknown("no answer")
-
-    script.after("set_if", lost)
+    takes_effect_unheard(script, lambda: rival.commit("rival", allow_empty=True))
     assert reset.hard_reset(mine.opened, "main", first, expected=CommitId(head)).id == first
     assert script.finished and lake.tree("main@") == {"a": "1"}
     lake.branch("again", head)
@@ -191,12 +245,7 @@ def test_a_reset_after_which_others_reset_elsewhere_is_of_unknown_outcome(
     mine, script = scripted
     first = forked.head()
     forked.commit_of(c="3")
-
-    def lost() -> None:
-        reset.hard_reset(rival.opened, "main", first)
-        raise OutcomeUnknown("no answer")
-
-    script.after("set_if", lost)
+    takes_effect_unheard(script, lambda: reset.hard_reset(rival.opened, "main", first))
     with pytest.raises(OutcomeUnknown):
         reset.hard_reset(mine.opened, "main", "dev")
     assert script.finished and forked.head() == first
@@ -211,6 +260,52 @@ def test_a_commit_of_its_own_whose_rows_a_rival_commits_is_made_without_them(
     made = mine.commit("mine", allow_empty=True)
     assert script.finished and lake.head() == made.id and lake.tree("main@") == {"a": "1"}
     assert lake.record().sealed == ()
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_empty_commit_that_a_hard_reset_takes_away_is_not_made_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, again: bool
+) -> None:
+    before = lake.commit_of(a="1")
+    mine, script = scripted
+
+    def act() -> None:
+        reset.hard_reset(rival.opened, "main", before)
+        if again:
+            rival.commit("rival", allow_empty=True)
+
+    takes_effect_unheard(script, act, 3)  # sealed, its name taken, the swap
+    with pytest.raises(OutcomeUnknown):
+        mine.commit("mine", allow_empty=True)
+    entries, _ = log.log(lake.opened, "main", log.LogRequest(amount=100))
+    assert script.finished and "mine" not in [entry.commit.message for entry in entries]
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_a_commit_of_rows_that_are_still_there_did_not_land(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, many: bool
+) -> None:
+    """A swap that lands takes off all its tokens, so it is sent again however the branch moved."""
+    lake.put("a", "1")
+    mine, script = scripted
+
+    def act() -> None:
+        for _ in range(2 if many else 1):
+            seal(rival)
+
+    loses(script, act, 3)
+    made = mine.commit("mine", allow_empty=True)
+    assert script.finished and lake.head() == made.id and lake.tree("main@") == {"a": "1"}
+
+
+def test_a_commit_of_its_own_that_lost_against_one_reset_is_made_without_rows(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    loses(script, lambda: reset.reset(rival.opened, "main"), 3)
+    made = mine.commit("mine", allow_empty=True)
+    assert script.finished and lake.head() == made.id and lake.tree("main@") == {}
 
 
 def dies_when_sealed(lake: Lake) -> None:

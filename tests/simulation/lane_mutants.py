@@ -135,11 +135,11 @@ LANE_MUTANTS = (
             Edit(
                 COMMIT,
                 "_run_tries",
-                "if installed is not None:\n    __landed__",
+                "if isinstance(installed, Versioned):\n    __landed__",
                 """
                 if new is not None:
                     call.turn.confirm(_Offer(new, seen.branch))
-                if installed is not None:
+                if isinstance(installed, Versioned):
                     __landed__
                 """,
             ),

@@ -197,7 +197,7 @@ MUTANTS = (
                 COMMIT,
                 "_run_tries",
                 "_advance(*__arguments__)",
-                "drafts[-1].made is None or _advance(*__arguments__)",
+                "seen if drafts[-1].made is None else _advance(*__arguments__)",
             ),
         ),
     ),

@@ -204,7 +204,7 @@ NAME_MUTANTS = (
             Edit(
                 LANDING,
                 "_find_landed",
-                "__round__.is_new or __round__.is_refused or __same__",
+                "__round__.is_lost or __same__",
                 "__round__.is_new or __same__",
             ),
         ),

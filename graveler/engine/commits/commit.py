@@ -50,13 +50,14 @@ Source: the published design of lakeFS, with corrections (docs/explanation/proto
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import protection
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
-from graveler.engine.commits.heads import commit_of, fresh, given_up, lookup, swap
+from graveler.engine.commits.heads import attempt, commit_of, fresh, given_up, lookup
 from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.commits.scan import Folding as Folding
@@ -81,7 +82,7 @@ from graveler.engine.ports import (
 from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown, Refused
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
-from graveler.kv.store import WRITTEN, Write
+from graveler.kv.store import WRITTEN, Declined, Write
 from graveler.lanes import ALONE, Turn
 from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.graph import commits, graph, table
@@ -359,7 +360,7 @@ def _run_tries(
 ) -> CommitEntry:
     """Run the tries; append the draft of each one that made a new draft to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
-    tried = b""  # the version of the record over which the last swap was sent
+    unanswered: Versioned | None = None  # the record that such a swap was to replace
     for _ in range(limits.commit_round_count_max):
         call.deadline.check("commit")
         if not tokens and not call.request.allow_empty:
@@ -374,26 +375,48 @@ def _run_tries(
             # Stop if the build took too long: garbage collection may condemn files that are older
             # than a day.
             call.deadline.check("commit")
-        _check_still_open(call, is_pending=seen.version == tried)
-        tried = seen.version
+        _check_still_open(call, is_pending=unanswered is not None)
         new = drafts[-1].made
         if new is not None:
             call.turn.offer()
         installed = _advance(call, seen, drafts[-1])
-        if installed is not None:
+        if isinstance(installed, Versioned):
             if new is not None:
                 call.turn.confirm(_Offer(new, installed.branch))
             return _answer(drafts[-1])
+        if installed is None:
+            unanswered = seen
         unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
         result = _find_result(call, seen, drafts)
         if result is not ABSENT:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-    # If the last swap named the record that was just read, it may still land.  If it named an
-    # earlier record, it cannot land any more; and had it landed, the walk would have found its
-    # commit.
-    raise given_up(branch, "commit", is_unknown=seen.version == tried)
+        unanswered = _still_unanswered(call, unanswered, seen, tokens)
+    raise given_up(branch, "commit", is_unknown=unanswered is not None)
+
+
+def _still_unanswered(
+    call: Call,
+    over: Versioned | None,
+    seen: Versioned,
+    tokens: tuple[StagingToken, ...],
+) -> Versioned | None:
+    """`over`, the record that an unanswered swap was to replace, as long as the swap may have
+    landed or may land; None if it is certain that it did not and never will.  Pure.
+
+    `seen` is the record after it, and does not have the commit of the swap in its history.
+    `tokens`: those of its draft that are still sealed; a swap that lands takes off all of them.
+    Raises `OutcomeUnknown` for a call with `allow_empty`, which would make its commit a second time
+    if a hard reset took the first one away.
+    """
+    if over is None or over.version == seen.version:
+        return over
+    if tokens or over.branch.rev + 1 == seen.branch.rev:  # each change increments it
+        return None
+    if call.request.allow_empty:
+        raise OutcomeUnknown(f"commit not confirmed: branch={call.branch}")
+    return over
 
 
 def _check_still_open(call: Call, *, is_pending: bool) -> None:
@@ -471,8 +494,8 @@ def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
     )
 
 
-def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | None:
-    """Step 7.  Returns the new record; None if the swap is not known to have landed.
+def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | Declined | None:
+    """Step 7.  Returns the new record, or `Declined`; None if the swap got no answer.
 
     `recent_rows` decides the number of shards of later tokens.  After a smaller fold it falls by
     half at most, so the number of shards shrinks over several commits.
@@ -486,7 +509,9 @@ def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | None:
         changed_ns=call.repo.clock.now_ns(),
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
-    return swap(call.repo, call.branch, seen, new)
+    with suppress(OutcomeUnknown):
+        return attempt(call.repo, call.branch, seen, new)
+    return None
 
 
 def _answer(draft: Draft) -> CommitEntry:

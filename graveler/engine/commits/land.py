@@ -8,10 +8,13 @@ Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset 
               equal the head (no-op rows) would hide the landed content if they stayed: seal them,
               compare again, store the fold and clean-up records, and trim them in the same swap
 
-A failed swap means *unknown*.  If the commit is found in the branch's history, it has landed; else
-the landing starts again on the new head.  Landings of one process on one branch take turns with
-each other and with its commits (lane.py).  Used by merge.py, replay.py, adopt.py, reset.py,
-imports/run.py and bulk/land.py.
+A swap without an answer may have landed.  If its commit is in the branch's history, it has.  If the
+record is still the one that the swap named, or exactly one other change has replaced that record,
+the landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit
+away again, and a landing never lands twice.
+
+Landings of one process on one branch take turns with each other and with its commits (lane.py).
+Used by merge.py, replay.py, adopt.py, reset.py, imports/run.py and bulk/land.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -71,14 +74,14 @@ class EarlierRound(NamedTuple):
     """An earlier round: its commit, and its swap.
 
     `is_new`: the round made the commit.  `over`: the branch record that the swap was to replace.
-    `is_refused`: the store refused the swap, so it did not land and never will.
-    `pending`: what hooks leave to do after the landing.
+    `is_lost`: the swap did not land and never will.  `pending`: what hooks leave to do after the
+    landing.
     """
 
     entry: CommitEntry
     is_new: bool
     over: Versioned
-    is_refused: bool
+    is_lost: bool
     pending: Pending = NOTHING_PENDING
 
 
@@ -105,7 +108,7 @@ def land(
 ) -> CommitEntry:
     """Make the commit that `build` returns for the head, and put the branch on it.  Atomic.
 
-    Each round calls `build` again, with the head of that moment.
+    Each round calls `build` again, with the head of that moment.  At most one round lands.
     Errors: those of `build`, `NotFound`, `DirtyBranch`, `HookFailed`, `Contended`, `Unavailable`
     after the deadline, `OutcomeUnknown`.  Except after `OutcomeUnknown`, an error changes nothing
     that a reader sees; staged rows may have moved from the open token to a sealed one.
@@ -205,21 +208,20 @@ def _move(
                 sealed=seen.branch.sealed[len(tokens) :],
                 changed_ns=repo.clock.now_ns(),
             )
-            is_refused = False
+            is_lost = False
             with suppress(OutcomeUnknown):
-                is_refused = isinstance(attempt(repo, branch, seen, new), Declined)
-                if not is_refused:
+                is_lost = isinstance(attempt(repo, branch, seen, new), Declined)
+                if not is_lost:
                     repo.hooks.landed(repo, pending)
                     return landing.entry
-            tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_refused, pending))
+            tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_lost, pending))
             unconfirmed.mark_unconfirmed()
         seen = fresh(repo, branch)
         landed = _find_landed(repo, seen, tried)
         if landed is not None:
             return landed
         # A swap over the record that was just read may still land.
-        unanswered = [each.over.version for each in tried if not each.is_refused]
-        is_unknown = seen.version in unanswered
+        is_unknown = any(not each.is_lost for each in tried)
         raise given_up(branch, "landing a commit", is_unknown=is_unknown)
 
 
@@ -305,13 +307,13 @@ def _store(repo: OpenRepository, landing: Landing, writes: list[Write]) -> None:
 def _find_landed(
     repo: OpenRepository,
     seen: Versioned,
-    tried: Sequence[EarlierRound],
+    tried: list[EarlierRound],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry | None:
     """The commit of an earlier round whose swap landed without an answer, or the commit that
-    carries the idempotency key `once`; None if there is neither.
+    carries the idempotency key `once`; None if there is neither.  Marks the rounds that are lost.
 
-    Raises `OutcomeUnknown` if the history does not show whether an earlier swap landed.
+    Raises `OutcomeUnknown` if record and history do not show whether an earlier swap landed.
     """
     marked = find_by_key(repo, once, seen.branch.commit)
     if marked is not ABSENT:
@@ -325,23 +327,36 @@ def _find_landed(
             if entry.id in own_ids:
                 return entry
     except HistoryTooLong:
-        if not all(earlier.is_refused for earlier in tried):
+        if not all(earlier.is_lost for earlier in tried):
             raise
+    tried[:] = [_marked(earlier, seen) for earlier in tried]
     for earlier in tried:
-        if earlier.is_new or earlier.is_refused or earlier.over.version == seen.version:
+        if earlier.is_lost or earlier.over.version == seen.version:
             continue
-        if _was_put_on(tuple(history_until(repo, now, earlier.entry.id)), earlier):
+        if not earlier.is_new and _was_put_on(repo, now, earlier):
             return earlier.entry
-        # Perhaps it landed and other clients moved the branch since: a retry could reset it twice.
-        raise OutcomeUnknown(f"reset not confirmed; outcome unknown: commit={earlier.entry.id}")
+        # Perhaps it landed and other clients moved the branch since: a retry could undo their work.
+        raise OutcomeUnknown(f"landing not confirmed; outcome unknown: commit={earlier.entry.id}")
     return None
 
 
-def _was_put_on(walked: Sequence[CommitEntry], earlier: EarlierRound) -> bool:
-    """Whether the history `walked` ends at the commit that a reset chose, without the old head.
+def _marked(earlier: EarlierRound, seen: Versioned) -> EarlierRound:
+    """The round, marked as lost if one other change has replaced the record that it swapped.
+
+    Each change of a record increments `rev`, so there was no change between the two records."""
+    is_next = seen.branch.rev == earlier.over.branch.rev + 1
+    return earlier._replace(
+        is_lost=earlier.is_lost or (is_next and seen.branch.commit != earlier.entry.id)
+    )
+
+
+def _was_put_on(repo: OpenRepository, now: CommitId, earlier: EarlierRound) -> bool:
+    """Whether the history of the head `now` leads to the commit that a reset chose, without the
+    old head.
 
     This check is necessary because a relative ref (`main~`) means another commit after the reset.
     """
+    walked = tuple(history_until(repo, now, earlier.entry.id))
     reached = bool(walked) and walked[-1].id == earlier.entry.id
     return reached and earlier.over.branch.commit not in [entry.id for entry in walked[:-1]]
 
