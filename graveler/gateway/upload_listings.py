@@ -21,7 +21,7 @@ from graveler.records import MultipartUpload
 _PARTS: Final = Template(
     f'<ListPartsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
     "<UploadId>{}</UploadId><PartNumberMarker>{}</PartNumberMarker>{}<MaxParts>{}</MaxParts>"
-    "<IsTruncated>{}</IsTruncated>{}<StorageClass>{}</StorageClass></ListPartsResult>"
+    "<IsTruncated>{}</IsTruncated>{}<StorageClass>{}</StorageClass>{}</ListPartsResult>"
 )
 _PART: Final = Template(
     "<Part><PartNumber>{}</PartNumber><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
@@ -40,7 +40,10 @@ _DELIMITER: Final = Template("<Delimiter>{}</Delimiter>")
 _ENCODING: Final = Template("<EncodingType>{}</EncodingType>")
 _UPLOAD: Final = Template(
     "<Upload><Key>{}</Key><UploadId>{}</UploadId><StorageClass>{}</StorageClass>"
-    "<Initiated>{}</Initiated></Upload>"
+    "<Initiated>{}</Initiated>{}</Upload>"
+)
+_CHECKSUM: Final = Template(
+    "<ChecksumAlgorithm>{}</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType>"
 )
 _COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
 _NOTHING: Final = Markup("")
@@ -81,6 +84,7 @@ def list_parts(call: S3Call) -> Answer:
             _truth(more),
             parts,
             record.storage_class or USUAL_CLASS,
+            _checksum(record),
         )
     )
 
@@ -132,7 +136,12 @@ def _listed(call: S3Call, query: UploadQuery, page: UploadList) -> Markup:
 
 def _line(upload: MultipartUpload, key: str) -> Markup:
     storage_class = upload.storage_class or USUAL_CLASS
-    return _UPLOAD(key, upload.id, storage_class, timestamp(upload.created_ns))
+    return _UPLOAD(key, upload.id, storage_class, timestamp(upload.created_ns), _checksum(upload))
+
+
+def _checksum(upload: MultipartUpload) -> Markup:
+    """The algorithm and the type of the checksum that the upload began with, if that is kept."""
+    return _CHECKSUM(upload.whole_checksum.upper()) if upload.whole_checksum else _NOTHING
 
 
 def _truth(value: bool) -> str:

@@ -135,6 +135,9 @@ def test_an_announced_checksum_of_the_whole_object_needs_no_type_at_the_end(
     assert {key: begin[key] for key in announced} == announced
     upload = {"Bucket": repo, "Key": "main/a", "UploadId": begin["UploadId"]}
     parts = parts_of(boto, upload, algorithm, LONG, b"tail")
+    (line,) = boto.list_multipart_uploads(Bucket=repo)["Uploads"]
+    listed = boto.list_parts(**upload)
+    assert announced.items() <= line.items() and announced.items() <= listed.items()
     call, whole = order(upload, *parts), of(algorithm, WHOLE)
 
     assert refused(complete, **call, ChecksumType="COMPOSITE") == (400, "InvalidRequest")
