@@ -19,6 +19,8 @@ from graveler.errors import GravelerError
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 T = TypeVar("T")
+Read = Callable[["Feed"], T]
+Start = Callable[..., "asyncio.Future[Any]"]  # runs a function with arguments in a thread
 _HELD_BYTES_MAX = 1024 * 1024
 
 
@@ -59,20 +61,27 @@ class Feed:
                 self._end(gone=False)
                 return
 
-    async def fill(self, receive: Receive, first: bytes, read: "asyncio.Future[T]") -> T:
-        """Receive a body, which begins with `first`, and return the result of its reader.
+    async def fill(self, receive: Receive, first: bytes, start: Start, read: Read[T]) -> T:
+        """Receive a body, which begins with `first`, and return what `read` makes of this feed.
 
-        `read`: the future of the reader, which runs in a thread and closes the feed at its end.
-        Raises what the reader raises; `Disconnected` if the client goes away first.
+        `start` runs it in a thread.  Raises what the two raise; `Disconnected` if the client goes
+        away first.
         """
+        result: asyncio.Future[T] = start(self._read, read)
         try:
             await self.pump(receive, first)
         finally:
             self.abandon()
         try:
-            return await read
+            return await result
         finally:
-            del read  # its error refers to this call: they would keep each other
+            del result  # its error refers to this call: they would keep each other
+
+    def _read(self, read: Read[T]) -> T:
+        try:
+            return read(self)
+        finally:
+            self.close()
 
     def abandon(self) -> None:
         """The writer stops: the reader gets `Disconnected` unless the body had already ended."""

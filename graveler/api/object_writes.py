@@ -106,20 +106,10 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
                 )
                 return _stats(call, query, new, entry)
         return await call.service.pools.writers.start(_store, call, query, upload, chunks, boundary)
-    feed = Feed()
     start = call.service.pools.streams.start
-    return await feed.fill(
-        call.receive, first, start(_store_fed, call, query, upload, feed, boundary)
+    return await Feed().fill(
+        call.receive, first, start, lambda feed: _store(call, query, upload, feed, boundary)
     )
-
-
-def _store_fed(
-    call: Call, query: UploadQuery, upload: Upload, feed: Feed, boundary: bytes
-) -> Answer:
-    try:
-        return _store(call, query, upload, feed, boundary)
-    finally:
-        feed.close()
 
 
 def _store(

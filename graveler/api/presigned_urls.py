@@ -110,15 +110,7 @@ async def _store(service: Service, grant: Grant, receive: Receive) -> Answer:
     streams = service.pools.streams
     if not message.get("more_body", False):
         return await streams.start(_put, service, grant, (first,))
-    feed = Feed()
-    return await feed.fill(receive, first, streams.start(_put_fed, service, grant, feed))
-
-
-def _put_fed(service: Service, grant: Grant, feed: Feed) -> Answer:
-    try:
-        return _put(service, grant, feed)
-    finally:
-        feed.close()
+    return await Feed().fill(receive, first, streams.start, lambda feed: _put(service, grant, feed))
 
 
 def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:

@@ -52,16 +52,13 @@ async def stored(
             return await small(call.payload.whole(first))
         whole: T = await pools.writers.start(_store_whole, call, store, first)
         return whole
-    feed = Feed()
-    return await feed.fill(call.receive, first, pools.streams.start(_store_fed, call, store, feed))
+    return await Feed().fill(
+        call.receive,
+        first,
+        pools.streams.start,
+        lambda feed: store(call.payload.content(feed)),
+    )
 
 
 def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:
     return store(call.payload.whole(body))
-
-
-def _store_fed(call: S3Call, store: Store[T], feed: Feed) -> T:
-    try:
-        return store(call.payload.content(feed))
-    finally:
-        feed.close()

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import MutableMapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,14 +33,10 @@ class Sender:
 
 
 async def _fed(sender: Sender, read: Any) -> Any:
-    feed = Feed()
+    loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as pool:
-        reading = asyncio.get_running_loop().run_in_executor(pool, read, feed)
-        try:
-            await feed.pump(sender.receive, b"first")
-        finally:
-            feed.abandon()
-        return await reading
+        start = partial(loop.run_in_executor, pool)
+        return await Feed().fill(sender.receive, b"first", start, read)
 
 
 def test_all_bytes_arrive_in_order() -> None:
@@ -93,13 +90,18 @@ def test_a_client_that_goes_away_is_noticed() -> None:
 
 
 def test_a_reader_that_gives_up_releases_the_sender() -> None:
+    sender = Sender(100_000, b"x" * 100_000)
+    assert asyncio.run(_fed(sender, lambda feed: next(iter(feed)))) == b"first"
+    assert sender.sent < 100
+
+
+def test_a_reader_that_fails_releases_the_sender() -> None:
     def read(feed: Feed) -> bytes:
-        first = next(iter(feed))
-        feed.close()
-        return first
+        raise ValueError(next(iter(feed)))
 
     sender = Sender(100_000, b"x" * 100_000)
-    assert asyncio.run(_fed(sender, read)) == b"first"
+    with pytest.raises(ValueError, match="first"):
+        asyncio.run(_fed(sender, read))
     assert sender.sent < 100
 
 
@@ -119,16 +121,20 @@ def test_a_server_that_stops_waiting_cuts_no_body_short() -> None:
     async def whole() -> bytes:
         feed, gate = Feed(), threading.Event()
 
-        def read() -> bytes:
+        def read(feed: Feed) -> bytes:
             assert gate.wait(60)
-            body = b"".join(feed)
-            feed.close()
-            return body
+            return b"".join(feed)
 
         with ThreadPoolExecutor(1) as pool:
             reading = asyncio.get_running_loop().create_future()
-            running = pool.submit(read)
-            waiting = asyncio.create_task(feed.fill(Sender(5, b"abc").receive, b"first", reading))
+            running: list[Future[bytes]] = []
+
+            def start(*work: Any) -> asyncio.Future[Any]:
+                running.append(pool.submit(*work))
+                return reading
+
+            filling = feed.fill(Sender(5, b"abc").receive, b"first", start, read)
+            waiting = asyncio.create_task(filling)
             while feed.held_bytes < len(b"first" + 5 * b"abc"):
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -137,6 +143,6 @@ def test_a_server_that_stops_waiting_cuts_no_body_short() -> None:
                 await waiting
             assert reading.cancelled()
             gate.set()
-            return await asyncio.wrap_future(running)
+            return await asyncio.wrap_future(running[0])
 
     assert asyncio.run(whole()) == b"first" + 5 * b"abc"
