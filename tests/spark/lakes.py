@@ -109,5 +109,5 @@ def spread(spark: SparkSession, place: Place, rows: Sequence[Row]) -> Spread:
     """For tests that let tasks fail, die, or run twice."""
     plain = canonical(frame(spark, rows), b"")
     at = cuts.chosen(cuts.survey(plain, place.breaks), place.breaks, 4)
-    given = cuts.with_hashes(cuts.spread(cuts.with_ends(plain, place.breaks), at))
+    given = cuts.with_hashes(cuts.spread(cuts.with_ends(plain, place.breaks), at), cuts.PATH)
     return Spread(given, at, importing(TaskOrder(place, Addresses.FULL, at, 10)))

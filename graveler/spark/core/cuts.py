@@ -43,7 +43,8 @@ _SPARE_COUNT: Final = 8  # this many in one bucket do not occur by chance
 _SPARE_SHIFT: Final = 20  # spare keys are chosen by other bits than breaks
 _PARTITIONER_SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
-_HASHED: Final = ("path", "address", "size", "checksum", "mtime", "content_type")
+PATH: Final = ("path",)
+ROW: Final = ("path", "address", "size", "checksum", "mtime", "content_type", "metadata")
 ENDS: Final = "graveler_ends"
 _BUCKET: Final = "graveler_bucket"
 _KEPT: Final = "graveler_kept"
@@ -58,8 +59,8 @@ class Survey:
     """The result of the first pass.
 
     `count`: how many rows; `breaks`: the break keys, sorted, each once; `content`: of the rows that
-    have a path, if it was asked for; `spare`: the spare keys, sorted; `nameless`: how many rows
-    have no path.
+    have a path, by the columns that were asked for; `spare`: the spare keys, sorted; `nameless`:
+    how many rows have no path.
     """
 
     count: int
@@ -73,11 +74,11 @@ def survey(
     rows: DataFrame,
     breaks: BreakParameters,
     *,
-    of_content: bool = False,
+    hashed: Sequence[str] = (),
     spare_rows: int = SPARE_ROWS,
 ) -> Survey:
-    """Read all `rows` once: only the column `path`, or all columns if `of_content`.  One key in
-    `spare_rows` is a spare key."""
+    """Read the column `path` of all `rows` once, and the columns `hashed`, of which the content is.
+    One key in `spare_rows` is a spare key."""
     path = F.col("path")
     usable = path.isNotNull() & (F.length(path) <= limits.path_length_bytes_max)
     is_kept = usable & (is_break(path, breaks) | _is_spare(path, breaks, spare_rows))
@@ -88,12 +89,12 @@ def survey(
         F.count(path).alias("named"),
         F.collect_set(F.when(F.col(_KEPT), path)).alias("kept"),
     ]
-    if of_content:
-        columns.append(F.when(path.isNotNull(), _hash(rows)).alias(HASH))
+    if hashed:
+        columns.append(F.when(path.isNotNull(), _hash(rows, hashed)).alias(HASH))
         sums.append(F.sum(F.shiftrightunsigned(HASH, _SUM_SHIFT)).alias("total"))
         sums.append(F.bit_xor(HASH).alias("parity"))
     row = rows.select(*columns).agg(*sums).collect()[0]
-    content = Content(row["total"] or 0, row["parity"] or 0) if of_content else NO_CONTENT
+    content = Content(row["total"] or 0, row["parity"] or 0) if hashed else NO_CONTENT
     count, seed = int(row["count"]), break_seed(breaks.salt)
     hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, row["kept"]))}
     ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
@@ -101,19 +102,19 @@ def survey(
     return Survey(count, ends, content, spare, count - int(row["named"]))
 
 
-def _hash(rows: DataFrame) -> Column:
-    """The hash of a row.  Spark does not hash maps, because their pairs have no order; so they are
-    sorted."""
-    hashed = [F.col(name) for name in _HASHED if name in rows.columns]
-    if "metadata" in rows.columns:
-        hashed.append(F.array_sort(F.map_entries(F.col("metadata"))))
-    return F.xxhash64(*hashed)
+def _hash(rows: DataFrame, names: Sequence[str]) -> Column:
+    """The hash of those of these columns that the rows have.  Spark does not hash maps, because
+    their pairs have no order; so they are sorted."""
+    columns = [F.col(name) for name in names if name in rows.columns and name != "metadata"]
+    if "metadata" in names and "metadata" in rows.columns:
+        columns.append(F.array_sort(F.map_entries(F.col("metadata"))))
+    return F.xxhash64(*columns)
 
 
-def with_hashes(rows: DataFrame) -> DataFrame:
-    """`rows` with one more column, `HASH`: a hash over all other columns, which `content_of` adds
-    up."""
-    return rows.withColumn(HASH, _hash(rows))
+def with_hashes(rows: DataFrame, hashed: Sequence[str]) -> DataFrame:
+    """`rows` with one more column, `HASH`: a hash over the columns `hashed`, which `content_of`
+    adds up."""
+    return rows.withColumn(HASH, _hash(rows, hashed))
 
 
 def content_of(hashes: Any) -> Content:

@@ -1,12 +1,17 @@
 """Import of a DataFrame: rows that name objects become ranges, which tasks write in parallel.
 
-    rows ──first pass──► break keys, count, content ──► cuts
+    rows ──first pass──► break keys, count, content of the paths ──► cuts
     rows ──second pass──► one task a bucket: ranges in the object store ──► result rows
     result rows ──driver──► other rows, or refused ones? ── else joined ──► one metarange
 
-The ranges and the metarange are those that a single writer of the sorted rows makes.  Readers see
-no change: a metarange that no commit names is garbage.  `land.py` then lands the metarange.
-For this package.
+The ranges and the metarange are those that a single writer of the sorted rows makes.
+
+Every value that is stored is of the second pass.  The first decides by the paths alone, so both
+must have the same paths.  If results of an earlier attempt may be taken up, all columns must be the
+same, because those results hold values of that attempt.
+
+Readers see no change: a metarange that no commit names is garbage.  `land.py` then lands the
+metarange.  For this package.
 """
 
 from dataclasses import dataclass
@@ -89,7 +94,8 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
     rows = canonical(df, parse_prefix(chosen.prefix))
-    survey = cuts.survey(rows, place.breaks, of_content=True, spare_rows=chosen.spare_rows)
+    hashed = cuts.ROW if chosen.taken_up else cuts.PATH
+    survey = cuts.survey(rows, place.breaks, hashed=hashed, spare_rows=chosen.spare_rows)
     at = cuts.chosen(survey, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     checkpoints = _checkpoints(place, chosen, survey, at)
@@ -101,7 +107,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if nameless:  # they have no place among the keys and would all go to one task
         rows = rows.where(F.col("path").isNotNull())
     spread = cuts.spread(cuts.with_ends(rows, place.breaks), at, done)
-    rest = cuts.with_hashes(spread).mapInArrow(importing(order), SCHEMA)
+    rest = cuts.with_hashes(spread, hashed).mapInArrow(importing(order), SCHEMA)
     parts = sorted([*nameless, *done.values(), *parts_of(rest.collect())])
     report = report_of(parts)
     _check_same(survey, parts, report)
@@ -137,7 +143,8 @@ def _checkpoints(
 
 
 def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
-    """Each pass evaluates the input anew.  Both must give the same rows, in any order."""
+    """Each pass evaluates the input anew.  Both must give the same rows, in any order: by the
+    columns of which the content is."""
     again = sum(part.taken for part in parts) + report.count
     content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
     if (again, content) != (survey.count, survey.content):

@@ -39,15 +39,17 @@ def test_breaks_are_those_of_the_writer(spark: SparkSession, salt: bytes) -> Non
         assert found == cuts.Survey(len(keys) + 2, expected, nameless=1)
 
 
+@pytest.mark.parametrize("hashed", [cuts.PATH, cuts.ROW])
 def test_the_content_of_rows_knows_no_order_and_is_found_alike_in_both_passes(
-    spark: SparkSession,
+    spark: SparkSession, hashed: tuple[str, ...]
 ) -> None:
     rows = some_rows(78, 400)
     df = frame(spark, [*rows, *rows[:30]])
-    found = cuts.survey(df, BREAKS, of_content=True).content
+    found = cuts.survey(df, BREAKS, hashed=hashed).content
     turned = frame(spark, [*rows[:30], *reversed(rows)], partitions=5)
-    assert cuts.survey(turned, BREAKS, of_content=True).content == found
-    seen = [row[cuts.HASH] for row in cuts.with_hashes(cuts.with_ends(df, BREAKS)).collect()]
+    assert cuts.survey(turned, BREAKS, hashed=hashed).content == found
+    given = cuts.with_hashes(cuts.with_ends(df, BREAKS), hashed)
+    seen = [row[cuts.HASH] for row in given.collect()]
     assert cuts.content_of(np.array(seen, dtype=np.int64)) == found
     halves = (cuts.content_of(np.array(half, dtype=np.int64)) for half in (seen[:99], seen[99:]))
     assert next(halves).joined(next(halves)) == found
