@@ -200,9 +200,10 @@ class Deadline:
 class UnconfirmedWrite:
     """A context for an operation whose decisive write may be applied without a confirmation.
 
-    The block calls `mark_unconfirmed` when a decisive write got no confirmation.  From then on, the
-    caller must not conclude that nothing was applied: an `Unavailable` that leaves the block is
-    raised as `OutcomeUnknown`.  Other errors pass unchanged.
+    The block calls `mark_unconfirmed` when a decisive write got no confirmation, or `note` with
+    what it knows by now.  As long as a write may be applied, the caller must not conclude that
+    nothing was: an `Unavailable` that leaves the block is raised as `OutcomeUnknown`.  Other errors
+    pass unchanged.
     """
 
     def __init__(self, action: str) -> None:
@@ -212,6 +213,15 @@ class UnconfirmedWrite:
     def mark_unconfirmed(self) -> None:
         """Record that a decisive write may be applied, now or later, without a confirmation."""
         self._is_unconfirmed = True
+
+    def note(self, *, is_unconfirmed: bool) -> None:
+        """Record whether a decisive write may be applied, now or later, without a confirmation."""
+        self._is_unconfirmed = is_unconfirmed
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether a decisive write may be applied, now or later."""
+        return self._is_unconfirmed
 
     def __enter__(self) -> "UnconfirmedWrite":
         return self

@@ -52,6 +52,8 @@ def work(repo: OpenRepository, job: Job, order: JobOrder) -> CommitEntry:
     if landed is not ABSENT:
         return landed
     request, force = commit_request(job, order)
+    once = jobs.journaled(repo, jobs.once(job.id, order), job.id, order)
+    request = request._replace(once=once)
     try:
         return commit.commit(repo, job.branch, request, force=force)
     except HandedOver as handed:

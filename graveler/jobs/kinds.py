@@ -5,12 +5,14 @@ Used by worker.py.
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of
+from graveler.engine.commits.search import Once
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
@@ -36,6 +38,12 @@ class Task(NamedTuple):
     pulse: Heartbeat
 
 
+def _once(task: Task) -> Once:
+    """The job's idempotency key, with the journal of its swaps."""
+    key = record.once(task.job.id, task.order)
+    return record.journaled(task.repo, key, task.job.id, task.order)
+
+
 def _commit(task: Task) -> Landed:
     task.pulse.land(0)
     return commit.work(task.repo, task.job, task.order)
@@ -45,20 +53,21 @@ def _merge(task: Task) -> Landed:
     task.pulse.land(0)
     source, request, force = orders.merge_request(task.job, task.order)
     branch = task.job.branch
+    request = replace(request, once=_once(task))
     merged = merge.merge(task.repo, source, branch, request, force=force)
     return CommitEntry(merged, commit_of(task.repo, merged))
 
 
 def _pull(task: Task) -> Landed:
     task.pulse.land(0)
-    return pulls.merge(task.repo, *orders.pull_request(task.order))
+    pull, committer = orders.pull_request(task.order)
+    return pulls.merge(task.repo, pull, committer, _once(task).journal)
 
 
 def _import(task: Task) -> Landed:
     request = run.decode(task.order.body)
     age_ns = task.repo.clock.now_ns() - task.job.created_ns
-    mark = record.once(task.job.id, task.order)
-    resumed = run.ImportState(mark, max(0.0, age_ns / limits.SECOND_NS))
+    resumed = run.ImportState(_once(task), max(0.0, age_ns / limits.SECOND_NS))
     branch = task.job.branch
     landed = run.work(task.repo, branch, request, task.pulse, resumed)
     run.note_time(task.repo)

@@ -174,16 +174,21 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
 
 def _worked(task: Task) -> Landed:
     """Do the work, and retry transient failures.  A retry finds by the idempotency key what has
-    already landed.
+    already landed, and by the noted swap what others may have taken away again.
     """
     work = KINDS.get(task.job.kind)
     if work is None:
         raise Internal(f"job of an unknown kind: kind={task.job.kind}")
     for attempt in range(1, limits.job_attempt_count_max):
         try:
-            return work(task)
+            return work(_again(task) if attempt > 1 else task)
         except (Unavailable, Contended) as error:
             _LOG.info("job goes on: id=%s error=%s", task.job.id, error)
             task.repo.clock.sleep(attempt * _PAUSE_SECONDS)
             task.pulse.beat(always=True)
-    return work(task)
+    return work(_again(task))
+
+
+def _again(task: Task) -> Task:
+    """The task with its order as earlier attempts left it."""
+    return task._replace(order=record.ordered(task.repo, task.job.id))

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from graveler import limits
-from graveler.engine.commits import log, reset
+from graveler.engine.commits import log, merge, reset
 from graveler.engine.commits.search import Once
 from graveler.engine.names import branches
-from graveler.engine.repositories import repository
+from graveler.engine.repositories import repository, rules
 from graveler.errors import (
     AlreadyExists,
+    Corrupt,
     DirtyBranch,
     NoChanges,
     NotFound,
@@ -96,16 +98,23 @@ class Late:
         return Fault.NONE
 
 
+def refuse() -> None:
+    raise Unavailable("refused: not applied")
+
+
 def merges(lake: Lake) -> int:
     entries, _ = log.log(lake.opened, "main", log.LogRequest(amount=100))
     return sum(len(entry.commit.parents) == 2 for entry in entries)
 
 
-def test_a_landing_that_lands_while_it_is_tried_again_is_done_once(forked: Lake) -> None:
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_a_landing_that_lands_while_it_is_tried_again_is_done_once(
+    forked: Lake, allow_empty: bool
+) -> None:
     """Staged rows that change nothing are taken off: each round seals first."""
     forked.put("a", "1")
     mine = Late(forked, 2, "set_if", 1, lambda: None).lake
-    mine.merge("dev")
+    mine.merge("dev", allow_empty=allow_empty)
     assert forked.tree("main@") == {"a": "1", "b": "2"} and merges(forked) == 1
 
 
@@ -198,6 +207,81 @@ def test_a_landing_whose_swap_may_have_lost_against_many_is_unknown(
     with pytest.raises(OutcomeUnknown):
         mine.merge("dev")
     assert script.finished and merges(forked) == 0
+
+
+def test_a_landing_whose_tokens_are_still_there_did_not_land(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """A swap that lands takes them off, so it is sent again however the branch moved."""
+    forked.put("a", "1")  # as the head has it, so it is sealed and taken off
+    mine, script = scripted
+
+    def act() -> None:
+        for _ in range(2):
+            seal(rival)
+
+    loses(script, act, 2)
+    mine.merge("dev")
+    assert script.finished and forked.tree("main@") == {"a": "1", "b": "2"} and merges(forked) == 1
+
+
+def test_a_landing_that_lost_against_one_reset_does_not_search_a_long_history(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    forked.branch("long")
+    for number in range(6):
+        forked.commit(f"{number}", "long", allow_empty=True)
+    mine, script = scripted
+    loses(script, lambda: reset.hard_reset(rival.opened, "main", "long"))
+    mine.with_settings(walk_count_max=3).merge("dev")
+    assert script.finished and merges(forked) == 1
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_landing_on_a_branch_that_is_deleted_meanwhile(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake, is_lost: bool
+) -> None:
+    """A reader may have seen it before the deletion, unless the store refused the swap."""
+    forked.branch("target")
+    mine, script = scripted
+    if is_lost:
+        script.before("set_if", lambda: branches.delete_branch(rival.opened, "target"))
+    else:
+        takes_effect_unheard(script, lambda: branches.delete_branch(rival.opened, "target"))
+    with pytest.raises(NotFound if is_lost else OutcomeUnknown):
+        mine.merge("dev", "target")
+    assert script.finished
+
+
+def test_a_landing_that_fails_for_any_reason_while_its_swap_may_land_is_unknown(
+    forked: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Late(forked, 1, "get", 1_000, lambda: None)
+    whole, calls = merge.trees.merge, 0
+
+    def broken(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Corrupt("bad bytes")
+        return whole(*arguments, **more)
+
+    monkeypatch.setattr(merge.trees, "merge", broken)
+    with pytest.raises(OutcomeUnknown):
+        late.lake.merge("dev")
+    late.land()
+    assert merges(forked) == 1
+
+
+def test_an_outage_after_a_refused_swap_is_no_unknown_outcome_of_a_landing(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    script.before("set_if", lambda: rival.commit_of(c="3"))
+    script.before("set_if", refuse, 2)
+    with pytest.raises(Unavailable) as raised:
+        mine.merge("dev")
+    assert script.finished and not isinstance(raised.value, OutcomeUnknown)
 
 
 def test_a_relative_reset_goes_back_from_the_head_that_it_replaces(
@@ -308,6 +392,68 @@ def test_a_commit_of_its_own_that_lost_against_one_reset_is_made_without_rows(
     assert script.finished and lake.head() == made.id and lake.tree("main@") == {}
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_commit_that_a_hard_reset_takes_away_is_unknown(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, is_last: bool
+) -> None:
+    before = lake.commit_of(z="1")
+    lake.put("a", "1")
+    mine, script = scripted
+    swap = 1 + (limits.commit_round_count_max if is_last else 1)  # the first one seals
+    for earlier in range(2, swap):
+        script.before("set_if", lambda: seal(rival), earlier)
+    takes_effect_unheard(script, lambda: reset.hard_reset(rival.opened, "main", before), swap)
+    with pytest.raises(OutcomeUnknown):
+        mine.commit("mine")
+    assert script.finished and lake.head() == before
+
+
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_a_commit_on_a_branch_that_is_deleted_meanwhile_is_unknown(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, allow_empty: bool
+) -> None:
+    lake.branch("target")
+    lake.put("a", "1", "target")
+    mine, script = scripted
+
+    def act() -> None:
+        assert rival.tree("target@") == {"a": "1"}
+        branches.delete_branch(rival.opened, "target")
+
+    takes_effect_unheard(script, act, 3 if allow_empty else 2)
+    with pytest.raises(OutcomeUnknown):
+        mine.commit("m", "target", allow_empty=allow_empty)
+    assert script.finished
+
+
+def test_an_outage_after_a_refused_swap_is_no_unknown_outcome_of_a_commit(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: seal(rival), 2)
+    script.before("set_if", refuse, 3)
+    with pytest.raises(Unavailable) as raised:
+        mine.commit("m")
+    assert script.finished and not isinstance(raised.value, OutcomeUnknown)
+
+
+def test_the_first_of_two_commits_that_a_hard_reset_takes_away_is_not_made_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """At the limit of sealed tokens a commit folds these first."""
+    before = lake.commit_of(x="1")
+    while len(lake.record().sealed) < limits.sealed_token_count_max:
+        lake.put("a", "1")
+        dies_when_sealed(lake)
+    lake.put("x", "1")  # equals the head
+    mine, script = scripted
+    takes_effect_unheard(script, lambda: reset.hard_reset(rival.opened, "main", before))
+    with pytest.raises(OutcomeUnknown):
+        mine.commit("mine", allow_empty=True)
+    assert script.finished and lake.head() == before
+
+
 def dies_when_sealed(lake: Lake) -> None:
     """A process that commits, and ends once the open token is sealed."""
     dying, script = lake.interposed()
@@ -358,7 +504,97 @@ def test_a_commit_of_rows_that_change_nothing_and_that_others_drop(
     assert script.finished and lake.head() == head and lake.tree() == {"a": "1"}
 
 
+# ---- resets --------------------------------------------------------------------------------------
+
+
+Drop = Callable[[Lake, str], None]
+RESETS: list[Drop] = [
+    lambda lake, branch: reset.reset(lake.opened, branch),
+    lambda lake, branch: reset.reset_prefix(lake.opened, branch, "p/"),
+]
+
+
+@pytest.mark.parametrize("drop", RESETS)
+def test_a_reset_that_a_commit_folds_in_drops_nothing_that_came_later(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, drop: Drop
+) -> None:
+    lake.put("p/a", "1")
+    mine, script = scripted
+
+    def act() -> None:
+        assert rival.tree() == {}
+        rival.put("p/b", "2")
+        rival.commit("b")
+        rival.put("p/c", "3")
+
+    takes_effect_unheard(script, act)
+    with pytest.raises(OutcomeUnknown):
+        drop(mine, "main")
+    assert script.finished and lake.tree() == {"p/b": "2", "p/c": "3"}
+
+
+@pytest.mark.parametrize("drop", RESETS)
+def test_a_reset_that_lost_is_made_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, drop: Drop
+) -> None:
+    """The open token of before is still named, so none of the swaps landed."""
+    lake.put("p/a", "1")
+    mine, script = scripted
+
+    def act() -> None:
+        for _ in range(2):
+            seal(rival)
+
+    loses(script, act)
+    drop(mine, "main")
+    assert script.finished and lake.tree() == {}
+
+
+@pytest.mark.parametrize("drop", RESETS)
+def test_a_reset_that_lands_while_it_is_tried_again_drops_once(
+    lake: Lake, rival: Lake, drop: Drop
+) -> None:
+    """The second swap is refused, because the first has landed by then."""
+    lake.put("p/a", "1")
+    late = Late(lake, 1, "set_if", 1, lambda: None)
+    drop(late.lake, "main")
+    rival.put("p/b", "2")
+    assert lake.tree() == {"p/b": "2"} and len(lake.record().sealed) in (0, 2)
+
+
+@pytest.mark.parametrize("drop", RESETS)
+def test_a_reset_of_a_branch_that_is_deleted_meanwhile_is_unknown(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, drop: Drop
+) -> None:
+    lake.branch("dev")
+    lake.put("p/a", "1", "dev")
+    mine, script = scripted
+    takes_effect_unheard(script, lambda: branches.delete_branch(rival.opened, "dev"))
+    with pytest.raises(OutcomeUnknown):
+        drop(mine, "dev")
+    assert script.finished
+
+
 # ---- branches ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_deletion_leaves_the_next_branch_of_its_name_alone(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake, protected: bool
+) -> None:
+    lake.branch("dev")
+    mine, script = scripted
+
+    def act() -> None:
+        rival.branch("dev")
+        rival.put("a", "1", "dev")
+        if protected:
+            rules.add(rival.opened, "dev")
+            mine.ports.cache.forget_repository(mine.repo.id)
+
+    takes_effect_unheard(script, act)
+    branches.delete_branch(mine.opened, "dev")
+    assert script.finished and lake.tree("dev") == {"a": "1"}
 
 
 def test_a_branch_that_somebody_else_creates_when_the_answer_is_lost(

@@ -21,7 +21,7 @@ from graveler.engine.objects import copies, link, read
 from graveler.engine.objects.addresses import Link
 from graveler.engine.pulls import merge as pull_merge
 from graveler.engine.pulls import requests
-from graveler.errors import HookFailed, NotFound, Unavailable
+from graveler.errors import HookFailed, NotFound, OutcomeUnknown, Unavailable
 from graveler.hooks.actions import EVENTS
 from graveler.records import JobState, PullState
 from graveler.refs.jobs import record as job_records
@@ -487,6 +487,24 @@ def test_an_import_is_a_commit() -> None:
 
 
 # ---- races and crashes ---------------------------------------------------------------------------
+
+
+def test_hooks_run_once_for_a_commit_whose_swap_is_sent_again() -> None:
+    world = new_world()
+    world.action("a.yaml", action("pre-merge", "post-merge"))
+    world.lake.commit("actions")
+    world.lake.branch("dev")
+    world.lake.commit_of("dev", b="2")
+    mine, script = world.lake.interposed()
+
+    def lose() -> None:
+        raise OutcomeUnknown("no answer")
+
+    script.before("set_if", lose)
+    mine.merge("dev", created_ns=1_700_000_000 * limits.SECOND_NS)  # so it is the same commit
+    world.work()
+    assert script.finished
+    assert [event for event in world.side.events if "merge" in event] == ["pre-merge", "post-merge"]
 
 
 def test_a_commit_that_is_rebuilt_passes_its_hooks_again() -> None:

@@ -47,7 +47,7 @@ AFTER_THE_SWAP = {
             """,
                 """
             drafts.append(draft)
-            if _advance(call, seen, draft):
+            if isinstance(_advance(call, seen, draft), Versioned):
                 drafts[-1] = draft._replace(pending=_run_gate_hooks(call, draft))
                 return _answer(draft)
             """,
@@ -59,8 +59,8 @@ AFTER_THE_SWAP = {
         _moved(
             LANDING,
             "_move",
-            "is_refused = isinstance(...)",
-            "_run_gate_hooks(repo, _event(branch, seen, landing, terms), deadline)",
+            "swapped = attempt(...)",
+            "_run_gate_hooks(repo, event, tried, deadline)",
         ),
     ),
     "creation of a branch": HookMutant(
@@ -94,7 +94,8 @@ AFTER_THE_SWAP = {
 _UNGATED = {
     events.COMMIT: Edit(COMMITS, "_run_gate_hooks", "return call.repo.hooks.before(...)",
                         "return NOTHING_PENDING"),
-    events.MERGE: Edit(LANDING, "_run_gate_hooks", "return ...", "return NOTHING_PENDING"),
+    events.MERGE: Edit(LANDING, "_run_gate_hooks", "return ... if ... else ...",
+                       "return NOTHING_PENDING"),
     events.CREATE_BRANCH: Edit(BRANCHES, "_run_gate_hooks", "return ...", "return Pending()"),
     events.DELETE_BRANCH: Edit(BRANCHES, "_run_gate_hooks", "return ...", "return Pending()"),
     events.CREATE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),

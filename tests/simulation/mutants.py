@@ -336,12 +336,12 @@ MUTANTS = (
                 RESETTING,
                 "_cover",
                 """
-                if __token__ in __record__.branch.tokens_newest_first:
+                if _is_swapped(...):
                     ...
                 """,
                 """
-                area.drop(repo.kv, __token__)
                 __old__
+                area.drop(repo.kv, token)
                 """,
             ),
         ),
@@ -364,7 +364,7 @@ MUTANTS = (
             Edit(
                 COMMIT,
                 "_run_tries",
-                "__seen__ = fresh(...)",
+                "__seen__ = fresh_after(...)",
                 """
                 if drafts[-1].made is not None:
                     key = commits.commit_key(drafts[-1].made.id)

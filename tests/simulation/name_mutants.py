@@ -191,8 +191,8 @@ NAME_MUTANTS = (
             Edit(
                 LANDING,
                 "_move",
-                "(Invalid, Conflict, NotFound, Refused, HookFailed)",
-                "(Invalid, Conflict, Refused, HookFailed)",
+                "isinstance(__error__, Unavailable)",
+                "isinstance(__error__, Unavailable) or __error__.__class__.__name__ == 'NotFound'",
             ),
         ),
     ),
@@ -204,8 +204,8 @@ NAME_MUTANTS = (
             Edit(
                 LANDING,
                 "_find_landed",
-                "__round__.is_lost or __same__",
-                "__round__.is_new or __same__",
+                "if __round__.is_lost or __same__:\n    continue",
+                "if __round__.is_new or __same__:\n    continue",
             ),
         ),
     ),

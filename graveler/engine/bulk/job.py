@@ -233,10 +233,11 @@ def status(repo: OpenRepository, branch: str, job_id: str) -> Bulk:
 
 
 class StoredBulk(NamedTuple):
-    """A job with the version of its record."""
+    """A job with the version of its record, and its order."""
 
     bulk: Bulk
     record: records.VersionedJob
+    order: jobs.JobOrder
 
 
 def seen(repo: OpenRepository, branch: str, job_id: str) -> StoredBulk:
@@ -249,7 +250,7 @@ def seen(repo: OpenRepository, branch: str, job_id: str) -> StoredBulk:
     base = CommitEntry(order.since, commit_of(repo, order.since))
     tokens = tuple(StagedToken(*each) for each in fields["tokens"])
     bulk = Bulk(record.job, base, _asked(record.job, fields), tokens, fields.get("named", False))
-    return StoredBulk(bulk, record)
+    return StoredBulk(bulk, record, order)
 
 
 def _asked(job: Job, fields: dict[str, Any]) -> NewBulk:
@@ -268,7 +269,7 @@ def heartbeat(repo: OpenRepository, branch: str, job_id: str, progress: int = -1
     cannot land any more: the cluster must stop; `Unavailable`.  Cost: 3 KV requests.
     """
     for _ in range(_ROUNDS):
-        bulk, record = seen(repo, branch, job_id)
+        bulk, record, _ = seen(repo, branch, job_id)
         if bulk.job.state is JobState.DONE:
             return bulk
         check_alive(repo, bulk)

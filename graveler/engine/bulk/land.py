@@ -33,7 +33,7 @@ from graveler.engine.bulk.job import (
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.search import Once, find_by_key
+from graveler.engine.commits.search import Once, check_repeatable, find_by_key
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository
@@ -74,15 +74,15 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
     repeated, finds the outcome (also raised instead of a refusal if an earlier attempt may still
     land); `NoChanges`: a commit with the same content as its base.
 
-    Cost: 10 KV requests on a clean branch with one shard, and 2 more if its head and the job's base
+    Cost: 12 KV requests on a clean branch with one shard, and 2 more if its head and the job's base
     are not in the cache of commits; and those of `check.check` and of `bulk_content`.
     """
     check_message(order.message)
     check_metadata(order.metadata)
     if not 0 < len(order.request_id.encode()) <= _REQUEST_LENGTH_MAX:
         raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
-    bulk = seen(repo, branch, job_id).bulk
-    once = bulk.once
+    bulk, _, known_order = seen(repo, branch, job_id)
+    once = record.journaled(repo, bulk.once, bulk.job.id, known_order)
     known = _known(repo, bulk, once, order)
     if known is not ABSENT:
         return known
@@ -223,6 +223,7 @@ def _committed(work: _Work) -> CommitEntry:
     earlier = find_by_key(repo, work.once, now.branch.commit)
     if earlier is not ABSENT:
         return earlier
+    check_repeatable(work.once, name, now.branch)
     try:
         return commit.fold_written(call, now, commit.Folding(scanned, content))
     except NoChanges as error:

@@ -57,7 +57,7 @@ from graveler import limits
 from graveler.engine import protection
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
-from graveler.engine.commits.heads import attempt, commit_of, fresh, given_up, lookup
+from graveler.engine.commits.heads import attempt, commit_of, fresh, fresh_after, given_up, lookup
 from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.commits.scan import Folding as Folding
@@ -66,10 +66,14 @@ from graveler.engine.commits.scan import scan
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import Once as Once
 from graveler.engine.commits.search import (
+    SentSwap,
     TokenSearch,
     changes_lost,
+    check_repeatable,
     find_by_key,
     find_by_token,
+    is_lost,
+    journal_of,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
@@ -79,7 +83,7 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown, Refused
+from graveler.errors import Conflict, Contended, GravelerError, NoChanges, OutcomeUnknown, Refused
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Declined, Write
@@ -205,6 +209,7 @@ def _commit_staged(
     earlier = find_by_key(repo, request.once, first.branch.commit)
     if earlier is not ABSENT:
         return earlier
+    check_repeatable(request.once, branch, first.branch)
     handover.check(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
@@ -333,8 +338,15 @@ def fold_written(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
 def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run the tries; if the commit of one of them landed, tell the hooks."""
     drafts: list[Draft] = []
-    with UnconfirmedWrite("commit") as unconfirmed:
-        entry = _run_tries(call, seen, folding, unconfirmed, drafts)
+    unconfirmed = UnconfirmedWrite("commit")
+    try:
+        with unconfirmed:
+            entry = _run_tries(call, seen, folding, unconfirmed, drafts)
+    except GravelerError:
+        journal = journal_of(call.request.once)
+        if journal is not ABSENT and not unconfirmed.is_unconfirmed:
+            journal.withdraw()
+        raise
     for draft in drafts:
         if draft.made is not None and draft.made.id == entry.id:
             call.repo.hooks.landed(call.repo, draft.pending)
@@ -360,7 +372,7 @@ def _run_tries(
 ) -> CommitEntry:
     """Run the tries; append the draft of each one that made a new draft to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
-    unanswered: Versioned | None = None  # the record that such a swap was to replace
+    unanswered: SentSwap | None = None
     for _ in range(limits.commit_round_count_max):
         call.deadline.check("commit")
         if not tokens and not call.request.allow_empty:
@@ -379,44 +391,49 @@ def _run_tries(
         new = drafts[-1].made
         if new is not None:
             call.turn.offer()
+        swap = _about_to_send(call, seen, drafts[-1])
         installed = _advance(call, seen, drafts[-1])
         if isinstance(installed, Versioned):
             if new is not None:
                 call.turn.confirm(_Offer(new, installed.branch))
             return _answer(drafts[-1])
         if installed is None:
-            unanswered = seen
-        unconfirmed.mark_unconfirmed()
-        seen = fresh(repo, branch)
+            unanswered = swap
+        is_unconfirmed = unanswered is not None
+        unconfirmed.note(is_unconfirmed=is_unconfirmed)
+        seen = fresh_after(repo, branch, "commit", is_unconfirmed=is_unconfirmed)
         result = _find_result(call, seen, drafts)
         if result is not ABSENT:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-        unanswered = _still_unanswered(call, unanswered, seen, tokens)
+        unanswered = _still_unanswered(call, unanswered, seen.branch)
+        unconfirmed.note(is_unconfirmed=unanswered is not None)
     raise given_up(branch, "commit", is_unknown=unanswered is not None)
 
 
-def _still_unanswered(
-    call: Call,
-    over: Versioned | None,
-    seen: Versioned,
-    tokens: tuple[StagingToken, ...],
-) -> Versioned | None:
-    """`over`, the record that an unanswered swap was to replace, as long as the swap may have
-    landed or may land; None if it is certain that it did not and never will.  Pure.
+def _about_to_send(call: Call, seen: Versioned, draft: Draft) -> SentSwap:
+    """The swap of step 7, which is noted in the journal of the call, if it has one."""
+    swap = SentSwap(draft.head, seen.branch.rev, draft.base, draft.tokens)
+    journal = journal_of(call.request.once)
+    if journal is not ABSENT and draft.made is not None:
+        journal.note(swap)
+    return swap
 
-    `seen` is the record after it, and does not have the commit of the swap in its history.
-    `tokens`: those of its draft that are still sealed; a swap that lands takes off all of them.
-    Raises `OutcomeUnknown` for a call with `allow_empty`, which would make its commit a second time
-    if a hard reset took the first one away.
+
+def _still_unanswered(call: Call, swap: SentSwap | None, now: Branch) -> SentSwap | None:
+    """The unanswered swap, if it may still land; None if it certainly did not, and never will.
+    Pure.
+
+    `now` is the record after it, and does not have the commit of the swap in its history.
+    Raises `OutcomeUnknown` if a hard reset may have taken the commit away: readers may have seen
+    it, and another try could make it a second time.  A swap that only trims tokens is not looked
+    for: it makes nothing that a reader sees.
     """
-    if over is None or over.version == seen.version:
-        return over
-    if tokens or over.branch.rev + 1 == seen.branch.rev:  # each change increments it
+    if swap is None or swap.rev == now.rev:
+        return swap
+    if swap.commit == swap.head or is_lost(swap, now):
         return None
-    if call.request.allow_empty:
-        raise OutcomeUnknown(f"commit not confirmed: branch={call.branch}")
-    return over
+    raise OutcomeUnknown(f"commit not confirmed; outcome unknown: branch={call.branch}")
 
 
 def _check_still_open(call: Call, *, is_pending: bool) -> None:

@@ -36,6 +36,25 @@ def fresh(repo: OpenRepository, branch: BranchId) -> Versioned:
     return record
 
 
+def fresh_after(
+    repo: OpenRepository, branch: BranchId, action: str, *, is_unconfirmed: bool
+) -> Versioned:
+    """As `fresh`, after a swap of a verb.
+
+    `is_unconfirmed`: a swap may have landed without an answer.  Then a branch that is gone is
+    `OutcomeUnknown` instead of `NotFound`: readers may have seen what the verb did before the
+    branch was deleted.
+    """
+    try:
+        return fresh(repo, branch)
+    except NotFound as error:
+        if is_unconfirmed:
+            raise OutcomeUnknown(
+                f"branch was deleted during the {action}; outcome unknown: branch={branch}"
+            ) from error
+        raise
+
+
 def cached(repo: OpenRepository, branch: BranchId) -> Versioned:
     """A live record that is at most `limits.branch_cache_seconds_max` old.  `NotFound`.
 

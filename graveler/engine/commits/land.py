@@ -9,9 +9,10 @@ Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset 
               compare again, store the fold and clean-up records, and trim them in the same swap
 
 A swap without an answer may have landed.  If its commit is in the branch's history, it has.  If the
-record is still the one that the swap named, or exactly one other change has replaced that record,
-the landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit
-away again, and a landing never lands twice.
+record is still the one that the swap named, or if the swap is surely lost (`search.is_lost`), the
+landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit away
+again, and a landing never lands twice.  For the same reason an attempt of a job notes each swap
+before it sends it, and the next attempt begins with that swap as an earlier round.
 
 Landings of one process on one branch take turns with each other and with its commits (lane.py).
 Used by merge.py, replay.py, adopt.py, reset.py, imports/run.py and bulk/land.py.
@@ -24,22 +25,26 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.commits.heads import attempt, commit_of, fresh, given_up, lookup
+from graveler.engine.commits.heads import attempt, commit_of, fresh_after, given_up, lookup
 from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
-from graveler.engine.commits.search import Once, find_by_key, history_until
+from graveler.engine.commits.search import (
+    Once,
+    SentSwap,
+    find_by_key,
+    history_until,
+    is_lost,
+    journal_of,
+)
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
-    Conflict,
     DirtyBranch,
+    GravelerError,
     HistoryTooLong,
-    HookFailed,
-    Invalid,
-    NotFound,
     OutcomeUnknown,
     PreconditionFailed,
-    Refused,
+    Unavailable,
 )
 from graveler.framing import identity_of
 from graveler.identity import commit_id
@@ -71,16 +76,14 @@ class Landing(NamedTuple):
 
 
 class EarlierRound(NamedTuple):
-    """An earlier round: its commit, and its swap.
+    """An earlier round of this call, or of an earlier attempt: its swap.
 
-    `is_new`: the round made the commit.  `over`: the branch record that the swap was to replace.
-    `is_lost`: the swap did not land and never will.  `pending`: what hooks leave to do after the
-    landing.
+    `is_new`: the round made the commit.  `is_lost`: the swap did not land and never will.
+    `pending`: what hooks leave to do after the landing.
     """
 
-    entry: CommitEntry
+    swap: SentSwap
     is_new: bool
-    over: Versioned
     is_lost: bool
     pending: Pending = NOTHING_PENDING
 
@@ -122,11 +125,20 @@ def land(
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
 
     def work(_: Turn) -> CommitEntry:
+        journal = journal_of(terms.once)
         tried: list[EarlierRound] = []
-        entry = _move(repo, branch, draw, terms, deadline, tried)
-        for earlier in tried:
-            if earlier.entry.id == entry.id:
-                repo.hooks.landed(repo, earlier.pending)
+        if journal is not ABSENT and journal.sent is not ABSENT:
+            tried.append(EarlierRound(journal.sent, is_new=True, is_lost=False))
+        try:
+            entry = _move(repo, branch, draw, terms, deadline, tried)
+        except GravelerError:
+            if journal is not ABSENT and not _may_have_landed(tried):
+                journal.withdraw()
+            raise
+        for each in tried:
+            if each.swap.commit == entry.id:  # rounds with the same commit have the same
+                repo.hooks.landed(repo, each.pending)
+                break
         return entry
 
     return in_lane(repo, branch, deadline, work)
@@ -174,14 +186,15 @@ def _move(
     deadline: Deadline,
     tried: list[EarlierRound],
 ) -> CommitEntry:
-    """Run the rounds; append to `tried` each one whose swap is not known to have landed."""
+    """Run the rounds; append to `tried` each one whose swap was sent."""
     with UnconfirmedWrite("landing a commit") as unconfirmed:
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
-            seen = fresh(repo, branch)
+            seen = _fresh(repo, branch, tried)
             landed = _find_landed(repo, seen, tried, terms.once)
             if landed is not None:
                 return landed
+            unconfirmed.note(is_unconfirmed=_may_have_landed(tried))
             try:
                 seen, tokens = _check_and_seal(repo, branch, seen, deadline)
                 landed = _find_landed(repo, seen, tried, terms.once)
@@ -193,14 +206,18 @@ def _move(
                     continue
                 deadline.check("landing a commit")
                 _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
-                pending = _run_gate_hooks(repo, _event(branch, seen, landing, terms), deadline)
-            except (Invalid, Conflict, NotFound, Refused, HookFailed):
-                if not tried:
+                event = _event(branch, seen, landing, terms)
+                pending = _run_gate_hooks(repo, event, tried, deadline)
+            except GravelerError as error:
+                if not tried or isinstance(error, Unavailable):
                     raise
-                landed = _find_landed(repo, _past_landing(repo, branch, tried), tried)
+                now = _past_landing(repo, branch, tried, error)
+                landed = _find_landed(repo, now, tried)
                 if landed is not None:
                     return landed
                 raise
+            swap = SentSwap(landing.entry.id, seen.branch.rev, seen.branch.commit, tokens)
+            _note(terms, swap)
             deadline.check("landing a commit")
             new = seen.branch._replace(
                 rev=seen.branch.rev + 1,
@@ -208,21 +225,34 @@ def _move(
                 sealed=seen.branch.sealed[len(tokens) :],
                 changed_ns=repo.clock.now_ns(),
             )
-            is_lost = False
+            swapped: Versioned | Declined | None = None
             with suppress(OutcomeUnknown):
-                is_lost = isinstance(attempt(repo, branch, seen, new), Declined)
-                if not is_lost:
-                    repo.hooks.landed(repo, pending)
-                    return landing.entry
-            tried.append(EarlierRound(landing.entry, landing.is_new, seen, is_lost, pending))
-            unconfirmed.mark_unconfirmed()
-        seen = fresh(repo, branch)
+                swapped = attempt(repo, branch, seen, new)
+            is_refused = isinstance(swapped, Declined)
+            tried.append(EarlierRound(swap, landing.is_new, is_refused, pending))
+            if isinstance(swapped, Versioned):
+                return landing.entry
+            unconfirmed.note(is_unconfirmed=_may_have_landed(tried))
+        seen = _fresh(repo, branch, tried)
         landed = _find_landed(repo, seen, tried)
         if landed is not None:
             return landed
-        # A swap over the record that was just read may still land.
-        is_unknown = any(not each.is_lost for each in tried)
-        raise given_up(branch, "landing a commit", is_unknown=is_unknown)
+        raise given_up(branch, "landing a commit", is_unknown=_may_have_landed(tried))
+
+
+def _note(terms: Terms, swap: SentSwap) -> None:
+    journal = journal_of(terms.once)
+    if journal is not ABSENT:
+        journal.note(swap)
+
+
+def _fresh(repo: OpenRepository, branch: BranchId, tried: Sequence[EarlierRound]) -> Versioned:
+    return fresh_after(repo, branch, "landing", is_unconfirmed=_may_have_landed(tried))
+
+
+def _may_have_landed(tried: Sequence[EarlierRound]) -> bool:
+    """Whether an earlier swap may have landed, or may still land."""
+    return any(not each.is_lost for each in tried)
 
 
 def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) -> HookEvent:
@@ -239,8 +269,13 @@ def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) ->
     )
 
 
-def _run_gate_hooks(repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
-    """Run the hooks before the swap.  Errors: `HookFailed`, `Unavailable`."""
+def _run_gate_hooks(
+    repo: OpenRepository, event: HookEvent, tried: Sequence[EarlierRound], deadline: Deadline
+) -> Pending:
+    """Run the hooks before the swap, once for each commit.  Errors: `HookFailed`, `Unavailable`."""
+    for each in tried:
+        if each.swap.commit == event.commit:
+            return each.pending
     return repo.hooks.before(repo, event, deadline) if event.kind else NOTHING_PENDING
 
 
@@ -320,52 +355,48 @@ def _find_landed(
         return marked
     if not tried:
         return None
+    tried[:] = [
+        each._replace(is_lost=each.is_lost or is_lost(each.swap, seen.branch)) for each in tried
+    ]
     now = seen.branch.commit
-    own_ids = {earlier.entry.id for earlier in tried if earlier.is_new}
+    own_ids = {earlier.swap.commit for earlier in tried if earlier.is_new}
     try:
-        for entry in history_until(repo, now, tried[0].over.branch.commit):
+        for entry in history_until(repo, now, tried[0].swap.head):
             if entry.id in own_ids:
                 return entry
     except HistoryTooLong:
-        if not all(earlier.is_lost for earlier in tried):
+        if _may_have_landed(tried):
             raise
-    tried[:] = [_marked(earlier, seen) for earlier in tried]
     for earlier in tried:
-        if earlier.is_lost or earlier.over.version == seen.version:
+        if earlier.is_lost or earlier.swap.rev == seen.branch.rev:
             continue
-        if not earlier.is_new and _was_put_on(repo, now, earlier):
-            return earlier.entry
+        chosen = None if earlier.is_new else _put_on_by(repo, now, earlier.swap)
+        if chosen is not None:
+            return chosen
         # Perhaps it landed and other clients moved the branch since: a retry could undo their work.
-        raise OutcomeUnknown(f"landing not confirmed; outcome unknown: commit={earlier.entry.id}")
+        raise OutcomeUnknown(
+            f"landing not confirmed; outcome unknown: commit={earlier.swap.commit}"
+        )
     return None
 
 
-def _marked(earlier: EarlierRound, seen: Versioned) -> EarlierRound:
-    """The round, marked as lost if one other change has replaced the record that it swapped.
-
-    Each change of a record increments `rev`, so there was no change between the two records."""
-    is_next = seen.branch.rev == earlier.over.branch.rev + 1
-    return earlier._replace(
-        is_lost=earlier.is_lost or (is_next and seen.branch.commit != earlier.entry.id)
-    )
-
-
-def _was_put_on(repo: OpenRepository, now: CommitId, earlier: EarlierRound) -> bool:
-    """Whether the history of the head `now` leads to the commit that a reset chose, without the
-    old head.
+def _put_on_by(repo: OpenRepository, now: CommitId, swap: SentSwap) -> CommitEntry | None:
+    """The commit that a reset chose, if the history of the head `now` leads to it without the old
+    head.
 
     This check is necessary because a relative ref (`main~`) means another commit after the reset.
     """
-    walked = tuple(history_until(repo, now, earlier.entry.id))
-    reached = bool(walked) and walked[-1].id == earlier.entry.id
-    return reached and earlier.over.branch.commit not in [entry.id for entry in walked[:-1]]
+    walked = tuple(history_until(repo, now, swap.commit))
+    reached = bool(walked) and walked[-1].id == swap.commit
+    return walked[-1] if reached and swap.head not in [each.id for each in walked[:-1]] else None
 
 
 def _past_landing(
-    repo: OpenRepository, branch: BranchId, tried: Sequence[EarlierRound]
+    repo: OpenRepository, branch: BranchId, tried: Sequence[EarlierRound], error: GravelerError
 ) -> Versioned:
-    """A fresh record that no earlier swap of this call can replace; else `OutcomeUnknown`."""
-    seen = fresh(repo, branch)
-    if any(each.over.version == seen.version for each in tried):
-        raise OutcomeUnknown(f"landing a commit not confirmed; outcome unknown: branch={branch}")
+    """A fresh record that no earlier swap can replace; else `OutcomeUnknown`, which says why the
+    last round failed."""
+    seen = _fresh(repo, branch, tried)
+    if any(each.swap.rev == seen.branch.rev for each in tried):
+        raise OutcomeUnknown(f"{error}; an earlier swap may still land; outcome unknown")
     return seen

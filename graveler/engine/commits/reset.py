@@ -25,6 +25,7 @@ from graveler.engine.commits.heads import (
     check_kept,
     commit_of,
     fresh,
+    fresh_after,
     given_up,
     new_token,
     resolved,
@@ -38,10 +39,10 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import Conflict
+from graveler.errors import Conflict, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
-from graveler.records import ABSENT, TOMBSTONE, Absent, CommitEntry, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, Branch, CommitEntry, Versioned
 from graveler.refs.tokens import cleanups
 from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item
@@ -52,6 +53,13 @@ _SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at 
 
 def _unnoted(_token: StagingToken, _revision: int) -> None:
     """Nobody repeats the reset."""
+
+
+class _SentSwap(NamedTuple):
+    """A swap that got no answer: the record that it was to replace, and a token that it names."""
+
+    over: Versioned
+    token: StagingToken
 
 
 class _KeyRange(NamedTuple):
@@ -75,7 +83,8 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     check_writable(repo.record, force)
     protection.check_staging(repo, name)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
-    seen, is_unknown = fresh(repo, name), False
+    seen = fresh(repo, name)
+    sent: list[_SentSwap] = []
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             record = seen.branch
@@ -89,15 +98,58 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
                 sealed=(),
                 changed_ns=repo.clock.now_ns(),
             )
-            sent = send(repo, name, seen, new)
-            if sent is SwapOutcome.LANDED:
+            swap = _SentSwap(seen, token)
+            if _is_swapped(repo, name, swap, new, sent, unconfirmed):
                 return
-            is_unknown = is_unknown or sent is SwapOutcome.UNKNOWN
-            unconfirmed.mark_unconfirmed()
-            seen = fresh(repo, name)
-            if token in seen.branch.tokens_newest_first:
+            seen = fresh_after(repo, name, "reset", is_unconfirmed=bool(sent))
+            if _has_landed(name, seen, sent, unconfirmed):
                 return
-        raise given_up(name, "reset", is_unknown=is_unknown)
+        raise given_up(name, "reset", is_unknown=bool(sent))
+
+
+def _is_swapped(
+    repo: OpenRepository,
+    branch: BranchId,
+    swap: _SentSwap,
+    new: Branch,
+    sent: list[_SentSwap],
+    unconfirmed: UnconfirmedWrite,
+) -> bool:
+    """Send the swap, and append it to `sent` if it got no answer.  True: it landed."""
+    outcome = send(repo, branch, swap.over, new)
+    if outcome is SwapOutcome.UNKNOWN:
+        sent.append(swap)
+    unconfirmed.note(is_unconfirmed=bool(sent))
+    return outcome is SwapOutcome.LANDED
+
+
+def _has_landed(
+    branch: BranchId, now: Versioned, sent: list[_SentSwap], unconfirmed: UnconfirmedWrite
+) -> bool:
+    """Whether one of these swaps landed.  Those that did not, and never will, leave `sent`.
+
+    A commit takes off the token of a reset, so a token that is missing proves nothing.  But a swap
+    is lost if exactly one other change has replaced the record that it named (each change
+    increments `rev`); or if the record that has come since names the old open token and not the
+    token of the swap, because the swap would have dropped the one, or sealed it beside the other.
+    Else raises `OutcomeUnknown`: a second reset would drop what was staged since.
+    """
+    tokens = now.branch.tokens_newest_first
+    if any(swap.token in tokens for swap in sent):
+        return True
+    sent[:] = [swap for swap in sent if not _is_lost(now, swap)]
+    unconfirmed.note(is_unconfirmed=bool(sent))
+    if any(swap.over.version != now.version for swap in sent):
+        raise OutcomeUnknown(f"reset not confirmed; outcome unknown: branch={branch}")
+    return False
+
+
+def _is_lost(now: Versioned, swap: _SentSwap) -> bool:
+    """Whether a swap whose token the record does not name is lost for certain."""
+    if now.version == swap.over.version:
+        return False
+    is_next = now.branch.rev == swap.over.branch.rev + 1
+    return is_next or swap.over.branch.staging in now.branch.tokens_newest_first
 
 
 def reset_path(repo: OpenRepository, branch: str, path: str, *, force: bool = False) -> None:
@@ -141,11 +193,14 @@ def _cover(
 ) -> None:
     check_writable(repo.record, force)
     protection.check_staging(repo, branch)
-    deadline, is_unknown = Deadline(repo.clock, repo.settings.commit_seconds_max), False
+    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
+    sent: list[_SentSwap] = []
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
-            seen = fresh(repo, branch)
+            seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
+            if _has_landed(branch, seen, sent, unconfirmed):
+                return
             batches = _staged(repo, seen, within, deadline)
             keys = next(batches, None)
             if keys is None:
@@ -168,14 +223,12 @@ def _cover(
                 changed_ns=repo.clock.now_ns(),
             )
             note(token, record.rev)
-            sent = send(repo, branch, seen, new)
-            if sent is SwapOutcome.LANDED:
+            if _is_swapped(repo, branch, _SentSwap(seen, token), new, sent, unconfirmed):
                 return
-            is_unknown = is_unknown or sent is SwapOutcome.UNKNOWN
-            unconfirmed.mark_unconfirmed()
-            if token in fresh(repo, branch).branch.tokens_newest_first:
-                return
-        raise given_up(branch, "reset", is_unknown=is_unknown)
+        seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
+        if _has_landed(branch, seen, sent, unconfirmed):
+            return
+        raise given_up(branch, "reset", is_unknown=bool(sent))
 
 
 def _staged(

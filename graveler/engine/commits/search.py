@@ -6,13 +6,14 @@ back to a commit that was the head before.  It never answers "not made" when a l
 Used by the verbs that move heads, by verbs that look for their own staged row, and by jobs.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import NO_CHANGES
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, HistoryTooLong, NoChanges
+from graveler.errors import Conflict, GravelerError, HistoryTooLong, NoChanges, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.records import ABSENT, Absent, Branch, CommitEntry
 from graveler.refs.graph import commits
@@ -49,12 +50,13 @@ class Once(NamedTuple):
 
     `key` and `value` are a pair of the commit's metadata; with an empty `key`, `value` is the
     commit's mark, which clients do not see.  `since` is a head of the branch from before the first
-    request, so it is never the commit itself.
+    request, so it is never the commit itself.  `journal`: where attempts note their swaps.
     """
 
     key: str
     value: str
     since: CommitId
+    journal: "SwapJournal | Literal[Absent.ABSENT]" = ABSENT
 
 
 def find_by_key(
@@ -75,6 +77,79 @@ def find_by_key(
         if carried == once.value and entry.id != once.since:
             return entry
     return ABSENT
+
+
+class SentSwap(NamedTuple):
+    """A swap that was sent: the commit that it puts on the branch, the revision and the head of the
+    record that it was to replace, and the tokens that it takes off."""
+
+    commit: CommitId
+    rev: int
+    head: CommitId
+    tokens: tuple[StagingToken, ...]
+
+
+class SwapJournal:
+    """The swap that the last attempt was about to send, on record.
+
+    A key that is not in the history does not say that nothing landed: a hard reset may have taken
+    the commit away, and a repetition must not undo that.  The noted swap tells the cases apart.
+
+    `sent`: what is on record.  `store` puts it there; its errors and its cost are those of `note`
+    and `withdraw`.
+    """
+
+    def __init__(
+        self,
+        sent: SentSwap | Literal[Absent.ABSENT],
+        store: Callable[[SentSwap | Literal[Absent.ABSENT]], None],
+    ) -> None:
+        self.sent = sent
+        self._store = store
+
+    def note(self, swap: SentSwap) -> None:
+        """Note that the swap is about to be sent."""
+        self.sent = swap  # also if the answer of the store is lost
+        self._store(swap)
+
+    def withdraw(self) -> None:
+        """Forget a swap that certainly did not land, and never will.  If that fails, the next
+        attempt may find that the outcome is unknown, though nothing has landed."""
+        if self.sent is not ABSENT:
+            with suppress(GravelerError):
+                self._store(ABSENT)
+                self.sent = ABSENT
+
+
+def is_lost(sent: SentSwap, now: Branch) -> bool:
+    """Whether a swap, whose commit is not in the history of the record, certainly did not land and
+    never will.  Pure.
+
+    That is so if one other change has replaced the record that it named, because each change
+    increments `rev`; or if the record has a token that the swap would have taken off.
+    """
+    if now.rev <= sent.rev:
+        return False
+    is_other = now.rev == sent.rev + 1 and now.commit != sent.commit
+    return is_other or not set(sent.tokens).isdisjoint(now.sealed)
+
+
+def journal_of(once: Once | Literal[Absent.ABSENT]) -> SwapJournal | Literal[Absent.ABSENT]:
+    """Where the swaps of a call are noted; ABSENT: nowhere."""
+    return ABSENT if once is ABSENT else once.journal
+
+
+def check_repeatable(once: Once | Literal[Absent.ABSENT], branch: BranchId, now: Branch) -> None:
+    """Raises `OutcomeUnknown` if the swap of an earlier attempt may have landed and have been taken
+    away by others.  The key must not be in the history of the record.  Pure."""
+    journal = journal_of(once)
+    sent = ABSENT if journal is ABSENT else journal.sent
+    if sent is ABSENT or now.rev <= sent.rev or is_lost(sent, now):
+        return
+    raise OutcomeUnknown(
+        "an earlier attempt may have landed, and the branch was changed since; outcome unknown: "
+        f"{branch=!s} commit={sent.commit}"
+    )
 
 
 # ---- by a staging token --------------------------------------------------------------------------

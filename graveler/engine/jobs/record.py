@@ -27,7 +27,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.search import Once
+from graveler.engine.commits.search import Once, SentSwap, SwapJournal
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
@@ -36,6 +36,7 @@ from graveler.errors import (
     Contended,
     GravelerError,
     NotFound,
+    OutcomeUnknown,
     Unavailable,
     Unsupported,
 )
@@ -50,6 +51,7 @@ _BODY, _SINCE, _TOLD, _RESULT = "body", "since", "told", "result"
 _KIND, _CODE, _FIELDS = "error_kind", "error_code", "error_fields"
 _WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
 _RUNS, _FURTHEST = "runs", "furthest"
+_SENT: Final = "sent"
 _PART: Final = "part."  # begins the names of parts
 _HEARTBEAT_NS = limits.SECOND_NS
 _ROUNDS = 20
@@ -120,7 +122,8 @@ class JobOrder:
     whether a client has received the result.  `result`: the result, if it is not a commit.
     `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
     beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
-    `parts`: the parts of the work that are done, by name.
+    `parts`: the parts of the work that are done, by name.  `sent`: the last swap of a branch that
+    an attempt was about to send, as JSON.
     """
 
     body: str
@@ -135,6 +138,7 @@ class JobOrder:
     error_code: str = ""
     error_fields: str = ""
     parts: Mapping[str, str] = field(default_factory=dict)
+    sent: str = ""
 
 
 NO_ORDER: Final = JobOrder("", CommitId(""))
@@ -208,6 +212,7 @@ def _order(fields: record.Order) -> JobOrder:
             for name, value in fields.items()
             if name.startswith(_PART)
         },
+        fields.get(_SENT, ""),
     )
 
 
@@ -293,6 +298,27 @@ def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
 def once(job_id: JobId, order: JobOrder) -> Once:
     """The idempotency key of what the job lands."""
     return Once(MARK_KEY, job_id, order.since)
+
+
+def journaled(repo: OpenRepository, key: Once, job_id: JobId, order: JobOrder) -> Once:
+    """The idempotency key with the journal of the job's swaps.
+
+    `order`: as it is after all earlier attempts.  A note costs 2 KV requests, and so does its
+    withdrawal.  Errors of both: `Unavailable`, `Contended`; the swap is not sent.
+    """
+
+    def store(swap: SentSwap | Literal[Absent.ABSENT]) -> None:
+        text = "" if swap is ABSENT else json.dumps(swap)
+        try:
+            record.amend(repo.kv, repo.record, job_id, {_SENT: text}, repo.ids)
+        except OutcomeUnknown as error:  # that of the note; the swap is not sent
+            raise Unavailable(f"swap not noted, so it is not sent: job={job_id}") from error
+
+    sent: SentSwap | Literal[Absent.ABSENT] = ABSENT
+    if order.sent:
+        commit, rev, head, tokens = json.loads(order.sent)
+        sent = SentSwap(CommitId(commit), rev, CommitId(head), tuple(tokens))
+    return key._replace(journal=SwapJournal(sent, store))
 
 
 def cancel(repo: OpenRepository, job_id: str, kind: str, branch: str) -> None:

@@ -6,6 +6,7 @@ that are acknowledged while it runs.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from graveler import limits
 from graveler.engine import protection
@@ -34,7 +35,7 @@ from graveler.engine.ports import (
 from graveler.engine.pulls.requests import close_all
 from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
 from graveler.ids import NO_COMMIT, BranchId, CommitId, StagingToken, parse_branch_id
-from graveler.records import ABSENT, Branch, BranchState
+from graveler.records import ABSENT, Absent, Branch, BranchState, Versioned
 from graveler.refs.gc import unreachable
 from graveler.refs.names import branches
 from graveler.refs.names.branches import NamedBranch as BranchView
@@ -166,14 +167,14 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             branch=branch,
         )
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
-    tried, last, is_unknown = False, b"", False
+    tried, last, is_unknown, origin = False, b"", False, ""
     gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
     with UnconfirmedWrite("branch deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             seen = branches.find(repo.kv, repo.record, branch)
+            if tried and _is_gone(seen, origin):
+                break  # it existed when this call began: this call or another one deleted it
             if seen is ABSENT or not seen.branch.live:
-                if tried:
-                    break  # it existed when this call began: this call or another one deleted it
                 if seen is not ABSENT:  # an earlier call may have died before it closed them
                     close_all(repo, branch)
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
@@ -190,7 +191,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             unreachable.forget(repo.kv, repo.record, [record.commit])
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
             _check_unprotected(repo, branch, is_pending=is_pending)
-            tried, last = True, seen.version
+            tried, last, origin = True, seen.version, record.origin
             sent = send(repo, branch, seen, gone)
             repo.cache.forget_branch(repo.record, branch)
             if sent is SwapOutcome.LANDED:
@@ -201,6 +202,12 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             raise given_up(branch, "branch deletion", is_unknown=is_unknown)
     repo.hooks.landed(repo, pending)
     close_all(repo, branch)
+
+
+def _is_gone(now: Versioned | Literal[Absent.ABSENT], origin: str) -> bool:
+    """Whether the branch that began with the token `origin` is deleted.  A live one with another
+    origin was created since, under the same name."""
+    return now is ABSENT or not now.branch.live or now.branch.origin != origin
 
 
 def _check_unprotected(repo: OpenRepository, branch: BranchId, *, is_pending: bool) -> None:

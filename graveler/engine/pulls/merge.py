@@ -19,7 +19,7 @@ from graveler import limits
 from graveler.engine.commits import merge as merges
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.commits.search import Once, find_by_key
+from graveler.engine.commits.search import Once, SwapJournal, find_by_key
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
 from graveler.errors import (
     Code,
@@ -48,9 +48,15 @@ class Attempt(NamedTuple):
     committer: str
 
 
-def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
+def merge(
+    repo: OpenRepository,
+    pull: str,
+    committer: str,
+    journal: SwapJournal | Literal[Absent.ABSENT] = ABSENT,
+) -> CommitEntry:
     """Merge the request: its source, as it is now, into its destination.  Returns the commit.
 
+    `journal`: where the attempts of a job note their swaps.
     The request says *merged* afterwards; also if it was closed while the merge ran.
     Errors: `Invalid` for a request that is not open; those of `merges.merge` (`MergeConflict` with
     the paths, `DirtyBranch`, `HookFailed`, …): the request stays open; `OutcomeUnknown`: the same
@@ -69,7 +75,7 @@ def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
             attempt = repo.ids.unique(_ATTEMPT_LENGTH)
             if not _note(repo, seen, head, attempt):
                 continue
-            landed = _merged(repo, seen, Attempt(attempt, head, committer))
+            landed = _merged(repo, seen, Attempt(attempt, head, committer), journal)
         with UnconfirmedWrite("merge of a pull request") as unconfirmed:
             unconfirmed.mark_unconfirmed()
             _end(repo, seen, landed.id)
@@ -115,12 +121,17 @@ def _check_open(pull: PullRequest) -> None:
         )
 
 
-def _merged(repo: OpenRepository, seen: PullRequest, attempt: Attempt) -> CommitEntry:
+def _merged(
+    repo: OpenRepository,
+    seen: PullRequest,
+    attempt: Attempt,
+    journal: SwapJournal | Literal[Absent.ABSENT],
+) -> CommitEntry:
     """Step 3."""
     request = MergeRequest(
         attempt.committer,
         merges.message(seen.source, seen.destination),
-        once=_once(seen, attempt.since),
+        once=_once(seen, attempt.since)._replace(journal=journal),
     )
     try:
         source = fresh(repo, seen.source).branch.commit

@@ -169,7 +169,7 @@ def test_uncommitted_changes_are_a_conflict_and_the_job_goes_on(lake: Lake) -> N
 
 def test_what_refuses_an_attempt_says_that_one_before_may_still_land(lake: Lake) -> None:
     job, metarange = begin(lake), write(lake, {"a": "1"})
-    swaps = iter([Fault.NONE, Fault.LATE])  # landing, and the branch
+    swaps = iter([Fault.NONE, Fault.NONE, Fault.LATE])  # landing, its note, and the branch
     late: list[FaultyStore] = []
 
     def plan(_: int, verb: str) -> Fault:
@@ -244,7 +244,7 @@ def test_a_job_that_lasted_too_long_never_lands(timed: Lake) -> None:
 @pytest.mark.parametrize("swap", [Fault.LOST, Fault.DROPPED])
 def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: Fault) -> None:
     job, metarange = begin(timed), write(timed, {"a": "1"})
-    swaps = iter([Fault.NONE, swap])  # the first says that it is landing
+    swaps = iter([Fault.NONE, Fault.NONE, swap])  # landing, its note, and the branch
     down: list[bool] = []
 
     def plan(_: int, verb: str) -> Fault:
@@ -424,7 +424,7 @@ def test_a_record_that_cannot_be_stored_is_said(lake: Lake) -> None:
 
 def test_what_landed_and_is_not_noted_is_told_so(lake: Lake) -> None:
     job, metarange = begin(lake), write(lake, {"a": "1"})
-    swaps = iter([Fault.NONE, Fault.NONE])  # landing, and the branch
+    swaps = iter([Fault.NONE] * 3)  # landing, its note, and the branch
 
     def plan(_: int, verb: str) -> Fault:
         return next(swaps, Fault.DROPPED) if verb == "set_if" else Fault.NONE
