@@ -255,6 +255,7 @@ def encode_branch(b: Branch) -> bytes:
             changed_ns=b.changed_ns,
             recent_rows=b.recent_rows,
             origin=b.origin,
+            rewinds=b.rewinds,
         ),
         b.rest,
     )
@@ -274,6 +275,7 @@ def decode_branch(raw: bytes) -> Branch:
         m.changed_ns,
         m.recent_rows,
         m.origin,
+        m.rewinds,
         _rest(m),
     )
 

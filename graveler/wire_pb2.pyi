@@ -92,7 +92,7 @@ class Repository(_message.Message):
     def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., namespace: _Optional[str] = ..., default_branch: _Optional[str] = ..., created_ns: _Optional[int] = ..., state: _Optional[int] = ..., read_only: _Optional[bool] = ..., breaks: _Optional[_Union[Breaks, _Mapping]] = ..., staging_shards: _Optional[int] = ..., collected: _Optional[bool] = ..., protected: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Branch(_message.Message):
-    __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns", "recent_rows", "origin")
+    __slots__ = ("rev", "state", "staging", "sealed", "commit", "hidden", "changed_ns", "recent_rows", "origin", "rewinds")
     REV_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     STAGING_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,7 @@ class Branch(_message.Message):
     CHANGED_NS_FIELD_NUMBER: _ClassVar[int]
     RECENT_ROWS_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    REWINDS_FIELD_NUMBER: _ClassVar[int]
     rev: int
     state: int
     staging: str
@@ -111,7 +112,8 @@ class Branch(_message.Message):
     changed_ns: int
     recent_rows: int
     origin: str
-    def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
+    rewinds: int
+    def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ..., origin: _Optional[str] = ..., rewinds: _Optional[int] = ...) -> None: ...
 
 class Commit(_message.Message):
     __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version", "mark")

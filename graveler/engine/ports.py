@@ -218,11 +218,6 @@ class UnconfirmedWrite:
         """Record whether a decisive write may be applied, now or later, without a confirmation."""
         self._is_unconfirmed = is_unconfirmed
 
-    @property
-    def is_unconfirmed(self) -> bool:
-        """Whether a decisive write may be applied, now or later."""
-        return self._is_unconfirmed
-
     def __enter__(self) -> "UnconfirmedWrite":
         return self
 

@@ -5,14 +5,15 @@ Used by worker.py.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
-from graveler.engine.commits.heads import commit_of
-from graveler.engine.commits.search import Once
+from graveler.engine.commits.heads import commit_of, fresh
+from graveler.engine.commits.search import Once, is_lost
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
@@ -21,7 +22,7 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import merge as pulls
-from graveler.errors import Conflict, NoChanges, NotFound
+from graveler.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.jobs import commit, copy, hook_progress, orders, reset, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
@@ -159,6 +160,19 @@ def find_landed(task: Task) -> Landed | None:
         return find(task)
     except (Conflict, NoChanges, NotFound):  # the branch or bulk job is gone, or is not this one
         return None
+
+
+def settled(task: Task, error: GravelerError) -> GravelerError:
+    """The error of a job that landed nothing that is found; `OutcomeUnknown` if a swap that an
+    attempt has noted may have landed, or may still land.  Errors: `Unavailable`.  Cost: none if no
+    swap is noted, else 1 KV request."""
+    sent = record.sent_of(task.order)
+    if sent is ABSENT:
+        return error
+    with suppress(NotFound):
+        if is_lost(sent, fresh(task.repo, task.job.branch).branch):
+            return error
+    return OutcomeUnknown(f"{error}; an earlier attempt may have landed, or may still land")
 
 
 def _nothing(_: Task) -> None:

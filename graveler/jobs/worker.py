@@ -28,6 +28,7 @@ from graveler.errors import (
     HookFailed,
     Internal,
     NotFound,
+    OutcomeUnknown,
     StorageFull,
     Unavailable,
     Unsupported,
@@ -37,7 +38,7 @@ from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed
+from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed, settled
 from graveler.jobs.queue import Message, PurgeMessage, Queue, announcing
 from graveler.records import JobState
 from graveler.refs.names import repositories
@@ -122,7 +123,7 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
     except GravelerError as error:
         if _may_pass(task, error):
             raise
-        record.fail(repo, job_id, error, owner)
+        _fail(task, error, owner)
         return job.kind
     except Stopped:
         raise
@@ -166,6 +167,23 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
         _LOG.error("job given up: id=%s", job_id, exc_info=broken)
         record.fail(repo, job_id, error, owner)
         return
+    if landed is None:
+        record.fail(repo, job_id, settled(task, error), owner)
+    else:
+        record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
+
+
+def _fail(task: Task, error: GravelerError, owner: bytes) -> None:
+    """End a job that failed.  If an attempt has noted a swap, look for what it landed first."""
+    repo, job_id = task.repo, task.job.id
+    landed: Landed | None = None
+    if not isinstance(error, OutcomeUnknown):
+        try:
+            again = _again(task)
+            landed = find_landed(again) if again.order.sent else None
+            error = error if landed is not None else settled(again, error)
+        except GravelerError as unknown:
+            error = OutcomeUnknown(f"{error}; {unknown}")
     if landed is None:
         record.fail(repo, job_id, error, owner)
     else:

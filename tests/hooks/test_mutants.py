@@ -59,7 +59,7 @@ AFTER_THE_SWAP = {
         _moved(
             LANDING,
             "_move",
-            "swapped = attempt(...)",
+            "swapped = try_swap(...)",
             "_run_gate_hooks(repo, event, tried, deadline)",
         ),
     ),

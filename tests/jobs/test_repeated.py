@@ -9,22 +9,31 @@ from typing import Any
 
 import pytest
 
+from graveler import limits
+from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode
-from graveler.engine.commits import reset
-from graveler.errors import OutcomeUnknown
-from graveler.records import JobState
+from graveler.engine.commits import reset, search
+from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.names import branches as verbs
+from graveler.engine.pulls import requests as pulls
+from graveler.engine.repositories import rules
+from graveler.errors import Contended, OutcomeUnknown, Unavailable
+from graveler.jobs import handover, orders, requests
+from graveler.records import Job, JobState
+from graveler.refs.jobs import record
 from graveler.refs.names import branches
 from tests.engine import bulk_world
-from tests.engine.lake import Lake, new_lake
+from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.jobs.world import BEGUN, Killed, World, new_world
 
 Act = Callable[[], object]
+ENDS = [OutcomeUnknown("no answer"), Killed()]
 
 
 class FirstSwap:
     """The first swap of a head away from `before` is applied; `act` happens, and `end` is raised.
 
-    With `is_lost` it is not applied.
+    With `is_lost` it is not applied, unless the test calls `deliver` later.
     """
 
     def __init__(
@@ -37,6 +46,7 @@ class FirstSwap:
         is_lost: bool = False,
     ) -> None:
         self.is_over = False
+        self.deliver: Act = lambda: None
         whole = branches.attempt
 
         def attempt(*arguments: Any) -> Any:
@@ -44,8 +54,9 @@ class FirstSwap:
             if self.is_over or new.commit == before:
                 return whole(*arguments)
             self.is_over = True
+            self.deliver = lambda: whole(*arguments)
             if not is_lost:
-                whole(*arguments)
+                self.deliver()
             act()
             raise end
 
@@ -60,7 +71,7 @@ def work_twice(world: World, job: Any, end: BaseException) -> None:
     world.work(job.id)
 
 
-@pytest.mark.parametrize("end", [OutcomeUnknown("no answer"), Killed()])
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("is_dirty", [True, False])
 @pytest.mark.parametrize("kind", BEGUN)
 def test_a_job_undoes_no_rollback(
@@ -83,7 +94,7 @@ def test_a_job_undoes_no_rollback(
     assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
 
 
-@pytest.mark.parametrize("end", [OutcomeUnknown("no answer"), Killed()])
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("is_lost", [True, False])
 @pytest.mark.parametrize("kind", BEGUN)
 def test_a_job_whose_swap_is_noted_is_done_once(
@@ -136,3 +147,192 @@ def test_a_bulk_job_that_is_finished_again_undoes_no_rollback(
         with pytest.raises(OutcomeUnknown):
             bulk_world.finish(lake, job, written)
     assert swap.is_over and lake.head() == before and bulk_world.landings(lake) == 0
+
+
+def begin_pull(world: World) -> Job:
+    pull = pulls.create(world.lake.opened, pulls.NewPull("t", "other", "main", COMMITTER))
+    asked = orders.pull_asked("main", pull.id, COMMITTER)
+    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_job_of_a_pull_request_undoes_no_rollback(
+    monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    world = new_world()
+    job, before, rival = begin_pull(world), world.lake.head(), world.lake.another_process()
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    swap = FirstSwap(monkeypatch, before, back, end)
+    work_twice(world, job, end)
+    assert swap.is_over and world.lake.head() == before
+    assert "outcome unknown" in world.status(job.id).error
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("kind", ["merge", "import"])
+def test_a_job_whose_swap_lost_against_commits_goes_on(
+    monkeypatch: pytest.MonkeyPatch, kind: str, is_killed: bool
+) -> None:
+    """Its note stays, and the worker dies, or its time is over, before the next swap."""
+    world = new_world()
+    begin, tree = BEGUN[kind]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    whole = branches.attempt
+
+    def attempt(*arguments: Any) -> Any:
+        if arguments[4].commit == before:
+            return whole(*arguments)
+        monkeypatch.setattr(branches, "attempt", whole)
+        for name in ("one", "two"):
+            rival.commit_of(**{name: "9"})
+        answer = whole(*arguments)
+        if is_killed:
+            raise Killed
+        world.lake.ports.clock.sleep(60)
+        return answer
+
+    monkeypatch.setattr(branches, "attempt", attempt)
+    try:
+        world.work(job.id, seconds=50)
+    except Killed:
+        world.pass_lease()
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE, world.status(job.id).error
+    assert tree.items() <= world.lake.tree("main@").items()
+
+
+@pytest.mark.parametrize("kind", BEGUN)
+def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certain(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    world = new_world()
+    begin, _ = BEGUN[kind]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+
+    def act() -> None:
+        reset.hard_reset(rival.opened, "main", before)
+        rules.add(rival.opened, "main")
+
+    swap = FirstSwap(monkeypatch, before, act, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+@pytest.mark.parametrize("kind", ["commit", "import"])  # a merge is allowed there
+def test_a_branch_that_is_protected_while_a_swap_may_land_refuses_nothing_for_certain(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    world = new_world()
+    begin, tree = BEGUN[kind]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+    with pytest.raises(Killed):
+        world.work(job.id)
+    rules.add(rival.opened, "main")
+    world.pass_lease()
+    world.work(job.id)
+    ended = world.status(job.id)
+    swap.deliver()
+    assert tree.items() <= rival.tree("main@").items()
+    assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
+
+
+def test_a_source_that_is_gone_after_the_rollback_is_no_certain_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = new_world()
+    before, rival = world.lake.head(), world.lake.another_process()
+    asked = orders.merge_asked("other", "main", MergeRequest(COMMITTER, "m"), force=False)
+    job = requests.ask(world.desk, asked)
+
+    def act() -> None:
+        reset.hard_reset(rival.opened, "main", before)
+        verbs.delete_branch(rival.opened, "other")
+
+    swap = FirstSwap(monkeypatch, before, act, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+def test_a_job_that_is_given_up_after_the_rollback_is_no_certain_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = new_world()
+    begin, _ = BEGUN["merge"]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    runs = {"runs": str(limits.job_restart_count_max - 1)}
+    record.amend(rival.ports.kv, rival.repo, job.id, runs, rival.ports.ids)
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    swap = FirstSwap(monkeypatch, before, back, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+def test_an_outage_of_a_repeated_attempt_does_not_say_that_nothing_landed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = new_world()
+    begin, _ = BEGUN["merge"]
+    job, before = begin(world), world.lake.head()
+    FirstSwap(monkeypatch, before, lambda: None, Killed())
+    with pytest.raises(Killed):
+        world.work(job.id)
+    world.pass_lease()
+
+    def refused(*_: Any) -> Any:
+        raise Unavailable("outage")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(branches, "find", refused)
+        world.work(job.id)
+    assert len(world.marked(job.id)) == 1
+    assert "outcome unknown" in world.status(job.id).error
+
+
+def test_a_bulk_job_that_is_finished_twice_at_once_lands_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = new_lake()
+    before, rival, other = lake.commit_of(a="1"), lake.another_process(), lake.another_process()
+    job = bulk_world.begin(lake, Mode.REPLACE)
+    written = bulk_world.change(lake, job, {"b": "2"})
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    swap = FirstSwap(monkeypatch, before, back, OutcomeUnknown("no answer"))
+    whole = land._landed
+
+    def slow(*arguments: Any) -> Any:
+        monkeypatch.setattr(land, "_landed", whole)
+        with pytest.raises(OutcomeUnknown):
+            bulk_world.finish(other, job, written)
+        return whole(*arguments)
+
+    monkeypatch.setattr(land, "_landed", slow)
+    with pytest.raises(Contended, match="another attempt"):
+        bulk_world.finish(lake, job, written)
+    with pytest.raises(OutcomeUnknown):
+        bulk_world.finish(lake, job, written)
+    assert swap.is_over and lake.head() == before
+
+
+def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = new_world()
+    begin, _ = BEGUN["merge"]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    FirstSwap(monkeypatch, before, back, Killed())
+    whole = search.SwapJournal.note
+
+    def note(self: Any, swap: Any) -> None:
+        monkeypatch.setattr(search.SwapJournal, "note", whole)
+        world.pass_lease()
+        with pytest.raises(Killed):
+            world.work(job.id)
+        whole(self, swap)
+
+    monkeypatch.setattr(search.SwapJournal, "note", note)
+    for _ in range(2):
+        world.work(job.id)
+        world.pass_lease()
+    assert not world.marked(job.id) and world.lake.head() == before

@@ -173,9 +173,9 @@ NAME_MUTANTS = (
     ),
     Mutant(
         "H2",
-        "a commit that was chosen by another record is tried",
-        ("back", "all"),
-        (Edit(LANDING, "_move", '... not in (b"", ...)', "False"),),
+        "a hard reset is not counted, so what it took away seems never to have landed",
+        ("merge", "storm"),
+        (Edit(LANDING, "_move", "__record__.rewinds + (...)", "__record__.rewinds"),),
     ),
     Mutant(
         "H3",

@@ -39,13 +39,12 @@ from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import (
     Conflict,
+    Contended,
     DirtyBranch,
-    HookFailed,
+    GravelerError,
     Invalid,
     NoChanges,
-    NotFound,
     OutcomeUnknown,
-    Refused,
 )
 from graveler.ids import MetarangeId, StagingToken
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState
@@ -88,8 +87,8 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
         return known
     try:
         landed = _landed(repo, bulk, once, order)
-    except (Conflict, HookFailed, Invalid, NotFound, Refused) as error:
-        if bulk.job.state is not JobState.LANDING:
+    except GravelerError as error:
+        if bulk.job.state is not JobState.LANDING or isinstance(error, OutcomeUnknown | Contended):
             raise
         # An earlier attempt may have sent a swap that has not arrived yet.
         raise OutcomeUnknown(f"{error}; an earlier attempt may still land") from error

@@ -50,14 +50,13 @@ Source: the published design of lakeFS, with corrections (docs/explanation/proto
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import protection
 from graveler.engine.bulk import handover
 from graveler.engine.commits import adopt
-from graveler.engine.commits.heads import attempt, commit_of, fresh, fresh_after, given_up, lookup
+from graveler.engine.commits.heads import commit_of, fresh, fresh_after, given_up, lookup, try_swap
 from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
 from graveler.engine.commits.scan import Folding as Folding
@@ -74,6 +73,7 @@ from graveler.engine.commits.search import (
     find_by_token,
     is_lost,
     journal_of,
+    swap_over,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
@@ -83,7 +83,7 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.errors import Conflict, Contended, GravelerError, NoChanges, OutcomeUnknown, Refused
+from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown, Refused
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Declined, Write
@@ -338,15 +338,8 @@ def fold_written(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
 def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
     """Run the tries; if the commit of one of them landed, tell the hooks."""
     drafts: list[Draft] = []
-    unconfirmed = UnconfirmedWrite("commit")
-    try:
-        with unconfirmed:
-            entry = _run_tries(call, seen, folding, unconfirmed, drafts)
-    except GravelerError:
-        journal = journal_of(call.request.once)
-        if journal is not ABSENT and not unconfirmed.is_unconfirmed:
-            journal.withdraw()
-        raise
+    with UnconfirmedWrite("commit") as unconfirmed:
+        entry = _run_tries(call, seen, folding, unconfirmed, drafts)
     for draft in drafts:
         if draft.made is not None and draft.made.id == entry.id:
             call.repo.hooks.landed(call.repo, draft.pending)
@@ -413,7 +406,7 @@ def _run_tries(
 
 def _about_to_send(call: Call, seen: Versioned, draft: Draft) -> SentSwap:
     """The swap of step 7, which is noted in the journal of the call, if it has one."""
-    swap = SentSwap(draft.head, seen.branch.rev, draft.base, draft.tokens)
+    swap = swap_over(seen.branch, draft.head)
     journal = journal_of(call.request.once)
     if journal is not ABSENT and draft.made is not None:
         journal.note(swap)
@@ -526,9 +519,7 @@ def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | Declined 
         changed_ns=call.repo.clock.now_ns(),
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
-    with suppress(OutcomeUnknown):
-        return attempt(call.repo, call.branch, seen, new)
-    return None
+    return try_swap(call.repo, call.branch, seen, new)
 
 
 def _answer(draft: Draft) -> CommitEntry:

@@ -69,11 +69,8 @@ def swap(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -
 
     None means that the swap is not known to have happened: the caller reads the record again.
     """
-    with suppress(OutcomeUnknown):
-        swapped = attempt(repo, branch, seen, new)
-        if not isinstance(swapped, Declined):
-            return swapped
-    return None
+    swapped = try_swap(repo, branch, seen, new)
+    return None if isinstance(swapped, Declined) else swapped
 
 
 class SwapOutcome(Enum):
@@ -86,10 +83,10 @@ class SwapOutcome(Enum):
 
 def send(repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch) -> SwapOutcome:
     """As `swap`, for verbs that cannot find in the history whether a swap landed.  1 KV request."""
-    with suppress(OutcomeUnknown):
-        is_refused = isinstance(attempt(repo, branch, seen, new), Declined)
-        return SwapOutcome.REFUSED if is_refused else SwapOutcome.LANDED
-    return SwapOutcome.UNKNOWN
+    swapped = try_swap(repo, branch, seen, new)
+    if swapped is None:
+        return SwapOutcome.UNKNOWN
+    return SwapOutcome.REFUSED if isinstance(swapped, Declined) else SwapOutcome.LANDED
 
 
 def given_up(branch: BranchId, action: str, *, is_unknown: bool) -> Contended | OutcomeUnknown:
@@ -103,18 +100,20 @@ def given_up(branch: BranchId, action: str, *, is_unknown: bool) -> Contended | 
     return Contended(f"{action} kept losing; try again: branch={branch}")
 
 
-def attempt(
+def try_swap(
     repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch
-) -> Versioned | Declined:
+) -> Versioned | Declined | None:
     """As `swap`, but `Declined` means that the swap did not happen and never will.
 
-    Raises `OutcomeUnknown` if the outcome is not known.  1 KV request.
+    None: it got no answer.  1 KV request.
     """
     repo.cache.forget_branch(repo.record, branch)
-    swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, repo.ids.stamp())
-    if not isinstance(swapped, Declined):
-        repo.cache.put_branch(repo.record, branch, swapped)
-    return swapped
+    with suppress(OutcomeUnknown):
+        swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, repo.ids.stamp())
+        if not isinstance(swapped, Declined):
+            repo.cache.put_branch(repo.record, branch, swapped)
+        return swapped
+    return None
 
 
 def commit_of(repo: OpenRepository, commit_id: CommitId) -> Commit:

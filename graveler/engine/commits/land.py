@@ -19,13 +19,12 @@ Used by merge.py, replay.py, adopt.py, reset.py, imports/run.py and bulk/land.py
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.commits.heads import attempt, commit_of, fresh_after, given_up, lookup
+from graveler.engine.commits.heads import commit_of, fresh_after, given_up, lookup, try_swap
 from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import (
@@ -34,7 +33,9 @@ from graveler.engine.commits.search import (
     find_by_key,
     history_until,
     is_lost,
+    is_replaced,
     journal_of,
+    swap_over,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
@@ -51,7 +52,7 @@ from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined, Write
 from graveler.lanes import Turn
-from graveler.records import ABSENT, TOMBSTONE, Absent, Commit, CommitEntry, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.gc import unreachable
 from graveler.refs.graph import commits, graph
 from graveler.staging import stack
@@ -129,12 +130,7 @@ def land(
         tried: list[EarlierRound] = []
         if journal is not ABSENT and journal.sent is not ABSENT:
             tried.append(EarlierRound(journal.sent, is_new=True, is_lost=False))
-        try:
-            entry = _move(repo, branch, draw, terms, deadline, tried)
-        except GravelerError:
-            if journal is not ABSENT and not _may_have_landed(tried):
-                journal.withdraw()
-            raise
+        entry = _move(repo, branch, draw, terms, deadline, tried)
         for each in tried:
             if each.swap.commit == entry.id:  # rounds with the same commit have the same
                 repo.hooks.landed(repo, each.pending)
@@ -188,6 +184,7 @@ def _move(
 ) -> CommitEntry:
     """Run the rounds; append to `tried` each one whose swap was sent."""
     with UnconfirmedWrite("landing a commit") as unconfirmed:
+        unconfirmed.note(is_unconfirmed=_may_have_landed(tried))
         for _ in range(limits.landing_round_count_max):
             deadline.check("landing a commit")
             seen = _fresh(repo, branch, tried)
@@ -208,6 +205,8 @@ def _move(
                 _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
                 event = _event(branch, seen, landing, terms)
                 pending = _run_gate_hooks(repo, event, tried, deadline)
+                swap = swap_over(seen.branch, landing.entry.id)
+                _note(terms, swap)
             except GravelerError as error:
                 if not tried or isinstance(error, Unavailable):
                     raise
@@ -216,20 +215,17 @@ def _move(
                 if landed is not None:
                     return landed
                 raise
-            swap = SentSwap(landing.entry.id, seen.branch.rev, seen.branch.commit, tokens)
-            _note(terms, swap)
             deadline.check("landing a commit")
             new = seen.branch._replace(
                 rev=seen.branch.rev + 1,
                 commit=landing.entry.id,
                 sealed=seen.branch.sealed[len(tokens) :],
+                rewinds=seen.branch.rewinds + (not landing.is_new),
                 changed_ns=repo.clock.now_ns(),
             )
-            swapped: Versioned | Declined | None = None
-            with suppress(OutcomeUnknown):
-                swapped = attempt(repo, branch, seen, new)
-            is_refused = isinstance(swapped, Declined)
-            tried.append(EarlierRound(swap, landing.is_new, is_refused, pending))
+            swapped = try_swap(repo, branch, seen, new)
+            is_lost = isinstance(swapped, Declined)
+            tried.append(EarlierRound(swap, landing.is_new, is_lost, pending))
             if isinstance(swapped, Versioned):
                 return landing.entry
             unconfirmed.note(is_unconfirmed=_may_have_landed(tried))
@@ -355,9 +351,7 @@ def _find_landed(
         return marked
     if not tried:
         return None
-    tried[:] = [
-        each._replace(is_lost=each.is_lost or is_lost(each.swap, seen.branch)) for each in tried
-    ]
+    _mark(tried, seen.branch, is_replaced)
     now = seen.branch.commit
     own_ids = {earlier.swap.commit for earlier in tried if earlier.is_new}
     try:
@@ -367,6 +361,7 @@ def _find_landed(
     except HistoryTooLong:
         if _may_have_landed(tried):
             raise
+    _mark(tried, seen.branch, is_lost)
     for earlier in tried:
         if earlier.is_lost or earlier.swap.rev == seen.branch.rev:
             continue
@@ -378,6 +373,13 @@ def _find_landed(
             f"landing not confirmed; outcome unknown: commit={earlier.swap.commit}"
         )
     return None
+
+
+def _mark(
+    tried: list[EarlierRound], now: Branch, is_gone: Callable[[SentSwap, Branch], bool]
+) -> None:
+    """Mark the rounds whose swaps are gone."""
+    tried[:] = [each._replace(is_lost=each.is_lost or is_gone(each.swap, now)) for each in tried]
 
 
 def _put_on_by(repo: OpenRepository, now: CommitId, swap: SentSwap) -> CommitEntry | None:

@@ -6,14 +6,13 @@ back to a commit that was the head before.  It never answers "not made" when a l
 Used by the verbs that move heads, by verbs that look for their own staged row, and by jobs.
 """
 
-from collections.abc import Callable, Iterator, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Literal, NamedTuple
 
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import NO_CHANGES
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, GravelerError, HistoryTooLong, NoChanges, OutcomeUnknown
+from graveler.errors import Conflict, HistoryTooLong, NoChanges, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.records import ABSENT, Absent, Branch, CommitEntry
 from graveler.refs.graph import commits
@@ -80,13 +79,19 @@ def find_by_key(
 
 
 class SentSwap(NamedTuple):
-    """A swap that was sent: the commit that it puts on the branch, the revision and the head of the
-    record that it was to replace, and the tokens that it takes off."""
+    """A swap that was sent: the commit that it puts on the branch; and of the record that it was to
+    replace the revision, the head, the origin and the number of hard resets."""
 
     commit: CommitId
     rev: int
     head: CommitId
-    tokens: tuple[StagingToken, ...]
+    origin: str
+    rewinds: int
+
+
+def swap_over(record: Branch, commit: CommitId) -> SentSwap:
+    """The swap of a record to a commit.  Pure."""
+    return SentSwap(commit, record.rev, record.commit, record.origin, record.rewinds)
 
 
 class SwapJournal:
@@ -95,43 +100,42 @@ class SwapJournal:
     A key that is not in the history does not say that nothing landed: a hard reset may have taken
     the commit away, and a repetition must not undo that.  The noted swap tells the cases apart.
 
-    `sent`: what is on record.  `store` puts it there; its errors and its cost are those of `note`
-    and `withdraw`.
+    `sent`: what is on record.  `store` replaces one of the given notes with a new one.  It raises
+    `Contended` if another attempt has noted a swap since.
     """
 
     def __init__(
         self,
         sent: SentSwap | Literal[Absent.ABSENT],
-        store: Callable[[SentSwap | Literal[Absent.ABSENT]], None],
+        store: Callable[[Sequence[SentSwap | Literal[Absent.ABSENT]], SentSwap], None],
     ) -> None:
         self.sent = sent
+        self._known: tuple[SentSwap | Literal[Absent.ABSENT], ...] = (sent,)
         self._store = store
 
     def note(self, swap: SentSwap) -> None:
-        """Note that the swap is about to be sent."""
-        self.sent = swap  # also if the answer of the store is lost
-        self._store(swap)
+        """Note that the swap is about to be sent.  Errors and cost: those of `store`."""
+        before = self._known
+        self._known, self.sent = (*before, swap), swap  # the answer of the store may be lost
+        self._store(before, swap)
+        self._known = (swap,)
 
-    def withdraw(self) -> None:
-        """Forget a swap that certainly did not land, and never will.  If that fails, the next
-        attempt may find that the outcome is unknown, though nothing has landed."""
-        if self.sent is not ABSENT:
-            with suppress(GravelerError):
-                self._store(ABSENT)
-                self.sent = ABSENT
+
+def is_replaced(sent: SentSwap, now: Branch) -> bool:
+    """Whether exactly one other change has replaced the record that the swap named, so that the
+    swap is lost.  Each change increments `rev`.  Pure."""
+    return now.rev == sent.rev + 1 and now.commit != sent.commit
 
 
 def is_lost(sent: SentSwap, now: Branch) -> bool:
     """Whether a swap, whose commit is not in the history of the record, certainly did not land and
     never will.  Pure.
 
-    That is so if one other change has replaced the record that it named, because each change
-    increments `rev`; or if the record has a token that the swap would have taken off.
+    That is so if the record has changed since, and no hard reset has moved the head: every commit
+    that was the head is then in the history.
     """
-    if now.rev <= sent.rev:
-        return False
-    is_other = now.rev == sent.rev + 1 and now.commit != sent.commit
-    return is_other or not set(sent.tokens).isdisjoint(now.sealed)
+    is_same_line = (now.origin, now.rewinds) == (sent.origin, sent.rewinds)
+    return now.rev > sent.rev and (is_same_line or is_replaced(sent, now))
 
 
 def journal_of(once: Once | Literal[Absent.ABSENT]) -> SwapJournal | Literal[Absent.ABSENT]:

@@ -301,24 +301,28 @@ def once(job_id: JobId, order: JobOrder) -> Once:
 
 
 def journaled(repo: OpenRepository, key: Once, job_id: JobId, order: JobOrder) -> Once:
-    """The idempotency key with the journal of the job's swaps.
+    """The idempotency key with the journal of the job's swaps, as `order` has it.
 
-    `order`: as it is after all earlier attempts.  A note costs 2 KV requests, and so does its
-    withdrawal.  Errors of both: `Unavailable`, `Contended`; the swap is not sent.
+    A note costs 2 KV requests.  Errors of a note: `Unavailable`; `Contended` if another attempt has
+    noted a swap since `order` was read.  The swap is not sent then.
     """
 
-    def store(swap: SentSwap | Literal[Absent.ABSENT]) -> None:
-        text = "" if swap is ABSENT else json.dumps(swap)
+    def store(known: Sequence[SentSwap | Literal[Absent.ABSENT]], swap: SentSwap) -> None:
+        before = ["" if each is ABSENT else json.dumps(each) for each in known]
         try:
-            record.amend(repo.kv, repo.record, job_id, {_SENT: text}, repo.ids)
+            record.replace(repo.kv, repo.record, job_id, _SENT, before, json.dumps(swap), repo.ids)
         except OutcomeUnknown as error:  # that of the note; the swap is not sent
             raise Unavailable(f"swap not noted, so it is not sent: job={job_id}") from error
 
-    sent: SentSwap | Literal[Absent.ABSENT] = ABSENT
-    if order.sent:
-        commit, rev, head, tokens = json.loads(order.sent)
-        sent = SentSwap(CommitId(commit), rev, CommitId(head), tuple(tokens))
-    return key._replace(journal=SwapJournal(sent, store))
+    return key._replace(journal=SwapJournal(sent_of(order), store))
+
+
+def sent_of(order: JobOrder) -> SentSwap | Literal[Absent.ABSENT]:
+    """The last swap that an attempt of the job was about to send.  Pure."""
+    if not order.sent:
+        return ABSENT
+    commit, rev, head, origin, rewinds = json.loads(order.sent)
+    return SentSwap(CommitId(commit), rev, CommitId(head), origin, rewinds)
 
 
 def cancel(repo: OpenRepository, job_id: str, kind: str, branch: str) -> None:

@@ -168,12 +168,15 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
         )
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     tried, last, is_unknown, origin = False, b"", False, ""
+    is_successor = False  # a live record is that of the next branch of this name
     gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
     with UnconfirmedWrite("branch deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             seen = branches.find(repo.kv, repo.record, branch)
             if tried and _is_gone(seen, origin):
-                break  # it existed when this call began: this call or another one deleted it
+                # It existed when this call began: this call or another one deleted it.
+                is_successor = seen is not ABSENT and seen.branch.live
+                break
             if seen is ABSENT or not seen.branch.live:
                 if seen is not ABSENT:  # an earlier call may have died before it closed them
                     close_all(repo, branch)
@@ -201,7 +204,8 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
         else:
             raise given_up(branch, "branch deletion", is_unknown=is_unknown)
     repo.hooks.landed(repo, pending)
-    close_all(repo, branch)
+    if not is_successor:  # its creation has closed the requests of this one
+        close_all(repo, branch)
 
 
 def _is_gone(now: Versioned | Literal[Absent.ABSENT], origin: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import wire
 from graveler.clock import Ids
-from graveler.errors import Code, NotFound, OutcomeUnknown
+from graveler.errors import Code, Contended, NotFound, OutcomeUnknown
 from graveler.ids import JobId, RangeId
 from graveler.kv.replace import Found, replace_row
 from graveler.kv.store import WRITTEN, Condition, Matches, Paired, Store, Write, landed, scan_all
@@ -125,6 +125,35 @@ def amend(
         if unless in order:
             return ABSENT
         return ABSENT if order.items() >= more.items() else wire.encode_pairs({**order, **more})
+
+    replace_row(kv, (space(repository), job_order_key(job)), ids, change)
+
+
+def replace(
+    kv: Store,
+    repository: Repository,
+    job: JobId,
+    name: str,
+    before: Sequence[str],
+    value: str,
+    ids: Ids,
+) -> None:
+    """Set one pair of an order, if its value is one of `before` (empty: it has none) or `value`.
+
+    Does nothing if there is no order.  Raises `Contended` if the pair has another value;
+    `OutcomeUnknown`.  Two requests; one if nothing changes.
+    """
+
+    def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        if row is ABSENT:
+            return ABSENT
+        order = wire.decode_pairs(row.value)
+        kept = order.get(name, "")
+        if kept == value:
+            return ABSENT
+        if kept not in before:
+            raise Contended(f"another attempt of this job has begun; try again: job={job}")
+        return wire.encode_pairs({**order, name: value})
 
     replace_row(kv, (space(repository), job_order_key(job)), ids, change)
 

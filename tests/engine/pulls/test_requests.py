@@ -335,3 +335,20 @@ def test_what_the_calls_cost(lake: Lake) -> None:
         "scan": 1,
         **closing,
     }
+
+
+def test_a_deletion_whose_answer_is_lost_leaves_the_requests_of_the_next_branch_open(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    mine, script = scripted
+    old, made = opened(lake), []
+
+    def lost() -> None:
+        rival.branch("dev")
+        made.append(opened(rival))
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", lost)
+    branches.delete_branch(mine.opened, "dev")
+    assert script.finished
+    assert (state(lake, old), state(lake, made[0])) == (PullState.CLOSED, PullState.OPEN)
