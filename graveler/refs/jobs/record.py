@@ -148,10 +148,10 @@ def replace(
         if row is ABSENT:
             return ABSENT
         order = wire.decode_pairs(row.value)
-        kept = order.get(name, "")
-        if kept == value:
+        old = order.get(name, "")
+        if old == value:
             return ABSENT
-        if kept not in before:
+        if old not in before:
             raise Contended(f"another attempt of this job has begun; try again: job={job}")
         return wire.encode_pairs({**order, name: value})
 
