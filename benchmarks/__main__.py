@@ -90,6 +90,7 @@ GROUPS = ("committed", "http", *SECTIONS)
 # What the files of a group take at most in the temporary folder, which are gone before the next
 # group: of a full run, of a quick one.  The store keeps what is overwritten.
 _ROOM_GB = {"gateway": (22, 4), "transfers": (14, 2)}
+_ROOM_GB_AT = {"10M": 20, "100M": 20}
 
 
 def machine() -> dict[str, str]:
@@ -177,7 +178,7 @@ def main() -> int:
     arguments = parser.parse_args()
     groups = arguments.only or list(GROUPS)
     quick = os.environ.get("QUICK", "") not in ("", "0")
-    lacking = lacking_room(groups, quick)
+    lacking = lacking_room(groups, quick, arguments.at)
     if lacking:
         parser.error(lacking)
     calibration = committed.calibration()
@@ -209,10 +210,13 @@ def main() -> int:
     return 0
 
 
-def lacking_room(groups: Sequence[str], quick: bool) -> str:
-    """What to do if the temporary folder has too little room for the files of these groups; empty
-    if it has enough, and for groups whose files are small."""
-    needed = max((_ROOM_GB[name][quick] for name in groups if name in _ROOM_GB), default=0)
+def lacking_room(groups: Sequence[str], quick: bool, sizes: Sequence[str] = ()) -> str:
+    """What to do if the temporary folder has too little room for the files of these groups, and of
+    these sizes of the committed layer; empty if it has enough, and if the files are small."""
+    rooms = [_ROOM_GB[name][quick] for name in groups if name in _ROOM_GB]
+    if "committed" in groups:
+        rooms += [_ROOM_GB_AT[size] for size in sizes]
+    needed = max(rooms, default=0)
     folder = tempfile.gettempdir()
     free = int(shutil.disk_usage(folder).free / 1e9)
     if free >= needed:

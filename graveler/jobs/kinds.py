@@ -13,7 +13,7 @@ from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.search import Once, is_lost
+from graveler.engine.commits.search import Once, SentSwap, Verdict, judge
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
@@ -23,6 +23,7 @@ from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import merge as pulls
 from graveler.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
+from graveler.ids import JobId
 from graveler.jobs import commit, copy, hook_progress, orders, reset, stepwise
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
@@ -162,17 +163,32 @@ def find_landed(task: Task) -> Landed | None:
         return None
 
 
-def settled(task: Task, error: GravelerError) -> GravelerError:
-    """The error of a job that landed nothing that is found; `OutcomeUnknown` if a swap that an
-    attempt has noted may have landed, or may still land.  Errors: `Unavailable`.  Cost: none if no
-    swap is noted, else 1 KV request."""
-    sent = record.sent_of(task.order)
+def settle(task: Task, error: GravelerError) -> CommitEntry | GravelerError:
+    """What a job that failed ends with.  If an attempt has noted a swap, that is its commit, if it
+    landed; and `OutcomeUnknown`, if it may have landed, or may still land.  Else the error.
+
+    Errors: `Unavailable`, `HistoryTooLong`.  Cost: none if no swap is noted, else 1 KV request, and
+    those of `search.judge`.
+    """
+    sent = _sent(task)
     if sent is ABSENT:
         return error
     with suppress(NotFound):
-        if is_lost(sent, fresh(task.repo, task.job.branch).branch):
+        outcome = judge(task.repo, sent, fresh(task.repo, task.job.branch).branch)
+        if isinstance(outcome, CommitEntry):
+            return outcome
+        if outcome is Verdict.LOST:
             return error
     return OutcomeUnknown(f"{error}; an earlier attempt may have landed, or may still land")
+
+
+def _sent(task: Task) -> SentSwap | Literal[Absent.ABSENT]:
+    """The last swap that an attempt has noted: in its own order, or in that of its bulk job."""
+    order = task.order
+    if task.job.kind == orders.LAND:
+        job_id, _ = orders.land_request(order)
+        order = record.ordered(task.repo, JobId(job_id))
+    return record.sent_of(order)
 
 
 def _nothing(_: Task) -> None:

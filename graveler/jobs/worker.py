@@ -38,9 +38,9 @@ from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed, settled
+from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed, settle
 from graveler.jobs.queue import Message, PurgeMessage, Queue, announcing
-from graveler.records import JobState
+from graveler.records import CommitEntry, JobState
 from graveler.refs.names import repositories
 
 _PAUSE_SECONDS: Final = 1.0
@@ -168,26 +168,24 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
         record.fail(repo, job_id, error, owner)
         return
     if landed is None:
-        record.fail(repo, job_id, settled(task, error), owner)
+        _fail(task, error, owner)
     else:
         record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
 
 
 def _fail(task: Task, error: GravelerError, owner: bytes) -> None:
-    """End a job that failed.  If an attempt has noted a swap, look for what it landed first."""
+    """End a job that failed.  If an attempt has noted a swap, find out what became of it first."""
     repo, job_id = task.repo, task.job.id
-    landed: Landed | None = None
+    outcome: CommitEntry | GravelerError = error
     if not isinstance(error, OutcomeUnknown):
         try:
-            again = _again(task)
-            landed = find_landed(again) if again.order.sent else None
-            error = error if landed is not None else settled(again, error)
+            outcome = settle(_again(task), error)
         except GravelerError as unknown:
-            error = OutcomeUnknown(f"{error}; {unknown}")
-    if landed is None:
-        record.fail(repo, job_id, error, owner)
+            outcome = OutcomeUnknown(f"{error}; {unknown}")
+    if isinstance(outcome, GravelerError):
+        record.fail(repo, job_id, outcome, owner)
     else:
-        record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
+        record.end(repo, job_id, Ending(JobState.DONE, landed=outcome))
 
 
 def _worked(task: Task) -> Landed:

@@ -11,7 +11,14 @@ from graveler.engine.commits import adopt as adopting
 from graveler.engine.commits import reset
 from graveler.engine.imports import run
 from graveler.engine.jobs import record as jobs
-from graveler.errors import Conflict, DirtyBranch, NotFound, OutcomeUnknown, Refused
+from graveler.errors import (
+    OUTCOME_UNKNOWN,
+    Conflict,
+    DirtyBranch,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+)
 from graveler.identity import commit_id
 from graveler.records import Commit, JobState
 from graveler.refs.jobs import record as records
@@ -35,6 +42,8 @@ def import_job(client: Any, call: Call) -> str:
         return ended.commit
     if ended.state is JobState.CANCELLED:
         raise Refused("cancelled")
+    if OUTCOME_UNKNOWN in ended.error:  # it may also name the last refusal
+        raise OutcomeUnknown(ended.error)
     if "dirty branch" in ended.error:
         raise DirtyBranch(ended.error)
     if "not found" in ended.error:

@@ -10,7 +10,14 @@ from graveler.block.adapter import CREATE, OVERWRITE, PutMode
 from graveler.engine.commits import replay
 from graveler.engine.imports import run
 from graveler.engine.objects import addresses, copies, write, write_many
-from graveler.errors import DirtyBranch, GravelerError, NotFound, OutcomeUnknown, PreconditionFailed
+from graveler.errors import (
+    OUTCOME_UNKNOWN,
+    DirtyBranch,
+    GravelerError,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+)
 from graveler.records import JobState
 from simulator.schedule import Call
 from simulator.stage import SOURCE
@@ -49,6 +56,8 @@ def import_(client: Any, call: Call) -> str:
     ended = run.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit
+    if OUTCOME_UNKNOWN in ended.error:  # it may also name the last refusal
+        raise OutcomeUnknown(ended.error)
     if "dirty branch" in ended.error:
         raise DirtyBranch(ended.error)
     if "not found" in ended.error:

@@ -212,6 +212,21 @@ def test_a_landing_whose_swap_lost_against_many_is_done_again_unless_one_was_a_h
     assert script.finished and merges(forked) == (0 if is_rewound else 1)
 
 
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_a_landing_after_a_hard_reset_to_less_history_is_found(
+    forked: Lake, scripted: tuple[Lake, Script], rival: Lake, allow_empty: bool
+) -> None:
+    """The first swap is refused because of the reset, and the second one lands unheard."""
+    shallow = forked.head()
+    for number in range(5):
+        forked.commit(f"{number}", allow_empty=True)
+    mine, script = scripted
+    script.before("set_if", lambda: reset.hard_reset(rival.opened, "main", shallow))
+    takes_effect_unheard(script, lambda: None, 2)
+    mine.merge("dev", allow_empty=allow_empty)
+    assert script.finished and merges(forked) == 1
+
+
 def test_a_landing_that_lost_against_one_reset_does_not_search_a_long_history(
     forked: Lake, scripted: tuple[Lake, Script], rival: Lake
 ) -> None:
@@ -406,6 +421,20 @@ def test_a_commit_of_its_own_that_lost_against_one_reset_is_made_without_rows(
     loses(script, lambda: reset.reset(rival.opened, "main"), 3)
     made = mine.commit("mine", allow_empty=True)
     assert script.finished and lake.head() == made.id and lake.tree("main@") == {}
+
+
+def test_a_commit_after_a_hard_reset_to_less_history_is_found(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    shallow = lake.head()
+    for number in range(5):
+        lake.commit(f"{number}", allow_empty=True)
+    mine, script = scripted
+    script.before("set_if", lambda: reset.hard_reset(rival.opened, "main", shallow), 3)
+    takes_effect_unheard(script, lambda: None, 5)  # a name is taken for each try
+    mine.commit("mine", allow_empty=True)
+    entries, _ = log.log(lake.opened, "main", log.LogRequest(amount=100))
+    assert script.finished and [each.commit.message for each in entries].count("mine") == 1
 
 
 @pytest.mark.parametrize("is_last", [True, False])

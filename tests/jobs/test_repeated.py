@@ -12,13 +12,13 @@ import pytest
 from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode
-from graveler.engine.commits import reset, search
+from graveler.engine.commits import commit, reset, search
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.names import branches as verbs
 from graveler.engine.pulls import requests as pulls
 from graveler.engine.repositories import rules
-from graveler.errors import Contended, OutcomeUnknown, Unavailable
-from graveler.jobs import handover, orders, requests
+from graveler.errors import Contended, NoChanges, OutcomeUnknown, Unavailable
+from graveler.jobs import handover, orders, requests, worker
 from graveler.records import Job, JobState
 from graveler.refs.jobs import record
 from graveler.refs.names import branches
@@ -336,3 +336,115 @@ def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
         world.work(job.id)
         world.pass_lease()
     assert not world.marked(job.id) and world.lake.head() == before
+
+
+def test_a_swap_that_lands_after_the_first_look_and_is_taken_away_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hooks of prepare-commit may take long."""
+    world = new_world()
+    begin, tree = BEGUN["commit"]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+    with pytest.raises(Killed):
+        world.work(job.id)
+    world.pass_lease()
+    whole = commit._run_prepare_hooks
+
+    def hooks(*arguments: Any) -> Any:
+        monkeypatch.setattr(commit, "_run_prepare_hooks", whole)
+        swap.deliver()
+        assert tree.items() <= rival.tree("main@").items()
+        reset.hard_reset(rival.opened, "main", before)
+        rival.put("later", "5")
+        return whole(*arguments)
+
+    monkeypatch.setattr(commit, "_run_prepare_hooks", hooks)
+    world.work(job.id)
+    assert world.lake.head() == before and not world.marked(job.id)
+    assert "outcome unknown" in world.status(job.id).error
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_a_commit_on_less_history_than_when_its_job_began_is_found(
+    monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    """The search for the key ends at the head from when the job began, which is not there."""
+    world = new_world()
+    begin, _ = BEGUN["commit"]
+    shallow = world.lake.head()
+    for number in range(5):
+        world.lake.commit(f"{number}", allow_empty=True)
+    job, rival = begin(world), world.lake.another_process()
+    reset.reset(rival.opened, "main")
+    reset.hard_reset(rival.opened, "main", shallow)
+    rival.put("x", "5")
+    act: Act = (lambda: rival.put("y", "6")) if later else (lambda: None)
+    swap = FirstSwap(monkeypatch, shallow, act, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and world.status(job.id).state is JobState.DONE
+    assert len(world.marked(job.id)) == 1
+
+
+def test_a_swap_that_lands_while_its_job_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = new_world()
+    begin, _ = BEGUN["commit"]
+    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+    with pytest.raises(Killed):
+        world.work(job.id)
+    rules.add(rival.opened, "main")
+    world.pass_lease()
+    whole = worker.settle
+
+    def settle(*arguments: Any) -> Any:
+        swap.deliver()
+        return whole(*arguments)
+
+    monkeypatch.setattr(worker, "settle", settle)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+    assert len(world.marked(job.id)) == 1
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_the_landing_of_a_bulk_job_that_is_given_up_is_no_certain_failure(
+    monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    world = new_world()
+    lake, rival = world.lake, world.lake.another_process()
+    bulk = bulk_world.begin(lake, Mode.MERGE)
+    written = bulk_world.change(lake, bulk, {"q": "2"})
+    before = lake.head()
+    finish = land.Finish(written, "r", "landed", COMMITTER, {})
+    asked = orders.land_asked("main", bulk.job.id, finish)
+    job = handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    runs = {"runs": str(limits.job_restart_count_max - 1)}
+    record.amend(rival.ports.kv, rival.repo, job.id, runs, rival.ports.ids)
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    act: Act = (lambda: None) if is_lost else back
+    swap = FirstSwap(monkeypatch, before, act, Killed(), is_lost=is_lost)
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+def test_a_bulk_job_without_changes_says_so_though_an_attempt_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = new_lake()
+    lake.commit_of(a="1")
+    lake.put("a", "1")
+    job = bulk_world.begin(lake, Mode.COMMIT)
+    written = bulk_world.change(lake, job, {})
+    whole = branches.attempt
+
+    def attempt(*arguments: Any) -> Any:
+        monkeypatch.setattr(branches, "attempt", whole)
+        whole(*arguments)
+        raise Killed
+
+    monkeypatch.setattr(branches, "attempt", attempt)
+    with pytest.raises(Killed):
+        bulk_world.finish(lake, job, written)
+    with pytest.raises(NoChanges):
+        bulk_world.finish(lake, job, written)

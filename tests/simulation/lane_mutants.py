@@ -134,11 +134,11 @@ LANE_MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_run_tries",
+                "_install",
                 "if isinstance(installed, Versioned):\n    __landed__",
                 """
-                if new is not None:
-                    call.turn.confirm(_Offer(new, seen.branch))
+                if draft.made is not None:
+                    call.turn.confirm(_Offer(draft.made, seen.branch))
                 if isinstance(installed, Versioned):
                     __landed__
                 """,

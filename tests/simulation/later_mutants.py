@@ -219,10 +219,12 @@ LATER_MUTANTS = (
             Edit(COMMIT, "_build", "__writes__ += trim_writes(...)", ""),
             Edit(
                 COMMIT,
-                "_run_tries",
+                "_install",
                 "return _answer(__draft__)",
                 """
-                repo.kv.set_many(trim_writes(repo, branch, __draft__.head, __draft__.tokens))
+                call.repo.kv.set_many(
+                    trim_writes(call.repo, call.branch, __draft__.head, __draft__.tokens)
+                )
                 __old__
                 """,
             ),

@@ -63,13 +63,13 @@ _REPARENT = (
 )
 DROP_NOW = Edit(
     COMMIT,
-    "_run_tries",
+    "_install",
     "return _answer(__draft__)",
     """
     from graveler.staging import area
 
     for token in __draft__.tokens:
-        area.drop(repo.kv, token)
+        area.drop(call.repo.kv, token)
     __old__
     """,
 )
@@ -195,9 +195,9 @@ MUTANTS = (
         (
             Edit(
                 COMMIT,
-                "_run_tries",
+                "_install",
                 "_advance(*__arguments__)",
-                "seen if drafts[-1].made is None else _advance(*__arguments__)",
+                "seen if draft.made is None else _advance(*__arguments__)",
             ),
         ),
     ),

@@ -33,7 +33,7 @@ from graveler.engine.bulk.job import (
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.search import Once, check_repeatable, find_by_key
+from graveler.engine.commits.search import Once, find_by_key, sent_before
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository
@@ -88,7 +88,9 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
     try:
         landed = _landed(repo, bulk, once, order)
     except GravelerError as error:
-        if bulk.job.state is not JobState.LANDING or isinstance(error, OutcomeUnknown | Contended):
+        if bulk.job.state is not JobState.LANDING or isinstance(
+            error, OutcomeUnknown | Contended | NoChanges
+        ):
             raise
         # An earlier attempt may have sent a swap that has not arrived yet.
         raise OutcomeUnknown(f"{error}; an earlier attempt may still land") from error
@@ -217,12 +219,19 @@ def _committed(work: _Work) -> CommitEntry:
     request = commit.CommitRequest(
         work.asked.message, work.asked.committer, work.metadata, once=work.once
     )
-    call = commit.Call(repo, name, request, work.deadline, scanned[-1], bulk.base.id)
+    call = commit.Call(
+        repo,
+        name,
+        request,
+        work.deadline,
+        scanned[-1],
+        bulk.base.id,
+        earlier_swaps=sent_before(work.once),
+    )
     now = fresh(repo, name)
     earlier = find_by_key(repo, work.once, now.branch.commit)
     if earlier is not ABSENT:
         return earlier
-    check_repeatable(work.once, name, now.branch)
     try:
         return commit.fold_written(call, now, commit.Folding(scanned, content))
     except NoChanges as error:

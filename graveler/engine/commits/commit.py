@@ -67,12 +67,13 @@ from graveler.engine.commits.search import Once as Once
 from graveler.engine.commits.search import (
     SentSwap,
     TokenSearch,
+    Verdict,
     changes_lost,
-    check_repeatable,
     find_by_key,
     find_by_token,
-    is_lost,
     journal_of,
+    judge,
+    sent_before,
     swap_over,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
@@ -128,6 +129,7 @@ class Call(NamedTuple):
       Of a bulk job: the newest token that it scanned.
     - `head_before`: the head in the same record; of a bulk job, its base.
     - `turn`: that of the call in the lane of the branch.
+    - `earlier_swaps`: those of earlier attempts that may have landed, or may still land.
     """
 
     repo: OpenRepository
@@ -137,6 +139,7 @@ class Call(NamedTuple):
     wanted: StagingToken
     head_before: CommitId
     turn: Turn = ALONE
+    earlier_swaps: tuple[SentSwap, ...] = ()
 
 
 def commit(
@@ -209,7 +212,10 @@ def _commit_staged(
     earlier = find_by_key(repo, request.once, first.branch.commit)
     if earlier is not ABSENT:
         return earlier
-    check_repeatable(request.once, branch, first.branch)
+    earlier_swaps = sent_before(request.once)
+    landed = _settle(repo, branch, list(earlier_swaps), first.branch)
+    if landed is not None:
+        return landed
     handover.check(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
@@ -222,7 +228,7 @@ def _commit_staged(
             raise NoChanges(NO_CHANGES)
         first = again
     record = first.branch
-    call = Call(repo, branch, request, deadline, record.staging, record.commit, turn)
+    call = Call(repo, branch, request, deadline, record.staging, record.commit, turn, earlier_swaps)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _fold_sealed_first(call, first)
     return _seal_and_fold(call, first)
@@ -365,9 +371,13 @@ def _run_tries(
 ) -> CommitEntry:
     """Run the tries; append the draft of each one that made a new draft to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
-    unanswered: SentSwap | None = None
+    unanswered = list(call.earlier_swaps)
     for _ in range(limits.commit_round_count_max):
         call.deadline.check("commit")
+        landed = _settle(repo, branch, unanswered, seen.branch)
+        if landed is not None:
+            return landed
+        unconfirmed.note(is_unconfirmed=bool(unanswered))
         if not tokens and not call.request.allow_empty:
             return _find_or_raise(call, seen, drafts)
         base = seen.branch.commit
@@ -380,53 +390,63 @@ def _run_tries(
             # Stop if the build took too long: garbage collection may condemn files that are older
             # than a day.
             call.deadline.check("commit")
-        _check_still_open(call, is_pending=unanswered is not None)
-        new = drafts[-1].made
-        if new is not None:
+        _check_still_open(call, is_pending=bool(unanswered))
+        if drafts[-1].made is not None:
             call.turn.offer()
-        swap = _about_to_send(call, seen, drafts[-1])
-        installed = _advance(call, seen, drafts[-1])
-        if isinstance(installed, Versioned):
-            if new is not None:
-                call.turn.confirm(_Offer(new, installed.branch))
-            return _answer(drafts[-1])
-        if installed is None:
-            unanswered = swap
-        is_unconfirmed = unanswered is not None
-        unconfirmed.note(is_unconfirmed=is_unconfirmed)
-        seen = fresh_after(repo, branch, "commit", is_unconfirmed=is_unconfirmed)
+        installed = _install(call, seen, drafts[-1], unanswered)
+        if installed is not None:
+            return installed
+        unconfirmed.note(is_unconfirmed=bool(unanswered))
+        seen = fresh_after(repo, branch, "commit", is_unconfirmed=bool(unanswered))
         result = _find_result(call, seen, drafts)
         if result is not ABSENT:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-        unanswered = _still_unanswered(call, unanswered, seen.branch)
-        unconfirmed.note(is_unconfirmed=unanswered is not None)
-    raise given_up(branch, "commit", is_unknown=unanswered is not None)
+    landed = _settle(repo, branch, unanswered, seen.branch)
+    if landed is not None:
+        return landed
+    raise given_up(branch, "commit", is_unknown=bool(unanswered))
 
 
-def _about_to_send(call: Call, seen: Versioned, draft: Draft) -> SentSwap:
-    """The swap of step 7, which is noted in the journal of the call, if it has one."""
+def _install(
+    call: Call, seen: Versioned, draft: Draft, unanswered: list[SentSwap]
+) -> CommitEntry | None:
+    """Step 7.  The commit, if the swap landed; else None, and the swap of a commit that got no
+    answer is in `unanswered`.  Raises `NoChanges` if the draft only trims tokens, and has done so.
+
+    A swap that only trims tokens is not looked for: it makes nothing that a reader sees.
+    """
     swap = swap_over(seen.branch, draft.head)
     journal = journal_of(call.request.once)
     if journal is not ABSENT and draft.made is not None:
         journal.note(swap)
-    return swap
+    installed = _advance(call, seen, draft)
+    if isinstance(installed, Versioned):
+        if draft.made is not None:
+            call.turn.confirm(_Offer(draft.made, installed.branch))
+        return _answer(draft)
+    if installed is None and draft.made is not None:
+        unanswered.append(swap)
+    return None
 
 
-def _still_unanswered(call: Call, swap: SentSwap | None, now: Branch) -> SentSwap | None:
-    """The unanswered swap, if it may still land; None if it certainly did not, and never will.
-    Pure.
+def _settle(
+    repo: OpenRepository, branch: BranchId, unanswered: list[SentSwap], now: Branch
+) -> CommitEntry | None:
+    """The commit of an unanswered swap that landed; None if none is known to have landed.  Those
+    that certainly did not, and never will, leave the list.
 
-    `now` is the record after it, and does not have the commit of the swap in its history.
-    Raises `OutcomeUnknown` if a hard reset may have taken the commit away: readers may have seen
-    it, and another try could make it a second time.  A swap that only trims tokens is not looked
-    for: it makes nothing that a reader sees.
+    Raises `OutcomeUnknown` if a hard reset may have taken a commit away: readers may have seen it,
+    and another try could make it a second time.  Errors and cost: those of `judge`.
     """
-    if swap is None or swap.rev == now.rev:
-        return swap
-    if swap.commit == swap.head or is_lost(swap, now):
-        return None
-    raise OutcomeUnknown(f"commit not confirmed; outcome unknown: branch={call.branch}")
+    judged = [(swap, judge(repo, swap, now)) for swap in unanswered]
+    for _, outcome in judged:
+        if isinstance(outcome, CommitEntry):
+            return outcome
+        if outcome is Verdict.UNKNOWN:
+            raise OutcomeUnknown(f"commit not confirmed; outcome unknown: branch={branch}")
+    unanswered[:] = [swap for swap, outcome in judged if outcome is Verdict.OPEN]
+    return None
 
 
 def _check_still_open(call: Call, *, is_pending: bool) -> None:

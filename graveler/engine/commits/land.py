@@ -9,7 +9,7 @@ Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset 
               compare again, store the fold and clean-up records, and trim them in the same swap
 
 A swap without an answer may have landed.  If its commit is in the branch's history, it has.  If the
-record is still the one that the swap named, or if the swap is surely lost (`search.is_lost`), the
+record is still the one that the swap named, or if the swap is surely lost (`search.verdict`), the
 landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit away
 again, and a landing never lands twice.  For the same reason an attempt of a job notes each swap
 before it sends it, and the next attempt begins with that swap as an earlier round.
@@ -30,12 +30,14 @@ from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import (
     Once,
     SentSwap,
+    Verdict,
     find_by_key,
     history_until,
-    is_lost,
     is_replaced,
     journal_of,
+    sent_before,
     swap_over,
+    verdict,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
@@ -126,10 +128,7 @@ def land(
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
 
     def work(_: Turn) -> CommitEntry:
-        journal = journal_of(terms.once)
-        tried: list[EarlierRound] = []
-        if journal is not ABSENT and journal.sent is not ABSENT:
-            tried.append(EarlierRound(journal.sent, is_new=True, is_lost=False))
+        tried = [EarlierRound(swap, True, False) for swap in sent_before(terms.once)]
         entry = _move(repo, branch, draw, terms, deadline, tried)
         for each in tried:
             if each.swap.commit == entry.id:  # rounds with the same commit have the same
@@ -354,14 +353,16 @@ def _find_landed(
     _mark(tried, seen.branch, is_replaced)
     now = seen.branch.commit
     own_ids = {earlier.swap.commit for earlier in tried if earlier.is_new}
+    # A hard reset between two rounds may have moved the branch to a commit with less history.
+    oldest = min((each.swap.head for each in tried), key=lambda head: commit_of(repo, head).depth)
     try:
-        for entry in history_until(repo, now, tried[0].swap.head):
+        for entry in history_until(repo, now, oldest):
             if entry.id in own_ids:
                 return entry
     except HistoryTooLong:
         if _may_have_landed(tried):
             raise
-    _mark(tried, seen.branch, is_lost)
+    _mark(tried, seen.branch, lambda swap, branch: verdict(swap, branch) is Verdict.LOST)
     for earlier in tried:
         if earlier.is_lost or earlier.swap.rev == seen.branch.rev:
             continue

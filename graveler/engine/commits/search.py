@@ -7,12 +7,13 @@ Used by the verbs that move heads, by verbs that look for their own staged row, 
 """
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from enum import Enum
 from typing import Literal, NamedTuple
 
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import NO_CHANGES
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, HistoryTooLong, NoChanges, OutcomeUnknown
+from graveler.errors import Conflict, HistoryTooLong, NoChanges
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.records import ABSENT, Absent, Branch, CommitEntry
 from graveler.refs.graph import commits
@@ -49,7 +50,8 @@ class Once(NamedTuple):
 
     `key` and `value` are a pair of the commit's metadata; with an empty `key`, `value` is the
     commit's mark, which clients do not see.  `since` is a head of the branch from before the first
-    request, so it is never the commit itself.  `journal`: where attempts note their swaps.
+    request, so it is never the commit itself.  After a hard reset to a commit before `since`, the
+    key may not be found.  `journal`: where attempts note their swaps.
     """
 
     key: str
@@ -100,8 +102,8 @@ class SwapJournal:
     A key that is not in the history does not say that nothing landed: a hard reset may have taken
     the commit away, and a repetition must not undo that.  The noted swap tells the cases apart.
 
-    `sent`: what is on record.  `store` replaces one of the given notes with a new one.  It raises
-    `Contended` if another attempt has noted a swap since.
+    `sent`: what is on record, or was to be put there.  `store` replaces one of the given notes with
+    a new one.  It raises `Contended` if another attempt has noted a swap since.
     """
 
     def __init__(
@@ -121,21 +123,44 @@ class SwapJournal:
         self._known = (swap,)
 
 
+class Verdict(Enum):
+    """What a record says about a swap whose commit is not in its history."""
+
+    OPEN = "it may still land"
+    LOST = "it did not land, and never will"
+    UNKNOWN = "it may have landed, and a hard reset may have taken its commit away"
+
+
+def judge(repo: OpenRepository, sent: SentSwap, now: Branch) -> CommitEntry | Verdict:
+    """What became of a swap: its commit, if it is in the history of the record `now`.
+
+    Errors: `HistoryTooLong`.  Cost: 1 KV request for each commit since `sent.head` that is not
+    cached.
+    """
+    if now.rev > sent.rev and not is_replaced(sent, now):
+        for entry in history_until(repo, now.commit, sent.head):
+            if entry.id == sent.commit:
+                return entry
+    return verdict(sent, now)
+
+
+def verdict(sent: SentSwap, now: Branch) -> Verdict:
+    """As `judge`, if the caller has searched this very record, from its head down to `sent.head`,
+    and has not found the commit.  Pure.
+
+    A swap is lost if the record has changed since, and no hard reset has moved the head: then
+    `sent.head` is in the history, and so is every commit that was the head after it.
+    """
+    if now.rev <= sent.rev:
+        return Verdict.OPEN
+    is_same_line = (now.origin, now.rewinds) == (sent.origin, sent.rewinds)
+    return Verdict.LOST if is_same_line or is_replaced(sent, now) else Verdict.UNKNOWN
+
+
 def is_replaced(sent: SentSwap, now: Branch) -> bool:
     """Whether exactly one other change has replaced the record that the swap named, so that the
     swap is lost.  Each change increments `rev`.  Pure."""
     return now.rev == sent.rev + 1 and now.commit != sent.commit
-
-
-def is_lost(sent: SentSwap, now: Branch) -> bool:
-    """Whether a swap, whose commit is not in the history of the record, certainly did not land and
-    never will.  Pure.
-
-    That is so if the record has changed since, and no hard reset has moved the head: every commit
-    that was the head is then in the history.
-    """
-    is_same_line = (now.origin, now.rewinds) == (sent.origin, sent.rewinds)
-    return now.rev > sent.rev and (is_same_line or is_replaced(sent, now))
 
 
 def journal_of(once: Once | Literal[Absent.ABSENT]) -> SwapJournal | Literal[Absent.ABSENT]:
@@ -143,17 +168,10 @@ def journal_of(once: Once | Literal[Absent.ABSENT]) -> SwapJournal | Literal[Abs
     return ABSENT if once is ABSENT else once.journal
 
 
-def check_repeatable(once: Once | Literal[Absent.ABSENT], branch: BranchId, now: Branch) -> None:
-    """Raises `OutcomeUnknown` if the swap of an earlier attempt may have landed and have been taken
-    away by others.  The key must not be in the history of the record.  Pure."""
+def sent_before(once: Once | Literal[Absent.ABSENT]) -> tuple[SentSwap, ...]:
+    """The swap that an earlier attempt has noted, if there is one."""
     journal = journal_of(once)
-    sent = ABSENT if journal is ABSENT else journal.sent
-    if sent is ABSENT or now.rev <= sent.rev or is_lost(sent, now):
-        return
-    raise OutcomeUnknown(
-        "an earlier attempt may have landed, and the branch was changed since; outcome unknown: "
-        f"{branch=!s} commit={sent.commit}"
-    )
+    return () if journal is ABSENT or journal.sent is ABSENT else (journal.sent,)
 
 
 # ---- by a staging token --------------------------------------------------------------------------
