@@ -13,7 +13,7 @@ from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.search import Once, SentSwap, Verdict, judge
+from graveler.engine.commits.search import Once, Swaps, Verdict, judge
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
@@ -163,27 +163,32 @@ def find_landed(task: Task) -> Landed | None:
         return None
 
 
-def settle(task: Task, error: GravelerError) -> CommitEntry | GravelerError:
-    """What a job that failed ends with.  If an attempt has noted a swap, that is its commit, if it
-    landed; and `OutcomeUnknown`, if it may have landed, or may still land.  Else the error.
+def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
+    """What a job that failed ends with.  If attempts have noted swaps, that is what they landed;
+    and `OutcomeUnknown`, if one of them may have landed, or may still land.  Else the error.
 
-    Errors: `Unavailable`, `HistoryTooLong`.  Cost: none if no swap is noted, else 1 KV request, and
-    those of `search.judge`.
+    Errors: `Unavailable`, `HistoryTooLong`.  Cost: 1 KV request if the job lands a bulk job; if
+    swaps are noted also 1, and those of `find_landed` and of `search.judge`.
     """
     sent = _sent(task)
-    if sent is ABSENT:
+    if not sent:
         return error
+    landed = find_landed(task)
+    if landed is not None:
+        return landed
     with suppress(NotFound):
-        outcome = judge(task.repo, sent, fresh(task.repo, task.job.branch).branch)
-        if isinstance(outcome, CommitEntry):
-            return outcome
-        if outcome is Verdict.LOST:
+        now = fresh(task.repo, task.job.branch).branch
+        outcomes = [judge(task.repo, swap, now) for swap in sent]
+        for outcome in outcomes:
+            if isinstance(outcome, CommitEntry):
+                return outcome
+        if all(outcome is Verdict.LOST for outcome in outcomes):
             return error
     return OutcomeUnknown(f"{error}; an earlier attempt may have landed, or may still land")
 
 
-def _sent(task: Task) -> SentSwap | Literal[Absent.ABSENT]:
-    """The last swap that an attempt has noted: in its own order, or in that of its bulk job."""
+def _sent(task: Task) -> Swaps:
+    """The last swaps that attempts have noted: in the job's order, or in that of its bulk job."""
     order = task.order
     if task.job.kind == orders.LAND:
         job_id, _ = orders.land_request(order)

@@ -40,7 +40,7 @@ from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed, settle
 from graveler.jobs.queue import Message, PurgeMessage, Queue, announcing
-from graveler.records import CommitEntry, JobState
+from graveler.records import JobState
 from graveler.refs.names import repositories
 
 _PAUSE_SECONDS: Final = 1.0
@@ -176,11 +176,11 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
 def _fail(task: Task, error: GravelerError, owner: bytes) -> None:
     """End a job that failed.  If an attempt has noted a swap, find out what became of it first."""
     repo, job_id = task.repo, task.job.id
-    outcome: CommitEntry | GravelerError = error
+    outcome: Landed | GravelerError = error
     if not isinstance(error, OutcomeUnknown):
         try:
             outcome = settle(_again(task), error)
-        except GravelerError as unknown:
+        except GravelerError as unknown:  # of the search: a landing may be there
             outcome = OutcomeUnknown(f"{error}; {unknown}")
     if isinstance(outcome, GravelerError):
         record.fail(repo, job_id, outcome, owner)

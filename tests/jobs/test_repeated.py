@@ -13,13 +13,13 @@ from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode
 from graveler.engine.commits import commit, reset, search
-from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.names import branches as verbs
+from graveler.engine.imports import run
+from graveler.engine.jobs import record as jobs
 from graveler.engine.pulls import requests as pulls
 from graveler.engine.repositories import rules
-from graveler.errors import Contended, NoChanges, OutcomeUnknown, Unavailable
-from graveler.jobs import handover, orders, requests, worker
-from graveler.records import Job, JobState
+from graveler.errors import Contended, NoChanges, NotFound, OutcomeUnknown, Unavailable
+from graveler.jobs import handover, orders, worker
+from graveler.records import Job, JobState, PullState
 from graveler.refs.jobs import record
 from graveler.refs.names import branches
 from tests.engine import bulk_world
@@ -237,21 +237,97 @@ def test_a_branch_that_is_protected_while_a_swap_may_land_refuses_nothing_for_ce
     assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
 
 
-def test_a_source_that_is_gone_after_the_rollback_is_no_certain_refusal(
+def test_an_import_that_landed_is_done_though_its_source_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = new_world()
-    before, rival = world.lake.head(), world.lake.another_process()
-    asked = orders.merge_asked("other", "main", MergeRequest(COMMITTER, "m"), force=False)
-    job = requests.ask(world.desk, asked)
+    begin, _ = BEGUN["import"]
+    job, before = begin(world), world.lake.head()
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed())
+    with pytest.raises(Killed):
+        world.work(job.id)
+    world.pass_lease()
+
+    def gone(*_: Any) -> None:
+        raise NotFound("source gone")
+
+    monkeypatch.setattr(run.SourceRecords, "take", gone)
+    world.work(job.id)
+    assert swap.is_over and world.status(job.id).state is JobState.DONE
+    assert len(world.marked(job.id)) == 1
+
+
+@pytest.mark.parametrize("kind", BEGUN)
+@pytest.mark.parametrize("is_shallow", [True, False])
+def test_one_of_two_swaps_of_a_record_that_lands_is_found(
+    monkeypatch: pytest.MonkeyPatch, kind: str, is_shallow: bool
+) -> None:
+    """The first swap is under way while a second attempt notes its own, and dies when the first one
+    has landed.  `is_shallow`: on less history than when the job began, where no key is found."""
+    world = new_world()
+    begin, tree = BEGUN[kind]
+    shallow, rival = world.lake.head(), world.lake.another_process()
+    for number in range(5 if is_shallow else 0):
+        world.lake.commit(f"{number}", allow_empty=True)
+    job = begin(world)
+    if is_shallow:
+        if kind == "commit":
+            reset.reset(rival.opened, "main")
+        reset.hard_reset(rival.opened, "main", shallow)
+        if kind == "commit":
+            rival.put("d", "3")
+            rival.delete("b")
+    before = world.lake.head()
+    first = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+    with pytest.raises(Killed):
+        world.work(job.id)
+    world.pass_lease()
+    world.lake.ports.clock.sleep(2)  # so the second attempt makes another commit
+    second = FirstSwap(monkeypatch, before, first.deliver, Killed(), is_lost=True)
+    with pytest.raises(Killed):
+        world.work(job.id)
+    world.pass_lease()
+    world.work(job.id)
+    assert second.is_over and world.status(job.id).state is JobState.DONE
+    assert len(world.marked(job.id)) == 1 and tree.items() <= world.lake.tree("main@").items()
+
+
+def test_a_pull_request_that_was_closed_meanwhile_says_that_it_is_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = new_world()
+    job, before, rival = begin_pull(world), world.lake.head(), world.lake.another_process()
+    pull = orders.pull_request(jobs.ordered(rival.opened, job.id))[0]
+    FirstSwap(monkeypatch, before, lambda: None, Killed())
+    with pytest.raises(Killed):
+        world.work(job.id)
+    pulls.update(rival.opened, pull, pulls.PullChanges(state=PullState.CLOSED))
+    world.pass_lease()
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+    assert pulls.get(rival.opened, pull).state is PullState.MERGED
+
+
+def test_a_note_of_another_attempt_is_no_refusal_while_a_swap_may_land(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = new_lake()
+    before, other = lake.commit_of(a="1"), lake.another_process()
+    lake.put("b", "2")
+    job = bulk_world.begin(lake, Mode.COMMIT)
+    written = bulk_world.change(lake, job, {"b": "2"})
 
     def act() -> None:
-        reset.hard_reset(rival.opened, "main", before)
-        verbs.delete_branch(rival.opened, "other")
+        FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+        other.ports.clock.sleep(2)
+        with pytest.raises(Killed):
+            bulk_world.finish(other, job, written)
 
-    swap = FirstSwap(monkeypatch, before, act, Killed())
-    work_twice(world, job, Killed())
-    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+    swap = FirstSwap(monkeypatch, before, act, OutcomeUnknown("no answer"), is_lost=True)
+    with pytest.raises(OutcomeUnknown):
+        bulk_world.finish(lake, job, written)
+    swap.deliver()
+    assert lake.tree("main@") == {"a": "1", "b": "2"}
 
 
 def test_a_job_that_is_given_up_after_the_rollback_is_no_certain_failure(

@@ -372,12 +372,13 @@ def _run_tries(
     """Run the tries; append the draft of each one that made a new draft to `drafts`."""
     repo, branch, tokens = call.repo, call.branch, folding.tokens
     unanswered = list(call.earlier_swaps)
+    unconfirmed.note(is_unconfirmed=bool(unanswered))
     for _ in range(limits.commit_round_count_max):
-        call.deadline.check("commit")
         landed = _settle(repo, branch, unanswered, seen.branch)
         if landed is not None:
             return landed
         unconfirmed.note(is_unconfirmed=bool(unanswered))
+        call.deadline.check("commit")
         if not tokens and not call.request.allow_empty:
             return _find_or_raise(call, seen, drafts)
         base = seen.branch.commit
@@ -417,9 +418,8 @@ def _install(
     A swap that only trims tokens is not looked for: it makes nothing that a reader sees.
     """
     swap = swap_over(seen.branch, draft.head)
-    journal = journal_of(call.request.once)
-    if journal is not ABSENT and draft.made is not None:
-        journal.note(swap)
+    if draft.made is not None:
+        _note(call, swap, is_pending=bool(unanswered))
     installed = _advance(call, seen, draft)
     if isinstance(installed, Versioned):
         if draft.made is not None:
@@ -428,6 +428,20 @@ def _install(
     if installed is None and draft.made is not None:
         unanswered.append(swap)
     return None
+
+
+def _note(call: Call, swap: SentSwap, *, is_pending: bool) -> None:
+    """Note the swap in the journal of the call, if it has one.  Raises `Contended` if another
+    attempt has begun; `OutcomeUnknown` then, if `is_pending`: an earlier swap may still land."""
+    journal = journal_of(call.request.once)
+    if journal is ABSENT:
+        return
+    try:
+        journal.note(swap)
+    except Contended as error:
+        if is_pending:
+            raise OutcomeUnknown(f"commit not confirmed: branch={call.branch}") from error
+        raise
 
 
 def _settle(

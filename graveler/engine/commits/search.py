@@ -96,31 +96,33 @@ def swap_over(record: Branch, commit: CommitId) -> SentSwap:
     return SentSwap(commit, record.rev, record.commit, record.origin, record.rewinds)
 
 
+Swaps = tuple[SentSwap, ...]
+
+
 class SwapJournal:
-    """The swap that the last attempt was about to send, on record.
+    """The swaps that attempts were about to send, on record.
 
     A key that is not in the history does not say that nothing landed: a hard reset may have taken
-    the commit away, and a repetition must not undo that.  The noted swap tells the cases apart.
+    the commit away, and a repetition must not undo that.  The noted swaps tell the cases apart.
 
-    `sent`: what is on record, or was to be put there.  `store` replaces one of the given notes with
-    a new one.  It raises `Contended` if another attempt has noted a swap since.
+    `sent`: what is on record, or was to be put there.  Of several swaps of one record, one lands at
+    most, and it may be any of them, so all of them stay; a swap of a later record takes their
+    place.  `store` replaces one of the given notes with a new one.  It raises `Contended` if
+    another attempt has noted a swap since.
     """
 
-    def __init__(
-        self,
-        sent: SentSwap | Literal[Absent.ABSENT],
-        store: Callable[[Sequence[SentSwap | Literal[Absent.ABSENT]], SentSwap], None],
-    ) -> None:
+    def __init__(self, sent: Swaps, store: Callable[[Sequence[Swaps], Swaps], None]) -> None:
         self.sent = sent
-        self._known: tuple[SentSwap | Literal[Absent.ABSENT], ...] = (sent,)
+        self._known: tuple[Swaps, ...] = (sent,)
         self._store = store
 
     def note(self, swap: SentSwap) -> None:
         """Note that the swap is about to be sent.  Errors and cost: those of `store`."""
-        before = self._known
-        self._known, self.sent = (*before, swap), swap  # the answer of the store may be lost
-        self._store(before, swap)
-        self._known = (swap,)
+        rivals = [each for each in self.sent if each.rev == swap.rev and each != swap]
+        before, swaps = self._known, (*rivals, swap)
+        self._known, self.sent = (*before, swaps), swaps  # the answer of the store may be lost
+        self._store(before, swaps)
+        self._known = (swaps,)
 
 
 class Verdict(Enum):
@@ -168,10 +170,10 @@ def journal_of(once: Once | Literal[Absent.ABSENT]) -> SwapJournal | Literal[Abs
     return ABSENT if once is ABSENT else once.journal
 
 
-def sent_before(once: Once | Literal[Absent.ABSENT]) -> tuple[SentSwap, ...]:
-    """The swap that an earlier attempt has noted, if there is one."""
+def sent_before(once: Once | Literal[Absent.ABSENT]) -> Swaps:
+    """The swaps that earlier attempts have noted."""
     journal = journal_of(once)
-    return () if journal is ABSENT or journal.sent is ABSENT else (journal.sent,)
+    return () if journal is ABSENT else journal.sent
 
 
 # ---- by a staging token --------------------------------------------------------------------------

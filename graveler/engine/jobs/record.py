@@ -27,7 +27,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.search import Once, SentSwap, SwapJournal
+from graveler.engine.commits.search import Once, SentSwap, SwapJournal, Swaps
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
@@ -122,8 +122,8 @@ class JobOrder:
     whether a client has received the result.  `result`: the result, if it is not a commit.
     `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
     beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
-    `parts`: the parts of the work that are done, by name.  `sent`: the last swap of a branch that
-    an attempt was about to send, as JSON.
+    `parts`: the parts of the work that are done, by name.  `sent`: the last swaps of a branch that
+    attempts were about to send, as JSON.
     """
 
     body: str
@@ -307,22 +307,22 @@ def journaled(repo: OpenRepository, key: Once, job_id: JobId, order: JobOrder) -
     noted a swap since `order` was read.  The swap is not sent then.
     """
 
-    def store(known: Sequence[SentSwap | Literal[Absent.ABSENT]], swap: SentSwap) -> None:
-        before = ["" if each is ABSENT else json.dumps(each) for each in known]
+    def store(known: Sequence[Swaps], swaps: Swaps) -> None:
+        before = [json.dumps(each) if each else "" for each in known]
         try:
-            record.replace(repo.kv, repo.record, job_id, _SENT, before, json.dumps(swap), repo.ids)
+            record.replace(repo.kv, repo.record, job_id, _SENT, before, json.dumps(swaps), repo.ids)
         except OutcomeUnknown as error:  # that of the note; the swap is not sent
             raise Unavailable(f"swap not noted, so it is not sent: job={job_id}") from error
 
     return key._replace(journal=SwapJournal(sent_of(order), store))
 
 
-def sent_of(order: JobOrder) -> SentSwap | Literal[Absent.ABSENT]:
-    """The last swap that an attempt of the job was about to send.  Pure."""
-    if not order.sent:
-        return ABSENT
-    commit, rev, head, origin, rewinds = json.loads(order.sent)
-    return SentSwap(CommitId(commit), rev, CommitId(head), origin, rewinds)
+def sent_of(order: JobOrder) -> Swaps:
+    """The last swaps that attempts of the job were about to send.  Pure."""
+    return tuple(
+        SentSwap(CommitId(commit), rev, CommitId(head), origin, rewinds)
+        for commit, rev, head, origin, rewinds in json.loads(order.sent or "[]")
+    )
 
 
 def cancel(repo: OpenRepository, job_id: str, kind: str, branch: str) -> None:
