@@ -90,7 +90,7 @@ GROUPS = ("committed", "http", *SECTIONS)
 # What the files of a group take at most in the temporary folder, which are gone before the next
 # group: of a full run, of a quick one.  The store keeps what is overwritten.
 _ROOM_GB = {"gateway": (22, 4), "transfers": (14, 2)}
-_ROOM_GB_AT = {"10M": 20, "100M": 20}
+_ROOM_GB_AT = {"10M": 8, "100M": 2}
 
 
 def machine() -> dict[str, str]:

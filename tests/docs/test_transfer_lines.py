@@ -46,6 +46,12 @@ def test_too_little_room_is_told(
     assert lacking_room(["committed", "http"], quick) == ""
 
 
+def test_the_room_of_more_objects_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=7e9))
+    assert "needs up to 8 GB" in lacking_room(["committed"], False, ["100M", "10M"])
+    assert lacking_room(["committed"], False, ["100M"]) == lacking_room(["http"], False, ["10M"])
+
+
 def test_a_run_without_room_measures_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
