@@ -175,7 +175,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             seen = branches.find(repo.kv, repo.record, branch)
             if tried and _is_gone(seen, origin):
                 # It existed when this call began: this call or another one deleted it.
-                is_successor = seen is not ABSENT and seen.branch.live
+                is_successor = isinstance(seen, Versioned) and seen.branch.live
                 break
             if seen is ABSENT or not seen.branch.live:
                 if seen is not ABSENT:  # an earlier call may have died before it closed them
