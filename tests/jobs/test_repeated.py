@@ -63,11 +63,24 @@ class FirstSwap:
         patch.setattr(branches, "attempt", attempt)
 
 
-def work_twice(world: World, job: Any, end: BaseException) -> None:
+def begun(kind: str) -> tuple[World, Job, str, Lake, dict[str, str]]:
+    """A world, a job of the kind that has begun, the head before it, another process, and what the
+    job lands."""
+    world = new_world()
+    begin, tree = BEGUN[kind]
+    return world, begin(world), world.lake.head(), world.lake.another_process(), tree
+
+
+def die(world: World, job: Job) -> None:
+    """The worker of the job dies, and its lease runs out."""
+    with pytest.raises(Killed):
+        world.work(job.id)
+    world.pass_lease()
+
+
+def work_twice(world: World, job: Job, end: BaseException) -> None:
     if isinstance(end, Killed):
-        with pytest.raises(Killed):
-            world.work(job.id)
-        world.pass_lease()
+        die(world, job)
     world.work(job.id)
 
 
@@ -77,9 +90,7 @@ def work_twice(world: World, job: Any, end: BaseException) -> None:
 def test_a_job_undoes_no_rollback(
     monkeypatch: pytest.MonkeyPatch, kind: str, is_dirty: bool, end: BaseException
 ) -> None:
-    world = new_world()
-    begin, tree = BEGUN[kind]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, tree = begun(kind)
 
     def act() -> None:
         assert tree.items() <= rival.tree("main@").items()
@@ -100,9 +111,7 @@ def test_a_job_undoes_no_rollback(
 def test_a_job_whose_swap_is_noted_is_done_once(
     monkeypatch: pytest.MonkeyPatch, kind: str, is_lost: bool, end: BaseException
 ) -> None:
-    world = new_world()
-    begin, tree = BEGUN[kind]
-    job, before = begin(world), world.lake.head()
+    world, job, before, _, tree = begun(kind)
     swap = FirstSwap(monkeypatch, before, lambda: None, end, is_lost=is_lost)
     work_twice(world, job, end)
     assert swap.is_over and world.status(job.id).state is JobState.DONE
@@ -113,9 +122,7 @@ def test_a_job_whose_swap_is_noted_is_done_once(
 def test_a_commit_whose_rows_are_still_sealed_is_made_however_the_branch_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = new_world()
-    begin, tree = BEGUN["commit"]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, tree = begun("commit")
 
     def act() -> None:
         for _ in range(2):
@@ -174,9 +181,7 @@ def test_a_job_whose_swap_lost_against_commits_goes_on(
     monkeypatch: pytest.MonkeyPatch, kind: str, is_killed: bool
 ) -> None:
     """Its note stays, and the worker dies, or its time is over, before the next swap."""
-    world = new_world()
-    begin, tree = BEGUN[kind]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, tree = begun(kind)
     whole = branches.attempt
 
     def attempt(*arguments: Any) -> Any:
@@ -205,9 +210,7 @@ def test_a_job_whose_swap_lost_against_commits_goes_on(
 def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certain(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    world = new_world()
-    begin, _ = BEGUN[kind]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, _ = begun(kind)
 
     def act() -> None:
         reset.hard_reset(rival.opened, "main", before)
@@ -222,14 +225,10 @@ def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certa
 def test_a_branch_that_is_protected_while_a_swap_may_land_refuses_nothing_for_certain(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    world = new_world()
-    begin, tree = BEGUN[kind]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, tree = begun(kind)
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
-    with pytest.raises(Killed):
-        world.work(job.id)
+    die(world, job)
     rules.add(rival.opened, "main")
-    world.pass_lease()
     world.work(job.id)
     ended = world.status(job.id)
     swap.deliver()
@@ -240,13 +239,9 @@ def test_a_branch_that_is_protected_while_a_swap_may_land_refuses_nothing_for_ce
 def test_an_import_that_landed_is_done_though_its_source_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = new_world()
-    begin, _ = BEGUN["import"]
-    job, before = begin(world), world.lake.head()
+    world, job, before, _, _ = begun("import")
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed())
-    with pytest.raises(Killed):
-        world.work(job.id)
-    world.pass_lease()
+    die(world, job)
 
     def gone(*_: Any) -> None:
         raise NotFound("source gone")
@@ -279,14 +274,10 @@ def test_one_of_two_swaps_of_a_record_that_lands_is_found(
             rival.delete("b")
     before = world.lake.head()
     first = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
-    with pytest.raises(Killed):
-        world.work(job.id)
-    world.pass_lease()
+    die(world, job)
     world.lake.ports.clock.sleep(2)  # so the second attempt makes another commit
     second = FirstSwap(monkeypatch, before, first.deliver, Killed(), is_lost=True)
-    with pytest.raises(Killed):
-        world.work(job.id)
-    world.pass_lease()
+    die(world, job)
     world.work(job.id)
     assert second.is_over and world.status(job.id).state is JobState.DONE
     assert len(world.marked(job.id)) == 1 and tree.items() <= world.lake.tree("main@").items()
@@ -333,9 +324,7 @@ def test_a_note_of_another_attempt_is_no_refusal_while_a_swap_may_land(
 def test_a_job_that_is_given_up_after_the_rollback_is_no_certain_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = new_world()
-    begin, _ = BEGUN["merge"]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, _ = begun("merge")
     runs = {"runs": str(limits.job_restart_count_max - 1)}
     record.amend(rival.ports.kv, rival.repo, job.id, runs, rival.ports.ids)
     back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
@@ -347,13 +336,9 @@ def test_a_job_that_is_given_up_after_the_rollback_is_no_certain_failure(
 def test_an_outage_of_a_repeated_attempt_does_not_say_that_nothing_landed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = new_world()
-    begin, _ = BEGUN["merge"]
-    job, before = begin(world), world.lake.head()
+    world, job, before, _, _ = begun("merge")
     FirstSwap(monkeypatch, before, lambda: None, Killed())
-    with pytest.raises(Killed):
-        world.work(job.id)
-    world.pass_lease()
+    die(world, job)
 
     def refused(*_: Any) -> Any:
         raise Unavailable("outage")
@@ -393,9 +378,7 @@ def test_a_bulk_job_that_is_finished_twice_at_once_lands_once(
 def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = new_world()
-    begin, _ = BEGUN["merge"]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, _ = begun("merge")
     back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
     FirstSwap(monkeypatch, before, back, Killed())
     whole = search.SwapJournal.note
@@ -418,13 +401,9 @@ def test_a_swap_that_lands_after_the_first_look_and_is_taken_away_is_not_repeate
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The hooks of prepare-commit may take long."""
-    world = new_world()
-    begin, tree = BEGUN["commit"]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, tree = begun("commit")
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
-    with pytest.raises(Killed):
-        world.work(job.id)
-    world.pass_lease()
+    die(world, job)
     whole = commit._run_prepare_hooks
 
     def hooks(*arguments: Any) -> Any:
@@ -463,14 +442,10 @@ def test_a_commit_on_less_history_than_when_its_job_began_is_found(
 
 
 def test_a_swap_that_lands_while_its_job_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = new_world()
-    begin, _ = BEGUN["commit"]
-    job, before, rival = begin(world), world.lake.head(), world.lake.another_process()
+    world, job, before, rival, _ = begun("commit")
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
-    with pytest.raises(Killed):
-        world.work(job.id)
+    die(world, job)
     rules.add(rival.opened, "main")
-    world.pass_lease()
     whole = worker.settle
 
     def settle(*arguments: Any) -> Any:
