@@ -44,6 +44,7 @@ _UNSYNCED: Final = WriteOptions()
 # So they are large enough to be mapped apart (cli/heap.py), or as small as many others.
 _MEMORY_BLOCK_BYTES: Final = 1024 * 1024
 _FILE_BUFFER_BYTES: Final = 64 * 1024
+_LEVEL_ZERO_FILES: Final = 4  # that RocksDB merges at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +310,14 @@ def _options(settings: RocksSettings) -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_max_write_buffer_number(settings.write_buffer_count)
+    # As large as what is merged into it, so that the work of a merge does not grow with the rows.
+    options.set_max_bytes_for_level_base(_LEVEL_ZERO_FILES * settings.write_buffer_bytes)
+    options.set_target_file_size_base(settings.write_buffer_bytes)
     options.set_arena_block_size(_MEMORY_BLOCK_BYTES)
     options.set_writable_file_max_buffer_size(_FILE_BUFFER_BYTES)
     options.set_max_open_files(settings.open_files_max)
     # a put that RocksDB delays holds the interpreter's lock: so delay puts as late as possible
+    options.set_level_zero_file_num_compaction_trigger(_LEVEL_ZERO_FILES)
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(60)
     # the rows of folded tokens are deleted in bulk: compact files whose rows are mostly deletions

@@ -52,6 +52,18 @@ def test_k6_rows_outlive_the_store(tmp_path: Path) -> None:
     store.close()
 
 
+def test_files_stay_short_so_that_no_merge_of_files_grows_with_the_rows(tmp_path: Path) -> None:
+    """Four files of a buffer each are merged into a level of that size."""
+    store = RocksStore(tmp_path, SMALL)
+    for batch in range(24):
+        rows = [(os.urandom(8), os.urandom(1_000)) for _ in range(1_000)]
+        store.set_many([Write(b"p", key, value, b"%d" % batch) for key, value in rows])
+    store.close()
+    sizes = [file.stat().st_size for file in tmp_path.glob("*.sst")]
+    assert sum(sizes) > 16 * SMALL.write_buffer_bytes
+    assert max(sizes) < 2 * SMALL.write_buffer_bytes
+
+
 def test_many_rows_that_are_removed_by_version_leave_memory(tmp_path: Path) -> None:
     """What is removed in memory costs every scan over it; a file leaves it out."""
     store = RocksStore(tmp_path)
