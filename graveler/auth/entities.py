@@ -25,7 +25,16 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler import limits, wire
 from graveler.auth.keeper import Keeper
-from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, OutcomeUnknown
+from graveler.errors import (
+    AlreadyExists,
+    Code,
+    Corrupt,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Place, Row, Store, scan_pages
 from graveler.records import ABSENT, Absent
@@ -206,18 +215,29 @@ def update(
     - `once`: raise `OutcomeUnknown` instead of another attempt after one that may have been stored
       and replaced since.
 
-    Raises `NotFound`, `Contended`, `OutcomeUnknown`.  Two requests; one with `seen`, and one less
+    Raises `NotFound`, `Contended`, `OutcomeUnknown` (also instead of what `change` raises, if an
+    earlier attempt may have been stored).  Two requests; one with `seen`, and one less
     if nothing changes, without `touch`.
     """
     results: list[E] = []
+
+    def changed(known: E | Literal[Absent.ABSENT]) -> E:
+        if known is ABSENT:
+            raise table.not_found(id)
+        return change(known)
 
     def swap(row: Found, lost: bool) -> bytes | Literal[Absent.ABSENT]:
         if lost and once:
             raise OutcomeUnknown(f"{table.kind} may have been changed; repeat: {id=}")
         known = table.read(id, row)
-        if known is ABSENT:
-            raise table.not_found(id)
-        results.append(change(known))
+        try:
+            results.append(changed(known))
+        except Unavailable:
+            raise
+        except GravelerError as error:
+            if lost:  # this call may have changed the record, and another one since
+                raise OutcomeUnknown(f"{table.kind} may have been changed: {error}") from error
+            raise
         is_same = results[-1] == known and not touch
         return ABSENT if is_same else table.encode(results[-1])
 

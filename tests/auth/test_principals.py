@@ -220,6 +220,25 @@ def test_a_principal_whose_first_write_comes_late_is_valid() -> None:
     check(lake)
 
 
+def test_a_deletion_that_may_have_ended_the_principal_is_not_refused() -> None:
+    """Its swap has no answer, and another deletion of the user goes on from there."""
+    lake, script = Lake(), Script()
+    keeper = lake.keeper()
+    principals.create(keeper, "ann", ROLE)
+
+    def end() -> None:
+        assert not holder(lake)
+        links.delete_user(keeper, "ann")
+        raise OutcomeUnknown("no answer")
+
+    script.after("set_if", end)
+    with pytest.raises(OutcomeUnknown):
+        links.delete_user(lake.keeper(InterposedStore(lake.kv, script)), "ann")
+    assert script.finished
+    with pytest.raises(NotFound):
+        links.delete_user(keeper, "ann")
+
+
 def test_a_damaged_row_is_reported() -> None:
     lake = Lake()
     for pairs in ({"user": "ann"}, {"user": "ann", "uid": "", "epoch": "", "created_ns": "x"}):
