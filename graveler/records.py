@@ -227,14 +227,26 @@ class PullState(IntEnum):
     MERGED = 3
 
 
+class SentSwap(NamedTuple):
+    """A swap that was sent: the commit that it puts on the branch; and of the record that it was to
+    replace the revision, the head, the origin and the number of hard resets."""
+
+    commit: CommitId
+    rev: int
+    head: CommitId
+    origin: str
+    rewinds: int
+
+
 class PullRequest(NamedTuple):
     """A proposal to merge the branch `source` into the branch `destination`.
 
     `closed_ns`: when it was closed or merged; `merged`: the merge commit.
-    `opening`: grows each time that a merged request is opened again; one opening has at most one
-    merge commit.
-    `attempt`: the last merge that began and that may still land, and `since`: a head of the
-    destination that it was not in; both are empty if no merge can land any more.
+    `opening`: grows each time that a request is opened for one more merge; one opening has at most
+    one merge commit.
+    `sent`: the swaps of the destination that merges of this opening have noted before they sent
+    them; `attempt`: the merge that noted last, and `since`: a head of the destination that its
+    commit is not in.  All are empty if no merge has noted a swap.
     """
 
     id: PullId
@@ -250,6 +262,7 @@ class PullRequest(NamedTuple):
     opening: int = 1
     since: CommitId = NO_COMMIT
     attempt: str = ""
+    sent: tuple[SentSwap, ...] = ()
     rest: bytes = b""
 
 

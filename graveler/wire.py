@@ -48,6 +48,7 @@ from graveler.records import (
     RangeRef,
     Repository,
     RepositoryState,
+    SentSwap,
     Staged,
     StagedValue,
     Tag,
@@ -338,6 +339,8 @@ def encode_pull(p: PullRequest) -> bytes:
             opening=p.opening,
             since=p.since,
             attempt=p.attempt,
+            noted_by=p.attempt if p.sent else "",
+            sent=[pb.SentSwap(**each._asdict()) for each in p.sent],
         ),
         p.rest,
     )
@@ -360,8 +363,14 @@ def decode_pull(raw: bytes) -> PullRequest:
         m.opening,
         CommitId(m.since),
         m.attempt,
+        # An older release that noted another attempt, or ended this one, has kept the swaps.
+        tuple(map(_sent_swap, m.sent)) if m.noted_by == m.attempt else (),
         _rest(m),
     )
+
+
+def _sent_swap(m: pb.SentSwap) -> SentSwap:
+    return SentSwap(CommitId(m.commit), m.rev, CommitId(m.head), m.origin, m.rewinds)
 
 
 def encode_tag(tag: Tag) -> bytes:

@@ -494,8 +494,9 @@ _DELETED: Final = with_more(Ref, Finished, "DeletedRef")
 # They have no record: the server answers with an empty body, or is not asked.
 _FINISHED: Final = (
     *("repo delete", "repo meta set", "repo meta delete", "branch-protect add"),
-    *("branch-protect delete", "pr close", "jobs cancel", "bisect reset", "logout", "config use"),
-    *("config set", "events rules remove", "user delete", "user attach", "user detach"),
+    *("branch-protect delete", "pr close", "pr reopen", "jobs cancel", "bisect reset", "logout"),
+    *("config use", "config set", "events rules remove", "user delete", "user attach"),
+    "user detach",
     *("user key delete", "group delete", "group add", "group remove", "group attach"),
     *("group detach", "policy delete", "policy attach", "policy detach"),
 )

@@ -165,6 +165,18 @@ FAMILIES: dict[str, Family] = {
             "list": 1,
         },
     ),
+    "rollbacks": Family(
+        {
+            "pull_merge": 5,
+            "pull_close": 1,
+            "pull_open": 1.5,
+            "advance": 2,
+            "hard": 1.5,
+            "write": 1,
+            "commit": 1.5,
+            "list": 0.5,
+        },
+    ),
     "twins": Family(
         {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
     ),

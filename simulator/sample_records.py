@@ -26,6 +26,7 @@ from graveler.records import (
     PullState,
     RangeRef,
     Repository,
+    SentSwap,
     Tag,
     UploadAddress,
 )
@@ -47,6 +48,7 @@ def encoded_records() -> dict[str, bytes]:
     pull = PullRequest(
         PullId("vvvvvvh6q00n3aaaaaaa"), "title", "why", "me", BranchId("dev"), BranchId("main"),
         PullState.MERGED, _BORN_NS, _BORN_NS + 1, _COMMIT, 2, _COMMIT, "attempt",
+        (SentSwap(_COMMIT, 3, _COMMIT, "t0.4", 1),),
     )  # fmt: skip
     ref = RangeRef(RangeId("ab" * 32), b"a", b"z", 900, 12)
     return {
@@ -55,7 +57,16 @@ def encoded_records() -> dict[str, bytes]:
         "repository": wire.encode_repository(repository),
         "branch": wire.encode_branch(
             Branch(
-                4, BranchState.LIVE, tokens[0], tokens[1:], _COMMIT, True, _BORN_NS, 25_000, "t0.4"
+                4,
+                BranchState.LIVE,
+                tokens[0],
+                tokens[1:],
+                _COMMIT,
+                True,
+                _BORN_NS,
+                25_000,
+                "t0.4",
+                2,
             )
         ),
         "commit": wire.encode_commit(commit),

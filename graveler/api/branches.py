@@ -25,7 +25,14 @@ from graveler.auth.permissions import Permission
 from graveler.engine.commits import reset
 from graveler.engine.names import branches, refs, tags
 from graveler.engine.names.branches import PageQuery
-from graveler.errors import AlreadyExists, Conflict, Invalid, PreconditionFailed, Refused
+from graveler.errors import (
+    AlreadyExists,
+    Conflict,
+    Contended,
+    Invalid,
+    PreconditionFailed,
+    Refused,
+)
 from graveler.ids import CommitId
 from graveler.jobs import reset as prefix_reset
 from graveler.records import ABSENT
@@ -108,7 +115,7 @@ def list_branches(call: Call, query: BranchPaging) -> Answer:
     tag="branches",
     permissions=(Permission("fs:CreateBranch", REPO_ARN + "/branch/{name}"),),
     answers={201: Content.TEXT},
-    errors=(AlreadyExists, Conflict, Refused),
+    errors=(AlreadyExists, Conflict, Contended, Refused),
     runs=Runs.POOL,
 )
 def create_branch(call: Call, body: BranchCreation) -> Answer:
@@ -141,7 +148,7 @@ def get_branch(call: Call) -> Answer:
     tag="branches",
     permissions=(Permission("fs:DeleteBranch", BRANCH_ARN),),
     answers={204: Content.NOTHING},
-    errors=(Refused,),
+    errors=(Contended, Refused),
     runs=Runs.POOL,
 )
 def delete_branch(call: Call, query: ForceQuery) -> Answer:
@@ -157,7 +164,7 @@ def delete_branch(call: Call, query: ForceQuery) -> Answer:
     tag="branches",
     permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
     answers={204: Content.NOTHING},
-    errors=(Refused,),
+    errors=(Contended, Refused),
     runs=Runs.POOL,
 )
 def reset_branch(call: Call, body: ResetCreation) -> Answer:
@@ -179,7 +186,7 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     tag="branches",
     permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
     answers={204: Content.NOTHING},
-    errors=(Refused, PreconditionFailed),
+    errors=(Contended, Refused, PreconditionFailed),
     runs=Runs.POOL,
 )
 def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Answer:
@@ -217,7 +224,7 @@ def list_tags(call: Call, query: Paging) -> Answer:
     tag="tags",
     permissions=(Permission("fs:CreateTag", REPO_ARN + "/tag/{id}"),),
     answers={201: Ref},
-    errors=(AlreadyExists, Conflict, Refused),
+    errors=(AlreadyExists, Conflict, Contended, Refused),
     runs=Runs.POOL,
 )
 def create_tag(call: Call, body: TagCreation) -> Answer:
@@ -248,7 +255,7 @@ def get_tag(call: Call) -> Answer:
     tag="tags",
     permissions=(Permission("fs:DeleteTag", _TAG_ARN),),
     answers={204: Content.NOTHING},
-    errors=(Refused,),
+    errors=(Contended, Refused),
     runs=Runs.POOL,
 )
 def delete_tag(call: Call, query: ForceQuery) -> Answer:

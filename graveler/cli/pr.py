@@ -164,6 +164,20 @@ def close(invocation: Invocation, repository: str, id: str) -> int:
     return 0
 
 
+@client("reopen", group=pr, examples=("graveler pr reopen lake 6e59ksrq6760kmam49kt",))
+@address_argument("repository")
+@click.argument("id")
+def reopen(invocation: Invocation, repository: str, id: str) -> int:
+    """Open a closed or merged pull request again, if both branches exist.
+
+    A merged one can be merged once more then.
+    """
+    name = _about(invocation, repository, id)
+    pulls.reopen(invocation.session, name, id)
+    invocation.output.done(f"opened pull request {id} again")
+    return 0
+
+
 def _about(invocation: Invocation, repository: str, id: str) -> str:
     """The name of the repository of a pull request."""
     name = invocation.repository(repository).repository

@@ -91,5 +91,10 @@ def close(session: Session, repository: str, id: str) -> None:
     session.ask("PATCH", _pulls(repository, id), {"status": "closed"})
 
 
+def reopen(session: Session, repository: str, id: str) -> None:
+    """Open a closed or merged pull request again."""
+    session.ask("PATCH", _pulls(repository, id), {"status": "open"})
+
+
 def _pulls(repository: str, *id: str) -> str:
     return below("repositories", repository, "pulls", *id)

@@ -13,7 +13,8 @@ from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.search import Once, Swaps, Verdict, judge
+from graveler.engine.commits.search import Once, judge_all
+from graveler.engine.commits.swaps import Swaps, Verdict
 from graveler.engine.dumps import restore
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
@@ -63,7 +64,7 @@ def _merge(task: Task) -> Landed:
 def _pull(task: Task) -> Landed:
     task.pulse.land(0)
     pull, committer = orders.pull_request(task.order)
-    return pulls.merge(task.repo, pull, committer, _once(task).journal)
+    return pulls.merge(task.repo, pull, committer)
 
 
 def _import(task: Task) -> Landed:
@@ -167,8 +168,9 @@ def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
     """What a job that failed ends with.  If attempts have noted swaps, that is what they landed;
     and `OutcomeUnknown`, if one of them may have landed, or may still land.  Else the error.
 
-    Errors: `Unavailable`, `HistoryTooLong`.  Cost: 1 KV request if the job lands a bulk job; if
-    swaps are noted also 1, and those of `find_landed` and of `search.judge`.
+    Errors: `Unavailable`, `HistoryTooLong`.  Cost: 1 KV request if the job lands a bulk job
+    or a pull request; if swaps are noted also 1, and those of `find_landed` and of
+    `search.judge_all`.
     """
     sent = _sent(task)
     if not sent:
@@ -178,18 +180,23 @@ def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
         return landed
     with suppress(NotFound):
         now = fresh(task.repo, task.job.branch).branch
-        outcomes = [judge(task.repo, swap, now) for swap in sent]
-        for outcome in outcomes:
-            if isinstance(outcome, CommitEntry):
-                return outcome
-        if all(outcome is Verdict.LOST for outcome in outcomes):
+        judged = judge_all(task.repo, sent, now)
+        if isinstance(judged, CommitEntry):
+            return judged
+        if set(judged) == {Verdict.LOST}:
             return error
     return OutcomeUnknown(f"{error}; an earlier attempt may have landed, or may still land")
 
 
 def _sent(task: Task) -> Swaps:
-    """The last swaps that attempts have noted: in the job's order, or in that of its bulk job."""
+    """The last swaps that attempts have noted: in the job's order, in that of its bulk job, or in
+    the record of its pull request."""
     order = task.order
+    if task.job.kind == orders.PULL:
+        pull, _ = orders.pull_request(order)
+        with suppress(NotFound):
+            return pulls.noted_swaps(task.repo, pull)
+        return ()
     if task.job.kind == orders.LAND:
         job_id, _ = orders.land_request(order)
         order = record.ordered(task.repo, JobId(job_id))

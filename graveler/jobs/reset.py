@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.5
 Direct = Callable[[OpenRepository], None]
 
 
-class _SwapNote(NamedTuple):
+class _ResetNote(NamedTuple):
     """A swap that may have landed: the token that it names, and the revision that it replaces."""
 
     token: StagingToken
@@ -93,7 +93,7 @@ def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
         return
 
     def note(token: StagingToken, revision: int) -> None:
-        record.note_result(repo, job.id, json.dumps(_SwapNote(token, revision)))
+        record.note_result(repo, job.id, json.dumps(_ResetNote(token, revision)))
 
     prefix, force = orders.reset_request(order)
     reset.reset_prefix(repo, job.branch, prefix, force=force, note=note)
@@ -107,7 +107,7 @@ def is_done(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
     """
     if not order.result:
         return False
-    sent = _SwapNote(*json.loads(order.result))
+    sent = _ResetNote(*json.loads(order.result))
     if fresh(repo, job.branch).branch.rev == sent.revision:
         return False
     try:

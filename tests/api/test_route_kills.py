@@ -123,10 +123,14 @@ def test_a_deletion_that_is_repeated_closes_the_requests_of_its_branch(template:
 
 
 def test_a_merge_that_looks_for_no_earlier_one_is_found_out(template: World) -> None:
-    blind = Edit(
-        "engine.pulls.merge", "find_landed", "find_by_key(...) if ... else ABSENT", "ABSENT"
+    blind = Edit("engine.pulls.merge", "merge", "attempts.look_for(repo, seen, onto)", "()")
+    silent = Edit(
+        "engine.pulls.merge",
+        "_merged",
+        "attempts.key_of(...)._replace(...)",
+        "attempts.key_of(seen, since)",
     )
-    with patched([blind]):
+    with patched([blind, silent]):
         assert _problems(_case("mergePullRequest"), template)
 
 

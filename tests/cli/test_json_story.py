@@ -97,6 +97,7 @@ upload {folder}/b.csv lake/other/more.csv
 commit lake/other -m Third
 pr create lake/other main --title Again
 pr close lake {pull_2}
+pr reopen lake {pull_2}
 branch-protect add lake release-*
 branch-protect list lake
 branch-protect delete lake release-*

@@ -90,6 +90,9 @@ def test_a_conflict_names_the_paths_and_stays_open(lake: Lake) -> None:
     pull = user.read(PullRequestShape, "pr", "show", name, id)
     assert (pull.status, pull.title, pull.description) == ("open", "mine", "both change a")
     assert user.run("pr", "close", name, id).err == f"closed pull request {id}\n"
+    assert user.run("pr", "reopen", name, id).err == f"opened pull request {id} again\n"
+    assert user.read(PullRequestShape, "pr", "show", name, id).status == "open"
+    assert user.run("pr", "close", name, id).code == 0
     shown = user.run("pr", "show", name, id).out
     assert "status:       closed\n" in shown and "\nclosed: " in shown
 

@@ -640,6 +640,77 @@ def test_a_branch_that_somebody_else_creates_when_the_answer_is_lost(
     assert script.finished and lake.record("dev").live
 
 
+def test_a_creation_that_is_refused_says_so_though_the_branch_has_commits_since(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+
+    def act() -> None:
+        rival.branch("dev")
+        rival.put("a", "1", "dev")
+        rival.commit("more", "dev")
+
+    script.before("set_if", act)
+    with pytest.raises(AlreadyExists):
+        mine.branch("dev")
+    assert script.finished and lake.tree("dev") == {"a": "1"}
+
+
+def test_a_creation_that_is_refused_by_a_branch_that_is_gone_begins_again(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+
+    def act() -> None:
+        rival.branch("dev")
+        branches.delete_branch(rival.opened, "dev")
+
+    script.before("set_if", act)
+    mine.branch("dev")
+    assert script.finished and lake.record("dev").live
+
+
+def test_a_branch_is_made_though_its_answer_is_lost_and_others_commit_on_it(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """The commit takes the token off with which the branch began."""
+    mine, script = scripted
+
+    def act() -> None:
+        rival.put("a", "1", "dev")
+        rival.commit("on it", "dev")
+
+    takes_effect_unheard(script, act)
+    mine.branch("dev")
+    assert script.finished and lake.tree("dev") == {"a": "1"}
+
+
+def test_a_branch_is_made_though_its_answer_is_lost_and_others_delete_it(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+    takes_effect_unheard(script, lambda: branches.delete_branch(rival.opened, "dev"))
+    mine.branch("dev")
+    assert script.finished
+    with pytest.raises(NotFound):
+        rival.record("dev")
+
+
+def test_a_branch_that_may_have_been_made_and_replaced_is_unknown(
+    scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    mine, script = scripted
+
+    def act() -> None:
+        branches.delete_branch(rival.opened, "dev")
+        rival.branch("dev")
+
+    takes_effect_unheard(script, act)
+    with pytest.raises(OutcomeUnknown):
+        mine.branch("dev")
+    assert script.finished
+
+
 def test_a_write_to_a_branch_that_is_committed_and_deleted_meanwhile(
     lake: Lake, scripted: tuple[Lake, Script], rival: Lake
 ) -> None:

@@ -67,8 +67,8 @@ AFTER_THE_SWAP = {
         events.CREATE_BRANCH,
         _moved(
             BRANCHES,
-            "create_branch",
-            "created = branches.swap(...)",
+            "_made",
+            "sent = try_swap(...)",
             "_run_gate_hooks(repo, CREATE_BRANCH, branch, commit_id)",
         ),
     ),
@@ -77,7 +77,7 @@ AFTER_THE_SWAP = {
         _moved(
             BRANCHES,
             "delete_branch",
-            "done = swap(...)",
+            "sent = send(...)",
             "_run_gate_hooks(repo, DELETE_BRANCH, branch, record.commit)",
         ),
     ),

@@ -12,10 +12,11 @@ import pytest
 from graveler import limits
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode
-from graveler.engine.commits import commit, reset, search
+from graveler.engine.commits import commit, reset, swaps
 from graveler.engine.imports import run
 from graveler.engine.jobs import record as jobs
 from graveler.engine.pulls import requests as pulls
+from graveler.engine.pulls.merge import merge as merge_pull
 from graveler.engine.repositories import rules
 from graveler.errors import Contended, NoChanges, NotFound, OutcomeUnknown, Unavailable
 from graveler.jobs import handover, orders, worker
@@ -173,6 +174,10 @@ def test_the_job_of_a_pull_request_undoes_no_rollback(
     work_twice(world, job, end)
     assert swap.is_over and world.lake.head() == before
     assert "outcome unknown" in world.status(job.id).error
+    pull = orders.pull_request(jobs.ordered(rival.opened, job.id))[0]
+    with pytest.raises(OutcomeUnknown):
+        merge_pull(rival.opened, pull, COMMITTER)
+    assert world.lake.head() == before
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
@@ -381,16 +386,16 @@ def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
     world, job, before, rival, _ = begun("merge")
     back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
     FirstSwap(monkeypatch, before, back, Killed())
-    whole = search.SwapJournal.note
+    whole = swaps.SwapJournal.note
 
     def note(self: Any, swap: Any) -> None:
-        monkeypatch.setattr(search.SwapJournal, "note", whole)
+        monkeypatch.setattr(swaps.SwapJournal, "note", whole)
         world.pass_lease()
         with pytest.raises(Killed):
             world.work(job.id)
         whole(self, swap)
 
-    monkeypatch.setattr(search.SwapJournal, "note", note)
+    monkeypatch.setattr(swaps.SwapJournal, "note", note)
     for _ in range(2):
         world.work(job.id)
         world.pass_lease()

@@ -43,7 +43,7 @@ def patched(edits: Sequence[Edit]) -> Iterator[None]:
 
 
 def edited(source: str, edits: Sequence[Edit]) -> ast.Module:
-    """The source with all edits, one after the other.  Raises `pieces.NotOnce`."""
+    """The source with all edits, one after the other.  Raises `pieces.NoVariant`."""
     tree = ast.parse(source)
     for edit in edits:
         where = f"{edit.module}:{edit.function}"
@@ -52,8 +52,8 @@ def edited(source: str, edits: Sequence[Edit]) -> ast.Module:
             scope = _defined(scope, name, where)
         try:
             pieces.replace(scope, edit.old, edit.new)
-        except pieces.NotOnce as error:
-            raise pieces.NotOnce(f"{where}: {error}") from None
+        except pieces.NoVariant as error:
+            raise pieces.NoVariant(f"{where}: {error}") from None
     return ast.fix_missing_locations(tree)
 
 
@@ -67,7 +67,7 @@ def _defined(scope: ast.AST, name: str, where: str) -> ast.AST:
         elif node.name == name:
             found.append(node)
     if len(found) != 1:
-        raise pieces.NotOnce(f"{where}: {name} is defined {len(found)} times")
+        raise pieces.NoVariant(f"{where}: {name} is defined {len(found)} times")
     return found[0]
 
 
@@ -80,13 +80,15 @@ def _variant(module: ModuleType, edits: Sequence[Edit]) -> ModuleType:
 
 def _exchanged(module: ModuleType, variant: ModuleType) -> list[tuple[FunctionType, CodeType]]:
     old, new = _functions(module, module.__name__), _functions(variant, module.__name__)
-    assert old.keys() == new.keys(), "an edit changes functions, it makes none"
+    if old.keys() != new.keys():
+        raise pieces.NoVariant("an edit changes functions, it makes none")
     before = []
     for name, function in old.items():
         if _text(function.__code__) != _text(new[name].__code__):
             before.append((function, function.__code__))
             function.__code__ = new[name].__code__
-    assert before, "the edit changes nothing"
+    if not before:
+        raise pieces.NoVariant("the edit changes nothing")
     return before
 
 

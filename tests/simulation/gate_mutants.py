@@ -3,7 +3,11 @@
 from tests.simulation.edits import Edit
 from tests.simulation.mutants import COMMIT, OBJECTS, RESETTING, WRITING, Mutant
 
-PROTECTION, PULL_MERGE = "engine.protection", "engine.pulls.merge"
+PROTECTION = "engine.protection"
+PULL_ATTEMPTS, PULL_MERGE = "engine.pulls.attempts", "engine.pulls.merge"
+NO_NOTE = Edit(
+    PULL_MERGE, "_merged", "attempts.key_of(...)._replace(...)", "attempts.key_of(seen, since)"
+)
 
 GATE_MUTANTS = (
     Mutant(
@@ -47,9 +51,44 @@ GATE_MUTANTS = (
     ),
     Mutant(
         "G3a",
-        "the commit of an attempt that died is not looked for",
+        "a merge neither looks for what an earlier one landed nor notes its swap",
         ("pulls", "crash"),
-        (Edit(PULL_MERGE, "find_landed", "find_by_key(...) if ... else ABSENT", "ABSENT"),),
+        (
+            Edit(PULL_MERGE, "merge", "attempts.look_for(repo, seen, onto)", "()"),
+            NO_NOTE,
+        ),
+    ),
+    Mutant(
+        "G3b",
+        "a merge notes no swap, so that a hard reset hides what it landed",
+        ("rollbacks", "crash"),
+        (NO_NOTE,),
+    ),
+    Mutant(
+        "G3c",
+        "a merge notes its swap over the one of another merge",
+        ("rollbacks", "all"),
+        (
+            Edit(
+                PULL_ATTEMPTS,
+                "journal_of.store.noted",
+                "not is_open or record.sent not in known",
+                "not is_open",
+            ),
+        ),
+    ),
+    Mutant(
+        "G3d",
+        "a slow merge lands beside one of the next opening, or after a merge that was reset away",
+        ("rollbacks", "clean"),
+        (
+            Edit(
+                PULL_ATTEMPTS,
+                "journal_of.store.noted",
+                "not is_open or record.sent not in known",
+                "record.sent not in known",
+            ),
+        ),
     ),
     Mutant(
         "G5a",

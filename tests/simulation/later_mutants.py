@@ -262,8 +262,8 @@ LATER_MUTANTS = (
             Edit(
                 BRANCHING,
                 "_check_made",
-                "__now__ is not ABSENT and __now__.branch.live and ...",
-                "__now__ is not ABSENT and __now__.branch.live",
+                "__now__.branch.origin == token",
+                "False",
             ),
         ),
     ),

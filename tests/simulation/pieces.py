@@ -24,8 +24,12 @@ _PLACEHOLDER = re.compile(r"__[a-z_]+__")
 _IGNORED = frozenset(("ctx", "kind", "type_comment"))
 
 
-class NotOnce(AssertionError):
-    """The piece does not stand exactly once where it is looked for."""
+class NoVariant(Exception):
+    """The edit makes no variant: its piece does not stand exactly once where it is looked for, the
+    edit changes nothing, or it is not a valid one.
+
+    No `AssertionError`: a test that expects one of a variant must not pass without the variant.
+    """
 
 
 class _Arguments(NamedTuple):
@@ -48,7 +52,7 @@ class _Match(NamedTuple):
 def replace(scope: ast.AST, old: str, new: str) -> None:
     """Replace the one piece `old` inside `scope` by `new`; an empty `new` removes statements.
 
-    Raises `NotOnce`.
+    Raises `NoVariant`.
     """
     before, after = ast.parse(dedent(old)).body, ast.parse(dedent(new)).body
     pattern, result = before[0], after[0] if len(after) == 1 else None
@@ -63,7 +67,7 @@ def replace(scope: ast.AST, old: str, new: str) -> None:
 
 def _only(matches: Sequence[_Match], old: str) -> _Match:
     if len(matches) != 1:
-        raise NotOnce(f"found {len(matches)} times: {dedent(old)!r}")
+        raise NoVariant(f"found {len(matches)} times: {dedent(old)!r}")
     return matches[0]
 
 
@@ -206,7 +210,8 @@ def _rest_name(argument: ast.expr) -> str:
 def _rest_place(call: ast.Call) -> int | None:
     """Where the placeholder for any number of arguments stands; there is one at most."""
     places = [number for number, argument in enumerate(call.args) if _rest_name(argument)]
-    assert len(places) <= 1, f"two placeholders for arguments: {ast.unparse(call)}"
+    if len(places) > 1:
+        raise NoVariant(f"two placeholders for arguments: {ast.unparse(call)}")
     return places[0] if places else None
 
 
@@ -217,7 +222,8 @@ def _filled(node: ast.AST, found: Found) -> ast.AST:
     """A copy with what was found in place of the placeholders."""
     value = found.get(_placeholder(node))
     if value is not None:
-        assert isinstance(value, ast.expr), f"no single expression: {ast.unparse(node)}"
+        if not isinstance(value, ast.expr):
+            raise NoVariant(f"no single expression: {ast.unparse(node)}")
         return _as(value, getattr(node, "ctx", ast.Load()))
     filled = copy.copy(node)
     for field, part in ast.iter_fields(node):

@@ -31,9 +31,10 @@ from graveler.engine.bulk.job import (
     seen,
 )
 from graveler.engine.commits import commit, land
-from graveler.engine.commits.heads import commit_of, fresh
+from graveler.engine.commits.heads import commit_of, fresh, fresh_after
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.search import Once, find_by_key, sent_before
+from graveler.engine.commits.search import Once, find_by_key, judge_all, sent_before
+from graveler.engine.commits.swaps import Verdict
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository
@@ -143,11 +144,35 @@ def _known(
     if job.state is JobState.LANDING:
         check_same(job, order.request_id)
         if is_expired(repo, bulk):
-            head = fresh(repo, job.branch).branch.commit
-            landed = find_by_key(repo, once, head)
+            landed = _landed_in_time(repo, bulk, once)
             if landed is not ABSENT:
                 return landed
     check_alive(repo, bulk)
+    return ABSENT
+
+
+def _landed_in_time(
+    repo: OpenRepository, bulk: Bulk, once: Once
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit that an attempt landed before the job expired; ABSENT if none did, or will.
+
+    Raises `OutcomeUnknown` if a hard reset may have taken it away, or if a swap that was sent just
+    before the expiry may still land.
+    """
+    grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
+    may_land = repo.clock.now_ns() < bulk.expires_ns + grace_ns
+    sent = sent_before(once)
+    now = fresh_after(repo, bulk.job.branch, "bulk job", is_unconfirmed=bool(sent)).branch
+    landed = find_by_key(repo, once, now.commit)
+    if landed is not ABSENT:
+        return landed
+    judged = judge_all(repo, sent, now)
+    if isinstance(judged, CommitEntry):
+        return judged
+    if Verdict.UNKNOWN in judged or (may_land and Verdict.OPEN in judged):
+        raise OutcomeUnknown(
+            f"bulk job has expired, and may have landed; outcome unknown: id={bulk.job.id}"
+        )
     return ABSENT
 
 

@@ -4,7 +4,8 @@ commit         turns staged rows into a commit; start here
 heads          reads branch records and commits, fresh or cached; swaps a branch record
 seal           takes staging tokens off a branch; commit, merge and hard reset share it
 scan           reads the rows of sealed tokens
-search         finds a commit in a history, by an idempotency key or a token
+search         finds a commit in a history, by an idempotency key, a swap or a token
+swaps          the swaps that a verb has sent: the journal of them, and what a record says of one
 lane           verbs of one process that move a head take turns
 land           puts a branch on a commit that is not made from its staged rows
 merge          three-way merge

@@ -65,17 +65,15 @@ from graveler.engine.commits.scan import scan
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import Once as Once
 from graveler.engine.commits.search import (
-    SentSwap,
     TokenSearch,
-    Verdict,
     changes_lost,
     find_by_key,
     find_by_token,
-    journal_of,
-    judge,
+    judge_all,
+    note_swap,
     sent_before,
-    swap_over,
 )
+from graveler.engine.commits.swaps import Verdict, swap_over
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
     Deadline,
@@ -89,7 +87,15 @@ from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Declined, Write
 from graveler.lanes import ALONE, Turn
-from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
+from graveler.records import (
+    ABSENT,
+    Absent,
+    Branch,
+    Commit,
+    CommitEntry,
+    SentSwap,
+    Versioned,
+)
 from graveler.refs.graph import commits, graph, table
 from graveler.staging import area
 
@@ -433,11 +439,8 @@ def _install(
 def _note(call: Call, swap: SentSwap, *, is_pending: bool) -> None:
     """Note the swap in the journal of the call, if it has one.  Raises `Contended` if another
     attempt has begun; `OutcomeUnknown` then, if `is_pending`: an earlier swap may still land."""
-    journal = journal_of(call.request.once)
-    if journal is ABSENT:
-        return
     try:
-        journal.note(swap)
+        note_swap(call.request.once, swap)
     except Contended as error:
         if is_pending:
             raise OutcomeUnknown(f"commit not confirmed: branch={call.branch}") from error
@@ -451,15 +454,15 @@ def _settle(
     that certainly did not, and never will, leave the list.
 
     Raises `OutcomeUnknown` if a hard reset may have taken a commit away: readers may have seen it,
-    and another try could make it a second time.  Errors and cost: those of `judge`.
+    and another try could make it a second time.  Errors and cost: those of `judge_all`.
     """
-    judged = [(swap, judge(repo, swap, now)) for swap in unanswered]
-    for _, outcome in judged:
-        if isinstance(outcome, CommitEntry):
-            return outcome
-        if outcome is Verdict.UNKNOWN:
-            raise OutcomeUnknown(f"commit not confirmed; outcome unknown: branch={branch}")
-    unanswered[:] = [swap for swap, outcome in judged if outcome is Verdict.OPEN]
+    judged = judge_all(repo, unanswered, now)
+    if isinstance(judged, CommitEntry):
+        return judged
+    if Verdict.UNKNOWN in judged:
+        raise OutcomeUnknown(f"commit not confirmed; outcome unknown: branch={branch}")
+    pairs = zip(list(unanswered), judged, strict=True)
+    unanswered[:] = [swap for swap, outcome in pairs if outcome is Verdict.OPEN]
     return None
 
 

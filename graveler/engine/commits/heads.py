@@ -12,12 +12,13 @@ Used by every verb of the engine.
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from typing import Literal
 
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import Code, Contended, Gone, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
-from graveler.records import ABSENT, Branch, Commit, CommitEntry, Versioned
+from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.gc import marks
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, resolve
@@ -101,11 +102,14 @@ def given_up(branch: BranchId, action: str, *, is_unknown: bool) -> Contended | 
 
 
 def try_swap(
-    repo: OpenRepository, branch: BranchId, seen: Versioned, new: Branch
+    repo: OpenRepository,
+    branch: BranchId,
+    seen: Versioned | Literal[Absent.ABSENT],
+    new: Branch,
 ) -> Versioned | Declined | None:
     """As `swap`, but `Declined` means that the swap did not happen and never will.
 
-    None: it got no answer.  1 KV request.
+    With `seen` ABSENT the record is created.  None: it got no answer.  1 KV request.
     """
     repo.cache.forget_branch(repo.record, branch)
     with suppress(OutcomeUnknown):

@@ -9,7 +9,7 @@ Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset 
               compare again, store the fold and clean-up records, and trim them in the same swap
 
 A swap without an answer may have landed.  If its commit is in the branch's history, it has.  If the
-record is still the one that the swap named, or if the swap is surely lost (`search.verdict`), the
+record is still the one that the swap named, or if the swap is surely lost (`swaps.verdict`), the
 landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit away
 again, and a landing never lands twice.  For the same reason an attempt of a job notes each swap
 before it sends it, and the next attempt begins with that swap as an earlier round.
@@ -29,16 +29,12 @@ from graveler.engine.commits.lane import in_lane
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import (
     Once,
-    SentSwap,
-    Verdict,
     find_by_key,
     history_until,
-    is_replaced,
-    journal_of,
+    note_swap,
     sent_before,
-    swap_over,
-    verdict,
 )
+from graveler.engine.commits.swaps import Verdict, is_replaced, swap_over, verdict
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
@@ -54,7 +50,16 @@ from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined, Write
 from graveler.lanes import Turn
-from graveler.records import ABSENT, TOMBSTONE, Absent, Branch, Commit, CommitEntry, Versioned
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Branch,
+    Commit,
+    CommitEntry,
+    SentSwap,
+    Versioned,
+)
 from graveler.refs.gc import unreachable
 from graveler.refs.graph import commits, graph
 from graveler.staging import stack
@@ -205,7 +210,7 @@ def _move(
                 event = _event(branch, seen, landing, terms)
                 pending = _run_gate_hooks(repo, event, tried, deadline)
                 swap = swap_over(seen.branch, landing.entry.id)
-                _note(terms, swap)
+                note_swap(terms.once, swap)
             except GravelerError as error:
                 if not tried or isinstance(error, Unavailable):
                     raise
@@ -233,12 +238,6 @@ def _move(
         if landed is not None:
             return landed
         raise given_up(branch, "landing a commit", is_unknown=_may_have_landed(tried))
-
-
-def _note(terms: Terms, swap: SentSwap) -> None:
-    journal = journal_of(terms.once)
-    if journal is not ABSENT:
-        journal.note(swap)
 
 
 def _fresh(repo: OpenRepository, branch: BranchId, tried: Sequence[EarlierRound]) -> Versioned:
@@ -364,7 +363,7 @@ def _find_landed(
             raise
     _mark(tried, seen.branch, lambda swap, branch: verdict(swap, branch) is Verdict.LOST)
     for earlier in tried:
-        if earlier.is_lost or earlier.swap.rev == seen.branch.rev:
+        if earlier.is_lost or verdict(earlier.swap, seen.branch) is Verdict.OPEN:
             continue
         chosen = None if earlier.is_new else _put_on_by(repo, now, earlier.swap)
         if chosen is not None:
@@ -400,6 +399,6 @@ def _past_landing(
     """A fresh record that no earlier swap can replace; else `OutcomeUnknown`, which says why the
     last round failed."""
     seen = _fresh(repo, branch, tried)
-    if any(each.swap.rev == seen.branch.rev for each in tried):
+    if any(verdict(each.swap, seen.branch) is Verdict.OPEN for each in tried):
         raise OutcomeUnknown(f"{error}; an earlier swap may still land; outcome unknown")
     return seen

@@ -55,7 +55,7 @@ def _unnoted(_token: StagingToken, _revision: int) -> None:
     """Nobody repeats the reset."""
 
 
-class _SentSwap(NamedTuple):
+class _UnansweredSwap(NamedTuple):
     """A swap that got no answer: the record that it was to replace, and a token that it names."""
 
     over: Versioned
@@ -84,7 +84,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     protection.check_staging(repo, name)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     seen = fresh(repo, name)
-    sent: list[_SentSwap] = []
+    sent: list[_UnansweredSwap] = []
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             record = seen.branch
@@ -98,7 +98,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
                 sealed=(),
                 changed_ns=repo.clock.now_ns(),
             )
-            swap = _SentSwap(seen, token)
+            swap = _UnansweredSwap(seen, token)
             if _is_swapped(repo, name, swap, new, sent, unconfirmed):
                 return
             seen = fresh_after(repo, name, "reset", is_unconfirmed=bool(sent))
@@ -110,9 +110,9 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
 def _is_swapped(
     repo: OpenRepository,
     branch: BranchId,
-    swap: _SentSwap,
+    swap: _UnansweredSwap,
     new: Branch,
-    sent: list[_SentSwap],
+    sent: list[_UnansweredSwap],
     unconfirmed: UnconfirmedWrite,
 ) -> bool:
     """Send the swap, and append it to `sent` if it got no answer.  True: it landed."""
@@ -124,7 +124,7 @@ def _is_swapped(
 
 
 def _has_landed(
-    branch: BranchId, now: Versioned, sent: list[_SentSwap], unconfirmed: UnconfirmedWrite
+    branch: BranchId, now: Versioned, sent: list[_UnansweredSwap], unconfirmed: UnconfirmedWrite
 ) -> bool:
     """Whether one of these swaps landed.  Those that did not, and never will, leave `sent`.
 
@@ -144,7 +144,7 @@ def _has_landed(
     return False
 
 
-def _is_lost(now: Versioned, swap: _SentSwap) -> bool:
+def _is_lost(now: Versioned, swap: _UnansweredSwap) -> bool:
     """Whether a swap whose token the record does not name is lost for certain."""
     if now.version == swap.over.version:
         return False
@@ -194,7 +194,7 @@ def _cover(
     check_writable(repo.record, force)
     protection.check_staging(repo, branch)
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    sent: list[_SentSwap] = []
+    sent: list[_UnansweredSwap] = []
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             deadline.check("reset")
@@ -223,7 +223,7 @@ def _cover(
                 changed_ns=repo.clock.now_ns(),
             )
             note(token, record.rev)
-            if _is_swapped(repo, branch, _SentSwap(seen, token), new, sent, unconfirmed):
+            if _is_swapped(repo, branch, _UnansweredSwap(seen, token), new, sent, unconfirmed):
                 return
         seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
         if _has_landed(branch, seen, sent, unconfirmed):

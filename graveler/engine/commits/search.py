@@ -1,4 +1,4 @@
-"""Search: finds a commit in the history of a branch, by an idempotency key or by a staging token.
+"""Search: finds a commit in the history of a branch, by an idempotency key, a swap or a token.
 
 A verb whose swap got no answer, or whose request may be a repetition, looks here for the commit
 that it, or another client in its place, has made.  A search walks along first parents, from a head
@@ -6,16 +6,16 @@ back to a commit that was the head before.  It never answers "not made" when a l
 Used by the verbs that move heads, by verbs that look for their own staged row, and by jobs.
 """
 
-from collections.abc import Callable, Iterator, Sequence, Set
-from enum import Enum
+from collections.abc import Iterable, Iterator, Set
 from typing import Literal, NamedTuple
 
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.messages import NO_CHANGES
+from graveler.engine.commits.swaps import SwapJournal, Swaps, Verdict, is_replaced, verdict
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, HistoryTooLong, NoChanges
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.records import ABSENT, Absent, Branch, CommitEntry
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, SentSwap
 from graveler.refs.graph import commits
 
 
@@ -57,7 +57,7 @@ class Once(NamedTuple):
     key: str
     value: str
     since: CommitId
-    journal: "SwapJournal | Literal[Absent.ABSENT]" = ABSENT
+    journal: SwapJournal | Literal[Absent.ABSENT] = ABSENT
 
 
 def find_by_key(
@@ -80,57 +80,19 @@ def find_by_key(
     return ABSENT
 
 
-class SentSwap(NamedTuple):
-    """A swap that was sent: the commit that it puts on the branch; and of the record that it was to
-    replace the revision, the head, the origin and the number of hard resets."""
-
-    commit: CommitId
-    rev: int
-    head: CommitId
-    origin: str
-    rewinds: int
+def note_swap(once: Once | Literal[Absent.ABSENT], swap: SentSwap) -> None:
+    """Note that the swap is about to be sent, if the call has a journal.  Errors and cost: those of
+    the journal."""
+    if once is not ABSENT and once.journal is not ABSENT:
+        once.journal.note(swap)
 
 
-def swap_over(record: Branch, commit: CommitId) -> SentSwap:
-    """The swap of a record to a commit.  Pure."""
-    return SentSwap(commit, record.rev, record.commit, record.origin, record.rewinds)
+def sent_before(once: Once | Literal[Absent.ABSENT]) -> Swaps:
+    """The swaps that earlier attempts have noted."""
+    return () if once is ABSENT or once.journal is ABSENT else once.journal.sent
 
 
-Swaps = tuple[SentSwap, ...]
-
-
-class SwapJournal:
-    """The swaps that attempts were about to send, on record.
-
-    A key that is not in the history does not say that nothing landed: a hard reset may have taken
-    the commit away, and a repetition must not undo that.  The noted swaps tell the cases apart.
-
-    `sent`: what is on record, or was to be put there.  Of several swaps of one record, one lands at
-    most, and it may be any of them, so all of them stay; a swap of a later record takes their
-    place.  `store` replaces one of the given notes with a new one.  It raises `Contended` if
-    another attempt has noted a swap since.
-    """
-
-    def __init__(self, sent: Swaps, store: Callable[[Sequence[Swaps], Swaps], None]) -> None:
-        self.sent = sent
-        self._known: tuple[Swaps, ...] = (sent,)
-        self._store = store
-
-    def note(self, swap: SentSwap) -> None:
-        """Note that the swap is about to be sent.  Errors and cost: those of `store`."""
-        rivals = [each for each in self.sent if each.rev == swap.rev and each != swap]
-        before, swaps = self._known, (*rivals, swap)
-        self._known, self.sent = (*before, swaps), swaps  # the answer of the store may be lost
-        self._store(before, swaps)
-        self._known = (swaps,)
-
-
-class Verdict(Enum):
-    """What a record says about a swap whose commit is not in its history."""
-
-    OPEN = "it may still land"
-    LOST = "it did not land, and never will"
-    UNKNOWN = "it may have landed, and a hard reset may have taken its commit away"
+# ---- by a swap -----------------------------------------------------------------------------------
 
 
 def judge(repo: OpenRepository, sent: SentSwap, now: Branch) -> CommitEntry | Verdict:
@@ -139,41 +101,28 @@ def judge(repo: OpenRepository, sent: SentSwap, now: Branch) -> CommitEntry | Ve
     Errors: `HistoryTooLong`.  Cost: 1 KV request for each commit since `sent.head` that is not
     cached.
     """
-    if now.rev > sent.rev and not is_replaced(sent, now):
+    is_same = now.origin == sent.origin
+    if not is_same or (now.rev > sent.rev and not is_replaced(sent, now)):
         for entry in history_until(repo, now.commit, sent.head):
             if entry.id == sent.commit:
                 return entry
     return verdict(sent, now)
 
 
-def verdict(sent: SentSwap, now: Branch) -> Verdict:
-    """As `judge`, if the caller has searched this very record, from its head down to `sent.head`,
-    and has not found the commit.  Pure.
+def judge_all(
+    repo: OpenRepository, swaps: Iterable[SentSwap], now: Branch
+) -> CommitEntry | tuple[Verdict, ...]:
+    """The commit that one of the swaps put on the branch; else the verdict about each of them.
 
-    A swap is lost if the record has changed since, and no hard reset has moved the head: then
-    `sent.head` is in the history, and so is every commit that was the head after it.
+    Errors and cost: those of `judge`, for each swap.
     """
-    if now.rev <= sent.rev:
-        return Verdict.OPEN
-    is_same_line = (now.origin, now.rewinds) == (sent.origin, sent.rewinds)
-    return Verdict.LOST if is_same_line or is_replaced(sent, now) else Verdict.UNKNOWN
-
-
-def is_replaced(sent: SentSwap, now: Branch) -> bool:
-    """Whether exactly one other change has replaced the record that the swap named, so that the
-    swap is lost.  Each change increments `rev`.  Pure."""
-    return now.rev == sent.rev + 1 and now.commit != sent.commit
-
-
-def journal_of(once: Once | Literal[Absent.ABSENT]) -> SwapJournal | Literal[Absent.ABSENT]:
-    """Where the swaps of a call are noted; ABSENT: nowhere."""
-    return ABSENT if once is ABSENT else once.journal
-
-
-def sent_before(once: Once | Literal[Absent.ABSENT]) -> Swaps:
-    """The swaps that earlier attempts have noted."""
-    journal = journal_of(once)
-    return () if journal is ABSENT else journal.sent
+    verdicts: list[Verdict] = []
+    for sent in swaps:
+        outcome = judge(repo, sent, now)
+        if isinstance(outcome, CommitEntry):
+            return outcome
+        verdicts.append(outcome)
+    return tuple(verdicts)
 
 
 # ---- by a staging token --------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.search import Once, SentSwap, SwapJournal, Swaps
+from graveler.engine.commits.search import Once
+from graveler.engine.commits.swaps import SwapJournal, Swaps
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (
@@ -41,7 +42,7 @@ from graveler.errors import (
     Unsupported,
 )
 from graveler.ids import NO_BRANCH, BranchId, CommitId, JobId
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, SentSwap
 from graveler.refs.jobs import record
 
 MARK_KEY: Final = "graveler.job"

@@ -18,6 +18,7 @@ from graveler.engine.commits.heads import (
     new_token,
     resolved,
     send,
+    try_swap,
 )
 from graveler.engine.hooks import (
     CREATE_BRANCH,
@@ -33,8 +34,17 @@ from graveler.engine.ports import (
     operation_deadline,
 )
 from graveler.engine.pulls.requests import close_all
-from graveler.errors import AlreadyExists, Code, Invalid, NotFound, OutcomeUnknown, Refused
+from graveler.errors import (
+    AlreadyExists,
+    Code,
+    Contended,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+)
 from graveler.ids import NO_COMMIT, BranchId, CommitId, StagingToken, parse_branch_id
+from graveler.kv.store import Declined
 from graveler.records import ABSENT, Absent, Branch, BranchState, Versioned
 from graveler.refs.gc import unreachable
 from graveler.refs.names import branches
@@ -60,7 +70,8 @@ def create_branch(
 
     Uncommitted changes of the source are not copied.
     Errors: `AlreadyExists` (a branch, tag or commit has the name), `NotFound` (no such source),
-    `Gone` (the commit has expired), `HookFailed`, `Invalid`, `Refused`, `OutcomeUnknown`.
+    `Gone` (the commit has expired), `HookFailed`, `Invalid`, `Refused`, `Contended`,
+    `OutcomeUnknown`.
     Cost: 2 KV requests, and the resolution of `source`; for the name of a deleted branch, those of
     `pulls.requests.close_all` too.
     """
@@ -71,6 +82,18 @@ def create_branch(
             "source invalid: it must not end in '$', because a branch begins at a commit: "
             f"{source=}"
         )
+    for _ in range(limits.commit_round_count_max):
+        head = _made(repo, branch, source, hidden=hidden)
+        if head is not ABSENT:
+            return head
+    raise Contended(f"branch kept being created and deleted by others; try again: {branch=!s}")
+
+
+def _made(
+    repo: OpenRepository, branch: BranchId, source: str, *, hidden: bool
+) -> CommitId | Literal[Absent.ABSENT]:
+    """One attempt of a creation; ABSENT: the record of a deleted branch changed meanwhile, so it
+    made nothing."""
     holding = holders(repo.kv, repo.record, branch)
     _check_free(holding, branch)
     seen = holding.branch
@@ -92,13 +115,15 @@ def create_branch(
         origin=token,
         rest=rest,
     )
-    created = branches.swap(repo.kv, repo.record, branch, seen, record, repo.ids.stamp())
-    if created is ABSENT:
+    sent = try_swap(repo, branch, seen, record)
+    if isinstance(sent, Declined):
+        if sent.current is not ABSENT and branches.decode(sent.current).branch.live:
+            raise _exists()
+        return ABSENT
+    if sent is None:
         with UnconfirmedWrite("branch creation") as unconfirmed:
             unconfirmed.mark_unconfirmed()
             _check_made(repo, branch, token, rev)
-    else:
-        repo.cache.put_branch(repo.record, branch, created)
     repo.hooks.landed(repo, pending)
     return commit_id
 
@@ -111,7 +136,7 @@ def _run_gate_hooks(repo: OpenRepository, kind: str, branch: BranchId, commit: C
 
 def _check_free(holding: Holders, name: BranchId) -> None:
     if holding.live_branch:
-        raise AlreadyExists("branch already exists: not unique", Code.BRANCH_EXISTS)
+        raise _exists()
     if holding.live_tag or holding.commit:
         holder = "tag" if holding.live_tag else "commit"
         raise AlreadyExists(
@@ -119,18 +144,22 @@ def _check_free(holding: Holders, name: BranchId) -> None:
         )
 
 
-def _check_made(repo: OpenRepository, branch: BranchId, token: StagingToken, rev: int) -> None:
-    """After a swap that failed or has no answer: return if the branch of this call exists.
+def _exists() -> AlreadyExists:
+    return AlreadyExists("branch already exists: not unique", Code.BRANCH_EXISTS)
 
-    A live record of revision `rev + 1` with another token is another client's creation:
-    `AlreadyExists`.  A later revision may come from this call, because a commit may have trimmed
-    its token since: `OutcomeUnknown`.
+
+def _check_made(repo: OpenRepository, branch: BranchId, token: StagingToken, rev: int) -> None:
+    """After a swap that has no answer: return if the branch of this call was made.
+
+    It may be deleted by now.  A live record that began with another token is another client's
+    creation: `AlreadyExists` if its revision is `rev + 1`.  Before a later one the branch of this
+    call may have been made and deleted: `OutcomeUnknown`.
     """
     now = branches.find(repo.kv, repo.record, branch)
-    if now is not ABSENT and token in now.branch.tokens_newest_first:
+    if now is not ABSENT and now.branch.origin == token:
         return
     if now is not ABSENT and now.branch.live and now.branch.rev == rev + 1:
-        raise AlreadyExists("branch already exists: not unique", Code.BRANCH_EXISTS)
+        raise _exists()
     raise OutcomeUnknown(f"branch creation not confirmed; outcome unknown: branch={branch} {rev=}")
 
 
@@ -200,7 +229,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             if sent is SwapOutcome.LANDED:
                 break
             is_unknown = is_unknown or sent is SwapOutcome.UNKNOWN
-            unconfirmed.mark_unconfirmed()
+            unconfirmed.note(is_unconfirmed=is_unknown)
         else:
             raise given_up(branch, "branch deletion", is_unknown=is_unknown)
     repo.hooks.landed(repo, pending)

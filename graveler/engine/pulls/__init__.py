@@ -2,4 +2,5 @@
 
 requests  create, read, update, close; start here
 merge     merges one, once for each time it is opened
+attempts  what is noted of the merges that have begun, and what became of them
 """

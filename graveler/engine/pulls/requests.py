@@ -10,8 +10,9 @@ from typing import Literal
 
 from graveler import limits
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
+from graveler.engine.pulls import attempts
 from graveler.errors import Code, Contended, Invalid, NotFound, OutcomeUnknown
-from graveler.ids import NO_COMMIT, BranchId, parse_branch_id, parse_pull_id
+from graveler.ids import NO_COMMIT, BranchId, PullId, parse_branch_id, parse_pull_id
 from graveler.records import ABSENT, Absent, PullRequest, PullState
 from graveler.refs.names import branches, pulls
 from graveler.refs.names.pulls import Changed, PullPage, PullQuery
@@ -86,10 +87,11 @@ def update(repo: OpenRepository, pull: str, changes: PullChanges) -> None:
     """Replace title, description or state.  Atomic; the call may be repeated.
 
     A closed request may be opened again.  So may a merged one: it can be merged once more then.
+    So can one of which nobody can tell whether a merge landed (`attempts.is_in_doubt`).
     Closing a request does not stop a merge of it that has begun.
     Errors: `Invalid` (also for a state that only a merge sets, and for closing a merged request),
     `NotFound` (the request; to open it, a branch), `Refused`, `Contended`, `OutcomeUnknown`.
-    Cost: 2 KV requests; to open it 4 more.
+    Cost: 2 KV requests; to open it 4 more, and those of `attempts.is_in_doubt`.
     """
     check_writable(repo.record, False)
     name = parse_pull_id(pull)
@@ -102,13 +104,22 @@ def update(repo: OpenRepository, pull: str, changes: PullChanges) -> None:
         seen = pulls.get(repo.kv, repo.record, name)
         _check_live(repo, seen)
         pulls.note_open(repo.kv, repo.record, seen, repo.ids.stamp())
+        is_in_doubt = seen.state is PullState.CLOSED and attempts.is_in_doubt(repo, seen)
 
     def change(record: PullRequest, lost: bool) -> Changed:
-        new = _changed(repo, record, changes)
+        is_next = record.state is PullState.MERGED or (
+            opens and is_in_doubt and attempts.has_same_note(record, seen)
+        )
+        try:
+            new = _changed(repo, record, changes, is_next=is_next)
+        except Invalid as error:
+            if lost:
+                raise _unconfirmed(name) from error
+            raise
         if new == record:
             return ABSENT
-        if lost:  # our write may have been applied, and another client may have replaced it
-            raise OutcomeUnknown(f"update not confirmed: pull={name}")
+        if lost:
+            raise _unconfirmed(name)
         return new
 
     pulls.change(repo.kv, repo.record, name, repo.ids, change)
@@ -116,7 +127,15 @@ def update(repo: OpenRepository, pull: str, changes: PullChanges) -> None:
         _confirm_live(repo, seen)
 
 
-def _changed(repo: OpenRepository, record: PullRequest, changes: PullChanges) -> PullRequest:
+def _unconfirmed(pull: PullId) -> OutcomeUnknown:
+    """Our write may have been applied, and another client may have replaced it."""
+    return OutcomeUnknown(f"update not confirmed: {pull=}")
+
+
+def _changed(
+    repo: OpenRepository, record: PullRequest, changes: PullChanges, *, is_next: bool
+) -> PullRequest:
+    """`is_next`: if the request is opened, it is for one more merge."""
     new = record
     if changes.title is not ABSENT:
         new = new._replace(title=changes.title)
@@ -131,10 +150,8 @@ def _changed(repo: OpenRepository, record: PullRequest, changes: PullChanges) ->
             f"bad pull request status: pull={record.id} status={record.state.name}",
             Code.PULL_STATE_INVALID,
         )
-    if record.state is PullState.MERGED:
-        new = new._replace(
-            opening=record.opening + 1, merged=NO_COMMIT, since=NO_COMMIT, attempt=""
-        )
+    if is_next:
+        new = attempts.without_note(new)._replace(opening=record.opening + 1, merged=NO_COMMIT)
     return new._replace(state=PullState.OPEN, closed_ns=0)
 
 

@@ -6,8 +6,8 @@ A deleted record has one purpose: a late duplicate of the creation, whose condit
 row, must fail.  The record is removed a day after the deletion; no request lives nearly as long.
 If a client creates the name again at the moment of the removal, it has swapped the record to
 another version, and the removal does nothing.  A name that is created after the removal starts
-again at `rev` 1.  This is safe: revisions are compared only within one operation, versions and
-tokens never come back, and every condition except absence names a version.  For the janitor.
+again at `rev` 1.  This is safe: revisions are compared only of one origin, versions, tokens and
+origins never come back, and every condition except absence names a version.  For the janitor.
 """
 
 from collections.abc import Iterator, Sequence

@@ -241,9 +241,9 @@ def test_a_job_that_lasted_too_long_never_lands(timed: Lake) -> None:
     assert bulk.is_expired(timed.ports, status(timed, job)) and timed.tree() == {}
 
 
-@pytest.mark.parametrize("swap", [Fault.LOST, Fault.DROPPED])
-def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: Fault) -> None:
-    job, metarange = begin(timed), write(timed, {"a": "1"})
+def cut_off(lake: Lake, swap: Fault) -> Lake:
+    """A process that finishes a job: the swap of the branch goes so wrong, and then its store is
+    down."""
     swaps = iter([Fault.NONE, Fault.NONE, swap])  # landing, its note, and the branch
     down: list[bool] = []
 
@@ -254,8 +254,14 @@ def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: F
         down.extend([True] if fault is swap else [])
         return fault
 
+    return lake.with_kv(lambda kv: FaultyStore(kv, plan))
+
+
+@pytest.mark.parametrize("swap", [Fault.LOST, Fault.DROPPED])
+def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: Fault) -> None:
+    job, metarange = begin(timed), write(timed, {"a": "1"})
     with pytest.raises(OutcomeUnknown):
-        finish(timed.with_kv(lambda kv: FaultyStore(kv, plan)), job, metarange)
+        finish(cut_off(timed, swap), job, metarange)
     assert status(timed, job).job.state is JobState.LANDING
     beaten = bulk.heartbeat(timed.opened, MAIN, job.job.id, 9)
     assert beaten.job.progress == 0
@@ -264,8 +270,24 @@ def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: F
     if swap is Fault.LOST:
         assert finish(fresh, job, metarange) == fresh.head()
         return
+    with pytest.raises(OutcomeUnknown):  # the swap may have been sent in the last moment
+        finish(fresh, job, metarange)
+    timed.ports.clock.sleep(timed.ports.settings.token_grace_seconds)
     with pytest.raises(Conflict, match="has expired"):
         finish(fresh, job, metarange)
+
+
+def test_what_was_taken_away_again_in_time_is_unknown_when_the_time_is_over(timed: Lake) -> None:
+    before = timed.commit_of(z="0")
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    with pytest.raises(OutcomeUnknown):
+        finish(cut_off(timed, Fault.LOST), job, metarange)
+    assert timed.tree("main@") == {"a": "1"}
+    reset.hard_reset(timed.opened, MAIN, before)
+    timed.ports.clock.sleep(2 * limits.import_seconds_max)
+    with pytest.raises(OutcomeUnknown):
+        finish(timed.another_process(), job, metarange)
+    assert timed.head() == before
 
 
 def test_a_read_only_repository_begins_none(lake: Lake) -> None:

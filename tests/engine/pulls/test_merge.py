@@ -1,9 +1,11 @@
 """The merge of a pull request: one commit for an opening, under races, retries and lost answers."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from graveler import wire
 from graveler.engine.commits import reset
 from graveler.engine.names import branches, tags
 from graveler.engine.repositories import repository, rules
@@ -11,7 +13,6 @@ from graveler.errors import (
     Code,
     Contended,
     DirtyBranch,
-    GravelerError,
     Invalid,
     MergeConflict,
     NoChanges,
@@ -20,9 +21,10 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.ids import NO_COMMIT
+from graveler.ids import NO_COMMIT, BranchId
 from graveler.kv.counter import ObservedStore
 from graveler.records import PullState
+from graveler.refs.keys import branch_key, space
 from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposer import InterposedStore, Script
@@ -44,6 +46,10 @@ def ground() -> Lake:
 @pytest.fixture
 def lake() -> Lake:
     return ground()
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_merge_lands_and_the_request_names_its_commit(lake: Lake) -> None:
@@ -119,10 +125,8 @@ def test_a_merged_request_that_is_opened_again_is_merged_once_more(lake: Lake) -
     assert merges(lake) == [f"pull/{pull}/2", f"pull/{pull}/1"]
 
 
-@pytest.mark.parametrize(("moment", "error"), [("get", Invalid), ("set_if", NotFound)])
-def test_a_tag_does_not_stand_for_a_deleted_source(
-    lake: Lake, moment: str, error: type[GravelerError]
-) -> None:
+@pytest.mark.parametrize("nth", [1, 2])  # after the request was read, and its destination
+def test_a_tag_does_not_stand_for_a_deleted_source(lake: Lake, nth: int) -> None:
     pull = opened(lake)
     slow, script = lake.interposed()
 
@@ -131,8 +135,8 @@ def test_a_tag_does_not_stand_for_a_deleted_source(
         branches.delete_branch(lake.opened, "dev")
         tags.create_tag(lake.opened, "dev", tip)
 
-    script.after(moment, replace_source)
-    with pytest.raises(error):
+    script.after("get", replace_source, nth)
+    with pytest.raises(NotFound):
         merged(slow, pull)
     assert merges(lake) == []
     assert state(lake, pull) is PullState.CLOSED
@@ -182,11 +186,7 @@ def test_each_request_goes_wrong_and_there_is_one_merge(fault: Fault) -> None:
 def test_a_merge_that_died_after_its_swap_is_found(lake: Lake) -> None:
     pull = opened(lake)
     slow, script = lake.interposed()
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    script.after("set_if", die, nth=2)  # the note, then the branch
+    script.after("set_if", _die, nth=2)  # the note, then the branch
     with pytest.raises(KeyboardInterrupt):
         merged(slow, pull)
     landed = lake.head()
@@ -196,6 +196,163 @@ def test_a_merge_that_died_after_its_swap_is_found(lake: Lake) -> None:
     assert merged(lake, pull) == landed
     assert seen(lake, pull).merged == landed
     assert "more" not in lake.tree()
+
+
+@pytest.mark.parametrize("source_moves", [True, False])
+def test_a_merge_that_was_rolled_back_is_not_made_again_unawares(
+    lake: Lake, source_moves: bool
+) -> None:
+    """Nobody was told that it landed.  Opened again, the request can be merged once more."""
+    pull, before = opened(lake), lake.head()
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    reset.hard_reset(lake.opened, "main", before)
+    if source_moves:
+        lake.commit_of("dev", more="1")
+    with pytest.raises(OutcomeUnknown, match="close the pull request and open it again"):
+        merged(lake.another_process(), pull)
+    assert lake.head() == before and merges(lake) == []
+    update(lake, pull, state=PullState.CLOSED)
+    update(lake, pull, state=PullState.OPEN)
+    assert merged(lake, pull) == lake.head() and lake.tree()["b"] == "2"
+    assert merges(lake) == [f"pull/{pull}/2"]
+
+
+def test_a_merge_on_less_history_than_when_it_began_is_found(lake: Lake) -> None:
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    script.before("set_if", lambda: reset.hard_reset(lake.opened, "main", "main~2"), nth=2)
+    script.after("set_if", _die, nth=4)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    landed = lake.head()
+    lake.commit_of("dev", more="1")
+    assert merged(lake.another_process(), pull) == landed
+    assert merges(lake) == [f"pull/{pull}/1"]
+
+
+def test_a_slow_merge_does_not_undo_a_rollback_of_another_one(lake: Lake) -> None:
+    pull, before = opened(lake), lake.head()
+    slow, script = lake.interposed()
+
+    def rival() -> None:
+        merged(lake, pull)
+        reset.hard_reset(lake.opened, "main", before)
+
+    script.before("set_if", rival)
+    with pytest.raises(Invalid):
+        merged(slow, pull)
+    assert lake.head() == before
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_a_slow_merge_does_not_land_beside_one_of_the_next_opening(lake: Lake, moment: int) -> None:
+    """It comes before or after its note.  The merge of the next opening takes another source."""
+    pull = opened(lake)
+    slow, script = lake.interposed()
+
+    def rival() -> None:
+        reset.hard_reset(lake.opened, "main", "main~")
+        reset.hard_reset(lake.opened, "dev", "dev~")
+        lake.commit_of("dev", other="1")
+        for now in (PullState.CLOSED, PullState.OPEN):
+            update(lake, pull, state=now)
+        merged(lake, pull)
+
+    script.before("set_if", rival, nth=moment)
+    with suppress(Invalid, OutcomeUnknown):
+        assert merged(slow, pull) == lake.head()
+    assert script.finished and len(merges(lake)) == 1
+    assert "other" in lake.tree() and "b" not in lake.tree()
+
+
+def test_a_request_that_is_opened_again_is_found_merged_below_a_reset(lake: Lake) -> None:
+    """A hard reset took away what came after the merge, and not the merge."""
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    landed = lake.head()
+    lake.commit_of(later="1")
+    reset.hard_reset(lake.opened, "main", "main~")
+    for now in (PullState.CLOSED, PullState.OPEN):
+        update(lake, pull, state=now)
+    assert merged(lake, pull) == landed
+    assert seen(lake, pull).merged == landed
+
+
+def test_a_merge_into_a_branch_that_was_made_anew_is_found(lake: Lake) -> None:
+    lake.branch("to")
+    pull = opened(lake, destination="to")
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    landed = lake.head("to")
+    branches.delete_branch(lake.opened, "to")
+    lake.branch("to", source=landed)
+    assert state(lake, pull) is PullState.CLOSED
+    update(lake, pull, state=PullState.OPEN)
+    assert merged(lake, pull) == landed
+
+
+def test_a_merge_whose_history_is_too_long_can_be_made_by_the_next_opening(lake: Lake) -> None:
+    pull = opened(lake)
+    first, script = lake.interposed()
+    script.after("set_if", _die)
+    with pytest.raises(KeyboardInterrupt):
+        merged(first, pull)
+    for number in range(4):
+        lake.commit_of(more=str(number))
+    short = Lake(
+        replace(lake.ports, settings=replace(lake.ports.settings, walk_count_max=3)), lake.repo
+    )
+    with pytest.raises(OutcomeUnknown):
+        merged(short, pull)
+    for now in (PullState.CLOSED, PullState.OPEN):
+        update(short, pull, state=now)
+    merged(short, pull)
+    assert merges(lake) == [f"pull/{pull}/2"]
+
+
+def test_a_branch_of_an_older_release_counts_hard_resets_too(lake: Lake) -> None:
+    """It has no origin."""
+    record = branches.get_branch(lake.opened, "main").branch
+    aged = wire.encode_branch(record._replace(origin="", rev=record.rev + 1))
+    lake.ports.kv.set(space(lake.repo), branch_key(BranchId("main")), aged, b"aged" * 4)
+    pull, before = opened(lake), lake.head()
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    reset.hard_reset(lake.opened, "main", before)
+    with pytest.raises(OutcomeUnknown):
+        merged(lake.another_process(), pull)
+    assert lake.head() == before
+
+
+def test_a_hard_reset_before_any_merge_is_no_obstacle(lake: Lake) -> None:
+    pull = opened(lake)
+    reset.hard_reset(lake.opened, "main", "main~")
+    merged(lake, pull)
+    assert merges(lake) == [f"pull/{pull}/1"]
+
+
+def test_a_request_that_is_opened_again_after_commits_keeps_its_note(lake: Lake) -> None:
+    """Commits take no merge away, so the next merge finds what the first one landed."""
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    landed = lake.head()
+    lake.commit_of(later="1")
+    for now in (PullState.CLOSED, PullState.OPEN):
+        update(lake, pull, state=now)
+    assert merged(lake, pull) == landed
 
 
 def test_a_merge_that_was_closed_meanwhile_is_merged(lake: Lake) -> None:
@@ -248,37 +405,38 @@ def test_a_slow_merge_does_not_land_beside_a_later_one_of_a_reset_source(lake: L
 
 
 def test_a_note_stays_while_another_attempt_may_be_under_way(lake: Lake) -> None:
+    """Its swap may still arrive, though this attempt is refused."""
     pull = opened(lake)
     first, script = lake.interposed()
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    script.after("set_if", die)
+    script.after("set_if", _die)  # the swap is noted, and not sent
     with pytest.raises(KeyboardInterrupt):
         merged(first, pull)
     noted = seen(lake, pull)
-    assert noted.attempt and noted.since == lake.head()
+    assert noted.attempt and noted.since == lake.head() and len(noted.sent) == 1
     lake.put("dirty", "1")
-    lake_head = lake.head()
-    with pytest.raises(DirtyBranch):
+    with pytest.raises((DirtyBranch, OutcomeUnknown)):
         merged(lake, pull)
-    later = seen(lake, pull)
-    assert later.attempt not in ("", noted.attempt)
-    assert later.since == lake_head
+    assert seen(lake, pull) == noted
 
 
-def test_a_note_that_cannot_be_removed_does_no_harm(lake: Lake) -> None:
-    lake.put("dirty", "1")
+@pytest.mark.parametrize("removed", [True, False])
+def test_the_note_of_a_merge_that_failed_for_certain_is_removed_if_it_can_be(
+    lake: Lake, removed: bool
+) -> None:
+    """The swap is refused, because a rival commits, and the next round is: rows are staged."""
     pull = opened(lake)
-    refused: list[int] = []
+    swaps: list[int] = []
 
     def plan(number: int, verb: str) -> Fault:
-        refused.extend([number] * (verb == "set_if"))
-        return Fault.REFUSED if verb == "set_if" and len(refused) > 1 else Fault.NONE
+        swaps.extend([number] * (verb == "set_if"))
+        if verb == "set_if" and len(swaps) == 2:
+            lake.commit_of(rival="1")
+            lake.put("dirty", "1")
+        return Fault.REFUSED if len(swaps) > 2 and not removed else Fault.NONE
 
-    with pytest.raises((DirtyBranch, GravelerError)):
+    with pytest.raises((DirtyBranch, Unavailable)):
         merged(lake.with_kv(lambda kv: FaultyStore(kv, plan)), pull)
+    assert (seen(lake, pull).attempt == "") == removed
     reset.reset(lake.opened, "main")
     merged(lake, pull)
     assert merges(lake) == [f"pull/{pull}/1"]
