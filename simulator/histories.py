@@ -122,6 +122,8 @@ class Run:
             self._deployment = self._deployment._replace(blocks=blocks)
         if "pull_merge" in verbs:
             self.propose()
+            if "hard" in verbs:  # merges of one second are equal commits, and cannot be told apart
+                self.world.step_ns = SLOW_STEP_NS
         self.world.play([*clients, janitor], self.perform)
 
     def veto(self) -> None:

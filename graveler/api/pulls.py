@@ -210,7 +210,7 @@ def merge_pull_request(call: Call) -> Answer:
         return merge.merge(repo, pull.id, call.committer)
 
     try:
-        order = pull_asked(pull.destination, pull.id, call.committer)
+        order = pull_asked(pull.destination, pull.id, pull.opening, call.committer)
         entry = attend(call.desk, order, call.due, direct)
     except MergeConflict as error:
         conflict = PullMergeResult("", "update branch: conflict found", list(error.paths))

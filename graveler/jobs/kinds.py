@@ -63,8 +63,7 @@ def _merge(task: Task) -> Landed:
 
 def _pull(task: Task) -> Landed:
     task.pulse.land(0)
-    pull, committer = orders.pull_request(task.order)
-    return pulls.merge(task.repo, pull, committer)
+    return pulls.merge(task.repo, *orders.pull_request(task.order))
 
 
 def _import(task: Task) -> Landed:
@@ -165,7 +164,8 @@ def find_landed(task: Task) -> Landed | None:
 
 
 def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
-    """What a job that failed ends with.  If attempts have noted swaps, that is what they landed;
+    """What a job that failed ends with.  If attempts have noted swaps (for a pull request: of any
+    client), that is what they landed;
     and `OutcomeUnknown`, if one of them may have landed, or may still land.  Else the error.
 
     Errors: `Unavailable`, `HistoryTooLong`.  Cost: 1 KV request if the job lands a bulk job
@@ -193,9 +193,8 @@ def _sent(task: Task) -> Swaps:
     the record of its pull request."""
     order = task.order
     if task.job.kind == orders.PULL:
-        pull, _ = orders.pull_request(order)
         with suppress(NotFound):
-            return pulls.noted_swaps(task.repo, pull)
+            return pulls.noted_swaps(task.repo, orders.pull_request(order))
         return ()
     if task.job.kind == orders.LAND:
         job_id, _ = orders.land_request(order)
@@ -236,8 +235,7 @@ def _find_restore(task: Task) -> Landed | None:
 
 
 def _find_pull(task: Task) -> CommitEntry | None:
-    pull, _ = orders.pull_request(task.order)
-    return _found(pulls.finish(task.repo, pull))
+    return _found(pulls.finish(task.repo, orders.pull_request(task.order)))
 
 
 def _give_up_hooks(task: Task) -> None:

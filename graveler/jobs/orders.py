@@ -14,6 +14,7 @@ from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.imports.run import KIND as IMPORT
 from graveler.engine.jobs.record import MARK_KEY, JobOrder, once
 from graveler.engine.objects.copies import Source
+from graveler.engine.pulls.merge import MergeOrder
 from graveler.records import ABSENT, Entry, Job
 from graveler.refs.names.restores import DumpIds
 from graveler.wire import decode_entry, encode_entry
@@ -99,15 +100,18 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
     return JobRequest(MERGE, branch, fields)
 
 
-def pull_asked(branch: str, pull: str, committer: str) -> JobRequest:
-    """The request to merge a pull request into `branch`.  Pure."""
-    return JobRequest(PULL, branch, {"pull": pull, "committer": committer})
+def pull_asked(branch: str, pull: str, opening: int, committer: str) -> JobRequest:
+    """The request to merge an opening of a pull request into `branch`.  Pure."""
+    fields: dict[str, Any] = {"pull": pull, "committer": committer}
+    if opening > 1:  # the first opening has the ids that requests always had
+        fields["opening"] = opening
+    return JobRequest(PULL, branch, fields, {"opening": opening})
 
 
-def pull_request(order: JobOrder) -> tuple[str, str]:
-    """The pull request to merge, and the committer.  Pure."""
+def pull_request(order: JobOrder) -> MergeOrder:
+    """The pull request to merge.  Pure."""
     fields = json.loads(order.body)
-    return fields["pull"], fields["committer"]
+    return MergeOrder(fields["pull"], fields["committer"], fields.get("opening", 0))
 
 
 def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:

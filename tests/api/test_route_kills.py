@@ -123,7 +123,7 @@ def test_a_deletion_that_is_repeated_closes_the_requests_of_its_branch(template:
 
 
 def test_a_merge_that_looks_for_no_earlier_one_is_found_out(template: World) -> None:
-    blind = Edit("engine.pulls.merge", "merge", "attempts.look_for(repo, seen, onto)", "()")
+    blind = Edit("engine.pulls.merge", "_found_landed", "attempts.look_for(...)", "()")
     silent = Edit(
         "engine.pulls.merge",
         "_merged",

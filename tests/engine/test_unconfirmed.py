@@ -118,16 +118,16 @@ def test_a_landing_that_lands_while_it_is_tried_again_is_done_once(
 def test_a_landing_that_is_refused_when_it_is_tried_again(
     forked: Lake, rival: Lake, lands: bool
 ) -> None:
-    """Somebody stages meanwhile: only a branch that has moved tells what became of the first."""
+    """Somebody stages meanwhile.  What is refused can land no more."""
     late = Late(forked, 1, "get", 2 if lands else 1_000, lambda: rival.put("c", "3"))
     if lands:
         assert late.lake.merge("dev") == forked.head()
     else:
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(DirtyBranch):
             late.lake.merge("dev")
-        assert forked.tree("main@") == {"a": "1"}
-        late.land()  # which is why nobody could say that it had not happened
-    assert forked.tree() == {"a": "1", "b": "2", "c": "3"} and merges(forked) == 1
+        late.land()
+    assert merges(forked) == lands
+    assert forked.tree() == {"a": "1", **({"b": "2"} if lands else {}), "c": "3"}
 
 
 def test_a_landing_that_lost_and_is_refused_then_has_not_happened(
@@ -255,10 +255,12 @@ def test_a_landing_on_a_branch_that_is_deleted_meanwhile(
     assert script.finished
 
 
-def test_a_landing_that_fails_for_any_reason_while_its_swap_may_land_is_unknown(
-    forked: Lake, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_landing_that_fails_for_any_reason_lands_no_more(
+    forked: Lake, monkeypatch: pytest.MonkeyPatch, lands: bool
 ) -> None:
-    late = Late(forked, 1, "get", 1_000, lambda: None)
+    """Its swap is on its way: it lands before the record is renewed, or never."""
+    late = Late(forked, 1, "set_if", 1 if lands else 1_000, lambda: None)
     whole, calls = merge.trees.merge, 0
 
     def broken(*arguments: Any, **more: Any) -> Any:
@@ -269,10 +271,13 @@ def test_a_landing_that_fails_for_any_reason_while_its_swap_may_land_is_unknown(
         return whole(*arguments, **more)
 
     monkeypatch.setattr(merge.trees, "merge", broken)
-    with pytest.raises(OutcomeUnknown):
-        late.lake.merge("dev")
+    if lands:
+        assert late.lake.merge("dev") == forked.head()
+    else:
+        with pytest.raises(Corrupt):
+            late.lake.merge("dev")
     late.land()
-    assert merges(forked) == 1
+    assert merges(forked) == lands
 
 
 @pytest.mark.parametrize(

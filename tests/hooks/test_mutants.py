@@ -34,6 +34,13 @@ def _moved(module: str, function: str, swap: str, call: str) -> tuple[Edit, ...]
     )
 
 
+def _passed_later(function: str, swap: str, call: str) -> tuple[Edit, ...]:
+    """The same, of a verb of branches."""
+    return Edit(BRANCHES, function, call, "None"), Edit(
+        BRANCHES, function, swap, f"__old__\n{call}"
+    )
+
+
 AFTER_THE_SWAP = {
     "commit": HookMutant(
         events.COMMIT,
@@ -65,21 +72,11 @@ AFTER_THE_SWAP = {
     ),
     "creation of a branch": HookMutant(
         events.CREATE_BRANCH,
-        _moved(
-            BRANCHES,
-            "_made",
-            "sent = try_swap(...)",
-            "_run_gate_hooks(repo, CREATE_BRANCH, branch, commit_id)",
-        ),
+        _passed_later("_made", "sent = try_swap(...)", "gate.pass_with(commit_id)"),
     ),
     "deletion of a branch": HookMutant(
         events.DELETE_BRANCH,
-        _moved(
-            BRANCHES,
-            "delete_branch",
-            "sent = send(...)",
-            "_run_gate_hooks(repo, DELETE_BRANCH, branch, record.commit)",
-        ),
+        _passed_later("delete_branch", "sent = send(...)", "gate.pass_with(record.commit)"),
     ),
     "creation of a tag": HookMutant(
         events.CREATE_TAG,
@@ -96,8 +93,8 @@ _UNGATED = {
                         "return NOTHING_PENDING"),
     events.MERGE: Edit(LANDING, "_run_gate_hooks", "return ... if ... else ...",
                        "return NOTHING_PENDING"),
-    events.CREATE_BRANCH: Edit(BRANCHES, "_run_gate_hooks", "return ...", "return Pending()"),
-    events.DELETE_BRANCH: Edit(BRANCHES, "_run_gate_hooks", "return ...", "return Pending()"),
+    events.CREATE_BRANCH: Edit(BRANCHES, "_made", "gate.pass_with(...)", "None"),
+    events.DELETE_BRANCH: Edit(BRANCHES, "delete_branch", "gate.pass_with(...)", "None"),
     events.CREATE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),
     events.DELETE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from graveler.engine.repositories import rules
 from graveler.jobs import handover, orders
 from graveler.records import ABSENT, Job, JobState, PullState
 from tests.engine.lake import COMMITTER
-from tests.engine.pulls.world import merges, opened, seen, update
+from tests.engine.pulls.world import merged, merges, opened, seen, update
 from tests.jobs.world import (
     World,
     begin_commit,
@@ -23,7 +23,7 @@ from tests.jobs.world import (
 def begin(world: World) -> tuple[str, Job]:
     """A pull request, and the job that merges it."""
     pull = opened(world.lake, "other", "main")
-    order = orders.pull_asked("main", pull, COMMITTER)
+    order = orders.pull_asked("main", pull, 1, COMMITTER)
     return pull, handover.submit(world.desk, order, ABSENT)
 
 
@@ -50,6 +50,19 @@ def test_two_workers_make_one_merge(call: tuple[str, int], stalls: bool) -> None
     replaced(world, job.id, call, stalls=stalls)
     assert merges(world.lake) == [f"pull/{pull}/1"]
     assert seen(world.lake, pull).state is PullState.MERGED
+    ended = world.status(job.id)
+    assert (ended.state, ended.commit) == (JobState.DONE, world.lake.head())
+
+
+def test_a_job_does_not_merge_a_later_opening() -> None:
+    world = new_world()
+    pull, job = begin(world)
+    merged(world.lake, pull)
+    update(world.lake, pull, state=PullState.OPEN)
+    world.lake.commit_of("other", more="1")
+    world.work(job.id)
+    assert "opened again since" in world.status(job.id).error
+    assert merges(world.lake) == [f"pull/{pull}/1"]
 
 
 def test_a_request_that_was_closed_before_its_worker_came_is_not_merged() -> None:

@@ -159,7 +159,7 @@ def test_a_bulk_job_that_is_finished_again_undoes_no_rollback(
 
 def begin_pull(world: World) -> Job:
     pull = pulls.create(world.lake.opened, pulls.NewPull("t", "other", "main", COMMITTER))
-    asked = orders.pull_asked("main", pull.id, COMMITTER)
+    asked = orders.pull_asked("main", pull.id, 1, COMMITTER)
     return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
 
 
@@ -174,7 +174,7 @@ def test_the_job_of_a_pull_request_undoes_no_rollback(
     work_twice(world, job, end)
     assert swap.is_over and world.lake.head() == before
     assert "outcome unknown" in world.status(job.id).error
-    pull = orders.pull_request(jobs.ordered(rival.opened, job.id))[0]
+    pull = orders.pull_request(jobs.ordered(rival.opened, job.id)).pull
     with pytest.raises(OutcomeUnknown):
         merge_pull(rival.opened, pull, COMMITTER)
     assert world.lake.head() == before
@@ -293,7 +293,7 @@ def test_a_pull_request_that_was_closed_meanwhile_says_that_it_is_merged(
 ) -> None:
     world = new_world()
     job, before, rival = begin_pull(world), world.lake.head(), world.lake.another_process()
-    pull = orders.pull_request(jobs.ordered(rival.opened, job.id))[0]
+    pull = orders.pull_request(jobs.ordered(rival.opened, job.id)).pull
     FirstSwap(monkeypatch, before, lambda: None, Killed())
     with pytest.raises(Killed):
         world.work(job.id)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rocksdict import Options, Rdict
 
 from graveler.clock import Clock
 from graveler.errors import Conflict, Corrupt, StorageFull, Unavailable
@@ -52,16 +53,21 @@ def test_k6_rows_outlive_the_store(tmp_path: Path) -> None:
     store.close()
 
 
-def test_files_stay_short_so_that_no_merge_of_files_grows_with_the_rows(tmp_path: Path) -> None:
-    """Four files of a buffer each are merged into a level of that size."""
+def test_the_first_level_stays_as_small_as_what_is_merged_into_it(tmp_path: Path) -> None:
+    """Four files of a buffer each: so no merge of files grows with the rows."""
     store = RocksStore(tmp_path, SMALL)
     for batch in range(24):
         rows = [(os.urandom(8), os.urandom(1_000)) for _ in range(1_000)]
         store.set_many([Write(b"p", key, value, b"%d" % batch) for key, value in rows])
     store.close()
-    sizes = [file.stat().st_size for file in tmp_path.glob("*.sst")]
-    assert sum(sizes) > 16 * SMALL.write_buffer_bytes
-    assert max(sizes) < 2 * SMALL.write_buffer_bytes
+    files = Rdict(str(tmp_path), Options(raw_mode=True)).live_files()
+    sizes = {
+        each["name"]: tmp_path.joinpath(each["name"].lstrip("/")).stat().st_size for each in files
+    }
+    assert sum(sizes.values()) > 16 * SMALL.write_buffer_bytes
+    assert max(sizes.values()) < 2 * SMALL.write_buffer_bytes
+    first = sum(sizes[each["name"]] for each in files if each["level"] == 1)
+    assert first < 8 * SMALL.write_buffer_bytes
 
 
 def test_many_rows_that_are_removed_by_version_leave_memory(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ GATE_MUTANTS = (
         "a merge neither looks for what an earlier one landed nor notes its swap",
         ("pulls", "crash"),
         (
-            Edit(PULL_MERGE, "merge", "attempts.look_for(repo, seen, onto)", "()"),
+            Edit(PULL_MERGE, "_found_landed", "attempts.look_for(...)", "()"),
             NO_NOTE,
         ),
     ),
@@ -71,8 +71,8 @@ GATE_MUTANTS = (
         (
             Edit(
                 PULL_ATTEMPTS,
-                "journal_of.store.noted",
-                "not is_open or record.sent not in known",
+                "begin.store.noted",
+                "not is_open or not is_known",
                 "not is_open",
             ),
         ),
@@ -84,9 +84,9 @@ GATE_MUTANTS = (
         (
             Edit(
                 PULL_ATTEMPTS,
-                "journal_of.store.noted",
-                "not is_open or record.sent not in known",
-                "record.sent not in known",
+                "begin.store.noted",
+                "not is_open or not is_known",
+                "not is_known",
             ),
         ),
     ),

@@ -99,7 +99,7 @@ LATER_MUTANTS = (
         "R4c",
         "a landing is refused while its swap may still arrive",
         ("replay", "delay"),
-        (Edit(LANDING, "_past_landing", "any(...)", "False"),),
+        (Edit(LANDING, "_past_landing", "all(...)", "True"),),
     ),
     Mutant(
         "R5a",

@@ -396,9 +396,20 @@ def _put_on_by(repo: OpenRepository, now: CommitId, swap: SentSwap) -> CommitEnt
 def _past_landing(
     repo: OpenRepository, branch: BranchId, tried: Sequence[EarlierRound], error: GravelerError
 ) -> Versioned:
-    """A fresh record that no earlier swap can replace; else `OutcomeUnknown`, which says why the
-    last round failed."""
-    seen = _fresh(repo, branch, tried)
-    if any(verdict(each.swap, seen.branch) is Verdict.OPEN for each in tried):
-        raise OutcomeUnknown(f"{error}; an earlier swap may still land; outcome unknown")
-    return seen
+    """A record that no earlier swap can replace; else `OutcomeUnknown`, which says why the last
+    round failed.
+
+    If an earlier swap may still land, the record is replaced by itself, with the next revision:
+    then that swap is lost for certain.  A swap that was noted and never sent would leave each later
+    refusal in doubt for as long as the branch stands still.
+    """
+    for _ in range(limits.commit_round_count_max):
+        seen = _fresh(repo, branch, tried)
+        if all(verdict(each.swap, seen.branch) is not Verdict.OPEN for each in tried):
+            return seen
+        renewed = try_swap(repo, branch, seen, seen.branch._replace(rev=seen.branch.rev + 1))
+        if isinstance(renewed, Versioned):
+            return renewed
+        if renewed is None:
+            break
+    raise OutcomeUnknown(f"{error}; an earlier swap may still land; outcome unknown")

@@ -25,7 +25,6 @@ from graveler.engine.hooks import (
     DELETE_BRANCH,
     NOTHING_PENDING,
     HookEvent,
-    Pending,
 )
 from graveler.engine.ports import (
     OpenRepository,
@@ -63,6 +62,26 @@ class PageQuery:
     amount: int = limits.page_count_default
 
 
+class _Gate:
+    """The hooks that run before the swap of a creation or a deletion, once for each commit."""
+
+    def __init__(self, repo: OpenRepository, kind: str, branch: BranchId) -> None:
+        self._repo = repo
+        self._kind = kind
+        self._branch = branch
+        self._passed = NO_COMMIT
+        self.pending = NOTHING_PENDING  # what is left to do after the swap
+
+    def pass_with(self, commit: CommitId) -> None:
+        """Run the hooks.  The action files are those of the branch's commit.  Errors: `HookFailed`,
+        `Unavailable`."""
+        if commit == self._passed:
+            return
+        event = HookEvent(self._kind, decides=commit, commit=commit, branch=self._branch)
+        self.pending = self._repo.hooks.before(self._repo, event, operation_deadline(self._repo))
+        self._passed = commit
+
+
 def create_branch(
     repo: OpenRepository, name: str, source: str, *, hidden: bool = False, force: bool = False
 ) -> CommitId:
@@ -73,7 +92,8 @@ def create_branch(
     `Gone` (the commit has expired), `HookFailed`, `Invalid`, `Refused`, `Contended`,
     `OutcomeUnknown`.
     Cost: 2 KV requests, and the resolution of `source`; for the name of a deleted branch, those of
-    `pulls.requests.close_all` too.
+    `pulls.requests.close_all` too.  The same again each time that others create and delete the name
+    meanwhile.
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
@@ -82,15 +102,16 @@ def create_branch(
             "source invalid: it must not end in '$', because a branch begins at a commit: "
             f"{source=}"
         )
+    gate = _Gate(repo, CREATE_BRANCH, branch)
     for _ in range(limits.commit_round_count_max):
-        head = _made(repo, branch, source, hidden=hidden)
+        head = _made(repo, branch, source, gate, hidden=hidden)
         if head is not ABSENT:
             return head
     raise Contended(f"branch kept being created and deleted by others; try again: {branch=!s}")
 
 
 def _made(
-    repo: OpenRepository, branch: BranchId, source: str, *, hidden: bool
+    repo: OpenRepository, branch: BranchId, source: str, gate: _Gate, *, hidden: bool
 ) -> CommitId | Literal[Absent.ABSENT]:
     """One attempt of a creation; ABSENT: the record of a deleted branch changed meanwhile, so it
     made nothing."""
@@ -101,7 +122,7 @@ def _made(
         close_all(repo, branch)
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
-    pending = _run_gate_hooks(repo, CREATE_BRANCH, branch, commit_id)
+    gate.pass_with(commit_id)
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
     token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     record = Branch(
@@ -124,14 +145,8 @@ def _made(
         with UnconfirmedWrite("branch creation") as unconfirmed:
             unconfirmed.mark_unconfirmed()
             _check_made(repo, branch, token, rev)
-    repo.hooks.landed(repo, pending)
+    repo.hooks.landed(repo, gate.pending)
     return commit_id
-
-
-def _run_gate_hooks(repo: OpenRepository, kind: str, branch: BranchId, commit: CommitId) -> Pending:
-    """Run the hooks before the swap.  The action files are those of the branch's commit."""
-    event = HookEvent(kind, decides=commit, commit=commit, branch=branch)
-    return repo.hooks.before(repo, event, operation_deadline(repo))
 
 
 def _check_free(holding: Holders, name: BranchId) -> None:
@@ -198,7 +213,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
     tried, last, is_unknown, origin = False, b"", False, ""
     is_successor = False  # a live record is that of the next branch of this name
-    gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
+    gate = _Gate(repo, DELETE_BRANCH, branch)
     with UnconfirmedWrite("branch deletion") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
             seen = branches.find(repo.kv, repo.record, branch)
@@ -212,9 +227,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
             record, is_pending = seen.branch, seen.version == last
             _check_unprotected(repo, branch, is_pending=is_pending)
-            if record.commit != gated:
-                pending = _run_gate_hooks(repo, DELETE_BRANCH, branch, record.commit)
-                gated = record.commit
+            gate.pass_with(record.commit)
             now_ns = repo.clock.now_ns()
             dropped = (*record.sealed, record.staging)
             repo.kv.set_many(
@@ -232,7 +245,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             unconfirmed.note(is_unconfirmed=is_unknown)
         else:
             raise given_up(branch, "branch deletion", is_unknown=is_unknown)
-    repo.hooks.landed(repo, pending)
+    repo.hooks.landed(repo, gate.pending)
     if not is_successor:  # its creation has closed the requests of this one
         close_all(repo, branch)
 

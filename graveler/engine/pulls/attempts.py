@@ -8,6 +8,7 @@ there is another one by now, another merge has begun, and this one looks again b
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.search import Once, find_by_key, judge_all
@@ -33,11 +34,18 @@ def key_of(seen: PullRequest, since: CommitId) -> Once:
     return Once("", f"pull/{seen.id}/{seen.opening}", since)
 
 
-def journal_of(repo: OpenRepository, seen: PullRequest) -> SwapJournal:
-    """Where a merge notes its swaps; `seen`: the record that it has read.
+class Attempt(NamedTuple):
+    """One merge: its id, which its notes carry, and where it notes its swaps."""
 
-    A note costs 2 KV requests.  Its errors: `Overtaken`, `NotFound`, `Unavailable`; the swap is not
-    sent then.
+    id: str
+    journal: SwapJournal
+
+
+def begin(repo: OpenRepository, seen: PullRequest) -> Attempt:
+    """A new attempt; `seen`: the record that it has read.
+
+    A note costs 2 KV requests.  Its errors: `Overtaken`, `Contended`, `NotFound`, `Unavailable`;
+    the swap is not sent then.
     """
     attempt = repo.ids.unique(_ATTEMPT_LENGTH)
 
@@ -46,7 +54,8 @@ def journal_of(repo: OpenRepository, seen: PullRequest) -> SwapJournal:
             if (record.sent, record.attempt) == (swaps, attempt):
                 return ABSENT
             is_open = record.opening == seen.opening and record.state is not PullState.MERGED
-            if not is_open or record.sent not in known:
+            is_known = record.attempt in (seen.attempt, attempt) and record.sent in known
+            if not is_open or not is_known:
                 raise Overtaken(f"another merge of this pull request began: pull={seen.id}")
             return record._replace(sent=swaps, attempt=attempt, since=swaps[-1].head)
 
@@ -55,7 +64,7 @@ def journal_of(repo: OpenRepository, seen: PullRequest) -> SwapJournal:
         except OutcomeUnknown as error:  # that of the note
             raise Unavailable(f"swap not noted, so it is not sent: pull={seen.id}") from error
 
-    return SwapJournal(seen.sent, store)
+    return Attempt(attempt, SwapJournal(seen.sent, store))
 
 
 def look_for(
@@ -91,12 +100,12 @@ def is_in_doubt(repo: OpenRepository, seen: PullRequest) -> bool:
     return not isinstance(outcome, CommitEntry) and Verdict.UNKNOWN in outcome
 
 
-def forget(repo: OpenRepository, seen: PullRequest, swaps: Swaps) -> None:
-    """Remove the note of these swaps, none of which landed or ever will, unless another merge has
-    followed.  Best effort: else the next merge judges them again.  2 KV requests."""
+def forget(repo: OpenRepository, seen: PullRequest, attempt: Attempt) -> None:
+    """Remove the note of an attempt none of whose swaps landed or ever will, unless another merge
+    has followed.  Best effort: else the next merge judges them again.  2 KV requests."""
 
     def change(record: PullRequest, _lost: bool) -> Changed:
-        is_own = record.opening == seen.opening and record.sent == swaps
+        is_own = record.opening == seen.opening and record.attempt == attempt.id
         return without_note(record) if is_own else ABSENT
 
     with suppress(GravelerError):

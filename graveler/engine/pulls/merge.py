@@ -13,7 +13,7 @@ notes its swap last knows the swap of the other, and the other begins again.  If
 certain, its note is removed, so that step 1 never has much history to search.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine.commits import merge as merges
@@ -25,23 +25,32 @@ from graveler.engine.pulls import attempts
 from graveler.engine.pulls.attempts import Overtaken
 from graveler.errors import (
     Code,
-    Conflict,
     Contended,
-    HookFailed,
+    GravelerError,
+    HistoryTooLong,
     Invalid,
-    NotFound,
     OutcomeUnknown,
-    Refused,
 )
 from graveler.ids import CommitId, parse_pull_id
-from graveler.records import ABSENT, Absent, CommitEntry, PullRequest, PullState
+from graveler.records import ABSENT, Absent, Branch, CommitEntry, PullRequest, PullState
 from graveler.refs.names import pulls
 from graveler.refs.names.pulls import Changed
 
 
-def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
+class MergeOrder(NamedTuple):
+    """A merge that somebody ordered and another process performs.  `opening`: of the request then;
+    0: not known."""
+
+    pull: str
+    committer: str
+    opening: int
+
+
+def merge(repo: OpenRepository, pull: str, committer: str, opening: int = 0) -> CommitEntry:
     """Merge the request: its source, as it is now, into its destination.  Returns the commit.
 
+    `opening`: the one that a job was ordered to merge, and may have merged before: then the same
+    commit.  If the request is in a later one by now: `OutcomeUnknown`.  0: the present opening.
     The request says *merged* afterwards; also if it was closed while the merge ran.
     Errors: `Invalid` for a request that is not open; those of `merges.merge` (`MergeConflict` with
     the paths, `DirtyBranch`, `HookFailed`, …): the request stays open; `OutcomeUnknown`: the same
@@ -54,14 +63,16 @@ def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
     name = parse_pull_id(pull)
     for _ in range(limits.commit_round_count_max):
         seen = pulls.get(repo.kv, repo.record, name)
+        if opening and seen.opening != opening:
+            raise OutcomeUnknown(
+                f"pull request was opened again since; outcome unknown: pull={name} {opening=}"
+            )
+        if opening and seen.state is PullState.MERGED:
+            return CommitEntry(seen.merged, commit_of(repo, seen.merged))
         _check_open(seen)
         onto = fresh(repo, seen.destination).branch
-        outcome = attempts.look_for(repo, seen, onto)
-        if isinstance(outcome, CommitEntry):
-            landed = outcome
-        elif Verdict.UNKNOWN in outcome:
-            raise _in_doubt(seen)
-        else:
+        landed = _found_landed(repo, seen, onto)
+        if landed is ABSENT:
             try:
                 landed = _merged(repo, seen, onto.commit, committer)
             except Overtaken:
@@ -73,14 +84,16 @@ def merge(repo: OpenRepository, pull: str, committer: str) -> CommitEntry:
     raise Contended(f"other merges of this pull request keep beginning; try again: pull={name}")
 
 
-def finish(repo: OpenRepository, pull: str) -> CommitEntry | Literal[Absent.ABSENT]:
-    """The commit that an earlier merge of the request landed; ABSENT if none is known to have.
+def finish(repo: OpenRepository, order: MergeOrder) -> CommitEntry | Literal[Absent.ABSENT]:
+    """The commit that an earlier merge of this opening landed; ABSENT if none is known to have.
 
     If that merge died before the request said *merged*, the request says so afterwards.
     Errors: `NotFound`; `HistoryTooLong`; `OutcomeUnknown`.  Cost: 2 KV requests; after a merge that
     did not end also those of `attempts.look_for`, and 2 to end the request.
     """
-    seen = pulls.get(repo.kv, repo.record, parse_pull_id(pull))
+    seen = pulls.get(repo.kv, repo.record, parse_pull_id(order.pull))
+    if order.opening not in (0, seen.opening):
+        return ABSENT
     if seen.state is PullState.MERGED:
         return CommitEntry(seen.merged, commit_of(repo, seen.merged))
     outcome = attempts.look_for(repo, seen, fresh(repo, seen.destination).branch)
@@ -90,18 +103,32 @@ def finish(repo: OpenRepository, pull: str) -> CommitEntry | Literal[Absent.ABSE
     return outcome
 
 
-def noted_swaps(repo: OpenRepository, pull: str) -> Swaps:
-    """The swaps that merges of the request have noted, and that may have landed.  1 KV request.
+def noted_swaps(repo: OpenRepository, order: MergeOrder) -> Swaps:
+    """The swaps that merges of this opening have noted, and that may have landed.  1 KV request.
     Errors: `NotFound`."""
-    return pulls.get(repo.kv, repo.record, parse_pull_id(pull)).sent
+    seen = pulls.get(repo.kv, repo.record, parse_pull_id(order.pull))
+    return seen.sent if order.opening in (0, seen.opening) else ()
 
 
-def _in_doubt(seen: PullRequest) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        "an earlier merge of the pull request may have landed, and a hard reset may have taken it "
-        "away; look at the history of the branch; to merge again, close the pull request and open "
-        f"it again (graveler pr close, pr reopen): pull={seen.id} branch={seen.destination}"
+def _found_landed(
+    repo: OpenRepository, seen: PullRequest, onto: Branch
+) -> CommitEntry | Literal[Absent.ABSENT]:
+    """Step 1.  Raises `OutcomeUnknown` if nobody can tell."""
+    doubt = OutcomeUnknown(
+        "an earlier merge of the pull request may have landed: a hard reset may have taken it "
+        "away, or too many commits were made since; look at the history of the branch; to merge "
+        "again, close the pull request and open it again (graveler pr close, pr reopen): "
+        f"pull={seen.id} branch={seen.destination}"
     )
+    try:
+        outcome = attempts.look_for(repo, seen, onto)
+    except HistoryTooLong as error:
+        raise doubt from error
+    if isinstance(outcome, CommitEntry):
+        return outcome
+    if Verdict.UNKNOWN in outcome:
+        raise doubt
+    return ABSENT
 
 
 def _check_open(pull: PullRequest) -> None:
@@ -116,20 +143,20 @@ def _merged(
     repo: OpenRepository, seen: PullRequest, since: CommitId, committer: str
 ) -> CommitEntry:
     """Step 2."""
-    journal = attempts.journal_of(repo, seen)
+    attempt = attempts.begin(repo, seen)
     request = MergeRequest(
         committer,
         merges.message(seen.source, seen.destination),
-        once=attempts.key_of(seen, since)._replace(journal=journal),
+        once=attempts.key_of(seen, since)._replace(journal=attempt.journal),
     )
     source = fresh(repo, seen.source).branch.commit
     try:
         landed = merges.merge(repo, source, seen.destination, request)
-    except Overtaken:
+    except (Overtaken, OutcomeUnknown):
         raise
-    except (Invalid, Conflict, NotFound, Refused, HookFailed):
-        if journal.sent != seen.sent:
-            attempts.forget(repo, seen, journal.sent)
+    except GravelerError:  # nothing has landed, or will
+        if attempt.journal.sent != seen.sent:
+            attempts.forget(repo, seen, attempt)
         raise
     return CommitEntry(landed, commit_of(repo, landed))
 
@@ -142,4 +169,7 @@ def _end(repo: OpenRepository, seen: PullRequest, landed: CommitId) -> None:
             state=PullState.MERGED, closed_ns=repo.clock.now_ns(), merged=landed
         )
 
-    pulls.change(repo.kv, repo.record, seen.id, repo.ids, change)
+    try:
+        pulls.change(repo.kv, repo.record, seen.id, repo.ids, change)
+    except Contended as error:
+        raise OutcomeUnknown(f"pull request not ended, but merged: pull={seen.id}") from error

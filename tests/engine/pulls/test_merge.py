@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import wire
+from graveler import wire_pb2 as pb
 from graveler.engine.commits import reset
 from graveler.engine.names import branches, tags
 from graveler.engine.repositories import repository, rules
@@ -21,10 +22,10 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.ids import NO_COMMIT, BranchId
+from graveler.ids import NO_COMMIT, BranchId, PullId
 from graveler.kv.counter import ObservedStore
 from graveler.records import PullState
-from graveler.refs.keys import branch_key, space
+from graveler.refs.keys import branch_key, pull_key, space
 from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore, nth
 from graveler.testing.interposer import InterposedStore, Script
@@ -334,6 +335,75 @@ def test_a_branch_of_an_older_release_counts_hard_resets_too(lake: Lake) -> None
     assert lake.head() == before
 
 
+def _age(lake: Lake, pull: str) -> None:
+    """Leave in the record what an older release would: an attempt, and no swap."""
+    aged = seen(lake, pull)._replace(sent=())
+    place = space(lake.repo), pull_key(PullId(pull))
+    lake.ports.kv.set(*place, wire.encode_pull(aged), b"aged" * 4)
+
+
+def _land_as_an_older_release(lake: Lake, pull: str) -> str:
+    """It dies before the request says so."""
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    _age(lake, pull)
+    return lake.head()
+
+
+def test_a_merge_that_an_older_release_landed_is_found_by_its_mark(lake: Lake) -> None:
+    pull = opened(lake)
+    landed = _land_as_an_older_release(lake, pull)
+    lake.commit_of("dev", more="1")
+    assert merged(lake, pull) == landed
+
+
+def test_a_merge_of_an_older_release_that_began_meanwhile_is_found(lake: Lake) -> None:
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    landed: list[str] = []
+
+    def older() -> None:
+        landed.append(_land_as_an_older_release(lake, pull))
+        lake.commit_of("dev", more="1")
+
+    script.before("get", older, nth=2)
+    assert merged(slow, pull) == landed[0]
+    assert merges(lake) == [f"pull/{pull}/1"]
+
+
+def test_swaps_that_another_attempt_noted_do_not_count(lake: Lake) -> None:
+    """An older release keeps them beside an attempt of its own."""
+    pull = opened(lake)
+    first, script = lake.interposed()
+    script.after("set_if", _die)
+    with pytest.raises(KeyboardInterrupt):
+        merged(first, pull)
+    noted = seen(lake, pull)
+    message = pb.PullRequest.FromString(wire.encode_pull(noted)[len(wire.FORMAT) :])
+    message.attempt = "another"
+    other = wire.decode_pull(wire.FORMAT + message.SerializeToString())
+    assert noted.sent and not other.sent and other.attempt == "another"
+
+
+def test_a_merge_that_failed_before_its_swap_leaves_no_note(lake: Lake) -> None:
+    """Its swap was refused by a store that is down, so a later hard reset leaves no doubt."""
+    pull = opened(lake)
+
+    def plan(number: int, verb: str) -> Fault:
+        swaps.extend([number] * (verb == "set_if"))
+        return Fault.REFUSED if verb == "set_if" and len(swaps) == 2 else Fault.NONE
+
+    swaps: list[int] = []
+    with pytest.raises(Unavailable) as error:
+        merged(lake.with_kv(lambda kv: FaultyStore(kv, plan)), pull)
+    assert not isinstance(error.value, OutcomeUnknown) and not seen(lake, pull).attempt
+    reset.hard_reset(lake.opened, "main", "main~")
+    lake.commit_of(later="1")
+    assert merged(lake, pull) == lake.head()
+
+
 def test_a_hard_reset_before_any_merge_is_no_obstacle(lake: Lake) -> None:
     pull = opened(lake)
     reset.hard_reset(lake.opened, "main", "main~")
@@ -405,7 +475,7 @@ def test_a_slow_merge_does_not_land_beside_a_later_one_of_a_reset_source(lake: L
 
 
 def test_a_note_stays_while_another_attempt_may_be_under_way(lake: Lake) -> None:
-    """Its swap may still arrive, though this attempt is refused."""
+    """The refusal is certain: the swap that was noted cannot arrive any more."""
     pull = opened(lake)
     first, script = lake.interposed()
     script.after("set_if", _die)  # the swap is noted, and not sent
@@ -414,7 +484,7 @@ def test_a_note_stays_while_another_attempt_may_be_under_way(lake: Lake) -> None
     noted = seen(lake, pull)
     assert noted.attempt and noted.since == lake.head() and len(noted.sent) == 1
     lake.put("dirty", "1")
-    with pytest.raises((DirtyBranch, OutcomeUnknown)):
+    with pytest.raises(DirtyBranch):
         merged(lake, pull)
     assert seen(lake, pull) == noted
 
