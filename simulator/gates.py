@@ -64,20 +64,22 @@ def _ended(call: Call) -> int:
 
 
 def _merged_once(run: Run, calls: Sequence[Call]) -> None:
+    """A commit that a merge of the next opening draws may equal one of the last, and then gives the
+    common record its mark.  So a mark is that of the time when the commit became the head, or that
+    of now."""
     heads = {id for _, id in run.watched("main").heads if id != NO_HEAD}
-    rows = run.world.rows[run.records]
-    # As it is now: a merge of the next opening may be equal, and then gives the record its mark.
-    stored = {id: wire.decode_commit(rows[commit_key(id)].value) for id in heads}
-    landed = {id: commit for id, commit in stored.items() if commit.mark}
+    installed = {id: run.commit_record(id) for id in heads}
+    landed = {id: commit for id, commit in installed.items() if commit is not None and commit.mark}
     for mark, count in Counter(commit.mark for commit in landed.values()).items():
         if count > 1:
             run.wrong.append(f"G3 {count} merge commits of {mark}")
     for call in calls:
         if call.verb == "pull_merge" and call.acknowledged and call.answer not in landed:
             run.wrong.append(f"G4 an acknowledged merge was never the head: {call.answer}")
-    row = run.world.rows[run.records][pull_key(run.stage.pull)]
-    pull = wire.decode_pull(row.value)
+    rows = run.world.rows[run.records]
+    pull = wire.decode_pull(rows[pull_key(run.stage.pull)].value)
     if pull.state is PullState.MERGED:
-        commit = landed.get(pull.merged)
-        if commit is None or commit.mark != f"pull/{pull.id}/{pull.opening}":
+        now = wire.decode_commit(rows[commit_key(pull.merged)].value)
+        then = landed.get(pull.merged, now)
+        if f"pull/{pull.id}/{pull.opening}" not in (now.mark, then.mark):
             run.wrong.append(f"G5 {pull.id} names a commit that is not its merge: {pull.merged}")

@@ -173,11 +173,13 @@ def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
     `search.judge_all`.
     """
     sent = _sent(task)
-    if not sent:
+    if not sent and task.job.kind != orders.PULL:  # which has no note once it is merged
         return error
     landed = find_landed(task)
     if landed is not None:
         return landed
+    if not sent:
+        return error
     with suppress(NotFound):
         now = fresh(task.repo, task.job.branch).branch
         judged = judge_all(task.repo, sent, now)

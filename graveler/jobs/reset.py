@@ -108,7 +108,9 @@ def is_done(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
     if not order.result:
         return False
     sent = _ResetNote(*json.loads(order.result))
-    if fresh(repo, job.branch).branch.rev == sent.revision:
+    now = fresh(repo, job.branch).branch
+    has_lost = now.rev == sent.revision + 1 and sent.token not in now.tokens_newest_first
+    if now.rev == sent.revision or has_lost:
         return False
     try:
         holder(repo, job.branch, sent.token, order.since)

@@ -42,7 +42,7 @@ _SMALL_CACHES = (
     "cache.RefCache.__init__.__defaults__ = (500, 1 << 20); cache._SHORT_LIVED_COUNT = 200; "
     "from functools import partial; "
     "embedded.RocksSettings = partial(embedded.RocksSettings, write_buffer_bytes=1 << 20, "
-    "write_buffer_count=2, block_cache_bytes=1 << 20, open_files_max=64); "
+    "write_buffer_count=2, block_cache_bytes=1 << 20, open_files_max=24); "
 )
 _SLICE_SECONDS = 0.5
 _DAYS_LATER = (

@@ -348,14 +348,15 @@ def test_a_hard_reset_is_checked_again_in_every_round(lake: Lake, rival: Lake) -
     assert lake.tree("main@")["x"] == "1"
 
 
-def test_a_reset_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake: Lake) -> None:
+def test_a_reset_that_is_refused_when_the_rule_comes_lands_no_more(lake: Lake) -> None:
+    """Its swap got no answer, and is on its way."""
     reset.reset(lake.opened, "main")
     slow, store = _last_swap_lost(lake, swap=1)
-    target = lake.head("dev")
-    with pytest.raises(OutcomeUnknown):
-        reset.hard_reset(slow.opened, "main", target)
+    before = lake.head()
+    with pytest.raises(Refused):
+        reset.hard_reset(slow.opened, "main", lake.head("dev"))
     store.land()
-    assert lake.head() == target
+    assert lake.head() == before
 
 
 def test_a_deletion_that_runs_when_the_rule_comes_is_refused(lake: Lake) -> None:

@@ -280,6 +280,27 @@ def test_a_landing_that_fails_for_any_reason_lands_no_more(
     assert merges(forked) == lands
 
 
+def test_a_refusal_is_unknown_if_nobody_can_take_the_earlier_swap_away(
+    forked: Lake, rival: Lake
+) -> None:
+    """The renewal of the record gets no answer, and does not happen; then the first swap lands."""
+    swaps = 0
+
+    def plan(_: int, verb: str) -> Fault:
+        nonlocal swaps
+        swaps += verb == "set_if"
+        if verb == "set_if" and swaps == 1:
+            rival.put("c", "3")
+            return Fault.LATE
+        return Fault.DROPPED if verb == "set_if" else Fault.NONE
+
+    mine, store = with_faults(forked, plan)
+    with pytest.raises(OutcomeUnknown):
+        mine.merge("dev")
+    store.land()
+    assert merges(forked) == 1
+
+
 @pytest.mark.parametrize(
     ("nth", "run"),
     [(1, lambda lake: lake.merge("dev")), (2, lambda lake: lake.commit("m"))],

@@ -4,6 +4,7 @@ were ordered before a branch was protected."""
 import pytest
 
 from graveler import limits
+from graveler.engine.jobs import record as jobs
 from graveler.engine.repositories import rules
 from graveler.jobs import handover, orders
 from graveler.records import ABSENT, Job, JobState, PullState
@@ -54,12 +55,16 @@ def test_two_workers_make_one_merge(call: tuple[str, int], stalls: bool) -> None
     assert (ended.state, ended.commit) == (JobState.DONE, world.lake.head())
 
 
-def test_a_job_does_not_merge_a_later_opening() -> None:
+@pytest.mark.parametrize("runs", [0, limits.job_restart_count_max])
+def test_a_job_does_not_merge_a_later_opening(runs: int) -> None:
+    """Nor does it say for certain that it failed, also if it is given up."""
     world = new_world()
     pull, job = begin(world)
     merged(world.lake, pull)
     update(world.lake, pull, state=PullState.OPEN)
     world.lake.commit_of("other", more="1")
+    for _ in range(runs):
+        jobs.note_run(world.lake.opened, job, jobs.ordered(world.lake.opened, job.id))
     world.work(job.id)
     assert "opened again since" in world.status(job.id).error
     assert merges(world.lake) == [f"pull/{pull}/1"]

@@ -226,11 +226,23 @@ def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certa
     assert swap.is_over and "outcome unknown" in world.status(job.id).error
 
 
-@pytest.mark.parametrize("kind", ["commit", "import"])  # a merge is allowed there
-def test_a_branch_that_is_protected_while_a_swap_may_land_refuses_nothing_for_certain(
-    monkeypatch: pytest.MonkeyPatch, kind: str
+def test_an_import_that_is_refused_lands_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The branch is protected while the swap of the first worker is on its way."""
+    world, job, before, rival, _ = begun("import")
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+    die(world, job)
+    rules.add(rival.opened, "main")
+    world.work(job.id)
+    ended = world.status(job.id)
+    swap.deliver()
+    assert rival.head() == before
+    assert ended.state is JobState.FAILED and "unknown" not in ended.error
+
+
+def test_a_commit_that_is_refused_while_its_swap_may_land_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, job, before, rival, tree = begun(kind)
+    world, job, before, rival, tree = begun("commit")
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
     die(world, job)
     rules.add(rival.opened, "main")

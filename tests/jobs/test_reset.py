@@ -148,6 +148,26 @@ def test_a_reset_that_was_made_is_not_made_again(after: bool) -> None:
     assert {True, False} == set(made)
 
 
+def test_a_reset_whose_swap_lost_against_one_other_change_is_made() -> None:
+    """The worker dies before any of its swaps; somebody resets elsewhere."""
+    undisturbed = new_world()
+    job = begin_reset(undisturbed)
+    calls = calls_of(undisturbed, lambda lake: undisturbed.work(job.id, lake))
+    swaps = [call for call in calls if call[0] == "set_if"]
+    for call in swaps:
+        world = new_world()
+        job = begin_reset(world)
+        _dies(world, job, call, after=False)
+        if not world.lake.uncommitted():
+            continue  # made before
+        world.lake.put("other/x", "1")
+        resets.reset_prefix(world.lake.opened, "main", "other/")
+        world.work(job.id)
+        assert world.status(job.id).state is JobState.DONE, call
+        assert world.lake.uncommitted() == [], call
+    assert swaps
+
+
 def _made_and_died(world: World) -> Job:
     """The reset is made; its worker died before it could say so."""
     job = begin_reset(world)

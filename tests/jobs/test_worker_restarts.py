@@ -60,7 +60,7 @@ def begin_landing(world: World) -> Job:
 
 def begin_pull(world: World) -> Job:
     pull = opened(world.lake, "other", "main")
-    return handover.submit(world.desk, orders.pull_asked("main", pull, COMMITTER), ABSENT)
+    return handover.submit(world.desk, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
 
 
 RESTARTED: dict[str, Callable[[World], Job]] = {

@@ -102,6 +102,25 @@ LATER_MUTANTS = (
         (Edit(LANDING, "_past_landing", "all(...)", "True"),),
     ),
     Mutant(
+        "R4d",
+        "a landing is refused after a renewal of the record that may not have happened",
+        ("replay", "storm"),
+        (
+            Edit(
+                LANDING,
+                "_past_landing",
+                """
+                if renewed is None:
+                    break
+                """,
+                """
+                if renewed is None:
+                    return seen
+                """,
+            ),
+        ),
+    ),
+    Mutant(
         "R5a",
         "a conditional write is refused whatever became of its row",
         ("cond", "storm"),

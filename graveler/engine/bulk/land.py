@@ -13,6 +13,7 @@ finishes: the idempotency key tells whether 5 has happened.  Used by the service
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -93,7 +94,8 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
             error, OutcomeUnknown | Contended | NoChanges
         ):
             raise
-        # An earlier attempt may have sent a swap that has not arrived yet.
+        if _have_all_lost(repo, bulk, once):
+            raise
         raise OutcomeUnknown(f"{error}; an earlier attempt may still land") from error
     note_done(repo, bulk.job.id, landed)
     return landed
@@ -149,6 +151,15 @@ def _known(
                 return landed
     check_alive(repo, bulk)
     return ABSENT
+
+
+def _have_all_lost(repo: OpenRepository, bulk: Bulk, once: Once) -> bool:
+    """Whether all noted swaps are lost for certain.  An older release has noted none."""
+    sent = sent_before(once)
+    with suppress(GravelerError):
+        judged = judge_all(repo, sent, fresh(repo, bulk.job.branch).branch)
+        return bool(sent) and not isinstance(judged, CommitEntry) and set(judged) == {Verdict.LOST}
+    return False
 
 
 def _landed_in_time(

@@ -38,6 +38,7 @@ from graveler.engine.commits.swaps import Verdict, is_replaced, swap_over, verdi
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
+    Contended,
     DirtyBranch,
     GravelerError,
     HistoryTooLong,
@@ -401,12 +402,15 @@ def _past_landing(
 
     If an earlier swap may still land, the record is replaced by itself, with the next revision:
     then that swap is lost for certain.  A swap that was noted and never sent would leave each later
-    refusal in doubt for as long as the branch stands still.
+    refusal in doubt for as long as the branch stands still.  Not for a landing that others have
+    overtaken: it would take their swaps away.
     """
     for _ in range(limits.commit_round_count_max):
         seen = _fresh(repo, branch, tried)
         if all(verdict(each.swap, seen.branch) is not Verdict.OPEN for each in tried):
             return seen
+        if isinstance(error, Contended):
+            break
         renewed = try_swap(repo, branch, seen, seen.branch._replace(rev=seen.branch.rev + 1))
         if isinstance(renewed, Versioned):
             return renewed

@@ -101,14 +101,24 @@ def is_in_doubt(repo: OpenRepository, seen: PullRequest) -> bool:
 
 
 def forget(repo: OpenRepository, seen: PullRequest, attempt: Attempt) -> None:
-    """Remove the note of an attempt none of whose swaps landed or ever will, unless another merge
-    has followed.  Best effort: else the next merge judges them again.  2 KV requests."""
+    """Remove the note of an attempt that was refused for certain, or the note that it found if all
+    its swaps are lost, unless another merge has noted since.
 
-    def change(record: PullRequest, _lost: bool) -> Changed:
-        is_own = record.opening == seen.opening and record.attempt == attempt.id
-        return without_note(record) if is_own else ABSENT
-
+    Best effort: else the next merge judges them again.  Cost: none if nothing is noted, else 2 KV
+    requests; for a note that it found 1 more, and those of `look_for`.
+    """
     with suppress(GravelerError):
+        if attempt.journal.sent == seen.sent:
+            if not seen.sent:
+                return
+            outcome = look_for(repo, seen, fresh(repo, seen.destination).branch)
+            if isinstance(outcome, CommitEntry) or set(outcome) != {Verdict.LOST}:
+                return
+
+        def change(record: PullRequest, _lost: bool) -> Changed:
+            is_own = record.opening == seen.opening and record.attempt == attempt.id
+            return without_note(record) if is_own or has_same_note(record, seen) else ABSENT
+
         pulls.change(repo.kv, repo.record, seen.id, repo.ids, change)
 
 

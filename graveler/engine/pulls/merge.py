@@ -63,16 +63,15 @@ def merge(repo: OpenRepository, pull: str, committer: str, opening: int = 0) -> 
     name = parse_pull_id(pull)
     for _ in range(limits.commit_round_count_max):
         seen = pulls.get(repo.kv, repo.record, name)
-        if opening and seen.opening != opening:
-            raise OutcomeUnknown(
-                f"pull request was opened again since; outcome unknown: pull={name} {opening=}"
-            )
+        _check_opening(seen, opening)
         if opening and seen.state is PullState.MERGED:
             return CommitEntry(seen.merged, commit_of(repo, seen.merged))
-        _check_open(seen)
+        if not seen.attempt:
+            _check_open(seen)
         onto = fresh(repo, seen.destination).branch
         landed = _found_landed(repo, seen, onto)
         if landed is ABSENT:
+            _check_open(seen)
             try:
                 landed = _merged(repo, seen, onto.commit, committer)
             except Overtaken:
@@ -105,9 +104,19 @@ def finish(repo: OpenRepository, order: MergeOrder) -> CommitEntry | Literal[Abs
 
 def noted_swaps(repo: OpenRepository, order: MergeOrder) -> Swaps:
     """The swaps that merges of this opening have noted, and that may have landed.  1 KV request.
-    Errors: `NotFound`."""
+    Errors: `NotFound`, `OutcomeUnknown`: the request is in a later opening."""
     seen = pulls.get(repo.kv, repo.record, parse_pull_id(order.pull))
-    return seen.sent if order.opening in (0, seen.opening) else ()
+    _check_opening(seen, order.opening)
+    return seen.sent
+
+
+def _check_opening(seen: PullRequest, opening: int) -> None:
+    """Raises `OutcomeUnknown` if the request is in another opening than the one to merge (0: any):
+    nothing is noted of the earlier one any more."""
+    if opening not in (0, seen.opening):
+        raise OutcomeUnknown(
+            f"pull request was opened again since; outcome unknown: pull={seen.id} {opening=}"
+        )
 
 
 def _found_landed(
@@ -155,8 +164,7 @@ def _merged(
     except (Overtaken, OutcomeUnknown):
         raise
     except GravelerError:  # nothing has landed, or will
-        if attempt.journal.sent != seen.sent:
-            attempts.forget(repo, seen, attempt)
+        attempts.forget(repo, seen, attempt)
         raise
     return CommitEntry(landed, commit_of(repo, landed))
 

@@ -359,6 +359,18 @@ def test_a_merge_that_an_older_release_landed_is_found_by_its_mark(lake: Lake) -
     assert merged(lake, pull) == landed
 
 
+def test_a_merge_that_landed_is_found_though_its_request_was_closed(lake: Lake) -> None:
+    pull = opened(lake)
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth=2)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+    landed = lake.head()
+    branches.delete_branch(lake.opened, "dev")
+    assert state(lake, pull) is PullState.CLOSED
+    assert merged(lake, pull) == landed and state(lake, pull) is PullState.MERGED
+
+
 def test_a_merge_of_an_older_release_that_began_meanwhile_is_found(lake: Lake) -> None:
     pull = opened(lake)
     slow, script = lake.interposed()
@@ -474,8 +486,7 @@ def test_a_slow_merge_does_not_land_beside_a_later_one_of_a_reset_source(lake: L
     assert "other" in lake.tree() and "b" not in lake.tree()
 
 
-def test_a_note_stays_while_another_attempt_may_be_under_way(lake: Lake) -> None:
-    """The refusal is certain: the swap that was noted cannot arrive any more."""
+def test_a_refusal_takes_away_a_swap_that_may_arrive_and_its_note(lake: Lake) -> None:
     pull = opened(lake)
     first, script = lake.interposed()
     script.after("set_if", _die)  # the swap is noted, and not sent
@@ -486,7 +497,7 @@ def test_a_note_stays_while_another_attempt_may_be_under_way(lake: Lake) -> None
     lake.put("dirty", "1")
     with pytest.raises(DirtyBranch):
         merged(lake, pull)
-    assert seen(lake, pull) == noted
+    assert seen(lake, pull) == noted._replace(attempt="", since=NO_COMMIT, sent=())
 
 
 @pytest.mark.parametrize("removed", [True, False])
