@@ -65,10 +65,11 @@ def _ended(call: Call) -> int:
 
 def _merged_once(run: Run, calls: Sequence[Call]) -> None:
     """A commit that a merge of the next opening draws may equal one of the last, and then gives the
-    common record its mark.  So a mark is that of the time when the commit became the head, or that
-    of now."""
-    heads = {id for _, id in run.watched("main").heads if id != NO_HEAD}
-    installed = {id: run.commit_record(id) for id in heads}
+    common record its mark; or a late write of the last one does.  So a mark is that of the time
+    when the commit became the head, or that of now; of a commit that was installed twice, it tells
+    nothing."""
+    installs = Counter(run.watched("main").installed(0))
+    installed = {id: run.commit_record(id) for id in installs if id != NO_HEAD}
     landed = {id: commit for id, commit in installed.items() if commit is not None and commit.mark}
     for mark, count in Counter(commit.mark for commit in landed.values()).items():
         if count > 1:
@@ -81,5 +82,6 @@ def _merged_once(run: Run, calls: Sequence[Call]) -> None:
     if pull.state is PullState.MERGED:
         now = wire.decode_commit(rows[commit_key(pull.merged)].value)
         then = landed.get(pull.merged, now)
-        if f"pull/{pull.id}/{pull.opening}" not in (now.mark, then.mark):
+        is_marked = f"pull/{pull.id}/{pull.opening}" in (now.mark, then.mark)
+        if not is_marked and installs[pull.merged] < 2:
             run.wrong.append(f"G5 {pull.id} names a commit that is not its merge: {pull.merged}")
