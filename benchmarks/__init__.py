@@ -7,6 +7,7 @@ Groups of lines in docs/measured/benchmarks.md:
     gateway, s3                      the S3 gateway
     transfers, folders, starts       commands: transfers, linked folders, starts
     spark, spark_runs, spark_ranges  Spark
+    spark_steps                      where the time of an import on Spark goes
     cold, cold_service               the cold start of the function
     pairs                            two versions of the service, by turns
     floors, distance, peer           what the machine allows; how near the lines are; lakeFS's

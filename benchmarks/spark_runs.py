@@ -90,13 +90,13 @@ def measured(
     rows = rows_in(spark, folder, count, pairs)
     with connect(spark, folder / "lake", KEYS) as lake:
         warm = rows if count <= WARM_ROWS else rows_in(spark, folder, WARM_ROWS, pairs)
-        _imported(lake, warm, "warm")
-        _as_parquet(warm, folder, count)
+        imported(lake, warm, "warm")
+        as_parquet(warm, folder, count)
         imports, parquets, merges = [], [], []
         for number in range(rounds):
             _forget(lake, f"run{number - 1}")
-            imports.append(seconds_of(partial(_imported, lake, rows, f"run{number}")))
-            parquets.append(seconds_of(partial(_as_parquet, rows, folder, count)))
+            imports.append(seconds_of(partial(imported, lake, rows, f"run{number}")))
+            parquets.append(seconds_of(partial(as_parquet, rows, folder, count)))
             merges.append(_merge_seconds(lake, rows, f"base{number}"))
         last = f"run{rounds - 1}"
         found: dict[str, Any] = {
@@ -128,7 +128,7 @@ def _reads(lake: Lake, rows: DataFrame, name: str, rounds: int) -> dict[str, Any
     return found | {"diff_s": round(statistics.median(seconds), 2), "diff_rows": expected}
 
 
-def _imported(lake: Lake, rows: DataFrame, name: str) -> None:
+def imported(lake: Lake, rows: DataFrame, name: str) -> None:
     """Import the rows into a new repository.
 
     The repository has its own salt, so no other round has written the same ranges.
@@ -140,7 +140,7 @@ def _imported(lake: Lake, rows: DataFrame, name: str) -> None:
 
 def _merge_seconds(lake: Lake, rows: DataFrame, name: str) -> float:
     """Import the rows onto a commit that has half of their paths, with other sizes."""
-    _imported(lake, rows.where("size % 2 = 0").withColumn("size", rows["size"] + 1), name)
+    imported(lake, rows.where("size % 2 = 0").withColumn("size", rows["size"] + 1), name)
     seconds = seconds_of(partial(import_, lake, rows, f"{name}/main", mode="merge"))
     _forget(lake, name)
     return seconds
@@ -150,7 +150,7 @@ def _forget(lake: Lake, name: str) -> None:
     shutil.rmtree(Path(lake.store, "objects", "lake", name), ignore_errors=True)
 
 
-def _as_parquet(rows: DataFrame, folder: Path, count: int) -> None:
+def as_parquet(rows: DataFrame, folder: Path, count: int) -> None:
     tasks = max(parallel_tasks(rows.sparkSession), count // TASK_ROWS)
     spread = rows.repartitionByRange(tasks, "path").sortWithinPartitions("path")
     spread.write.mode("overwrite").option("compression", "snappy").parquet(str(folder / "sorted"))

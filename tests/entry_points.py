@@ -35,6 +35,7 @@ def needs_spark(name: str) -> bool:
     return name in (
         "benchmarks/spark_ranges.py",
         "benchmarks/spark_runs.py",
+        "benchmarks/spark_steps.py",
         "graveler/spark/job.py",
         "infra/spark_job.py",
         "tests/spark/connected.py",

@@ -6,7 +6,9 @@ from pyspark.sql import SparkSession
 
 from benchmarks import spark_ranges
 from benchmarks.spark import STEPS
-from benchmarks.spark_runs import measured
+from benchmarks.spark_runs import KEYS, measured, rows_in
+from benchmarks.spark_steps import steps
+from graveler.spark import connect
 
 
 def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
@@ -15,6 +17,15 @@ def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     assert (found["rows"], found["diff_rows"]) == (500, 5)
     rates = ("import_rps", "parquet_rps", "merge_rps", "read_rps", "read_path_size_rps")
     assert all(found[name] > 0 for name in (*rates, "import_ratio", "merge_ratio"))
+
+
+def test_the_steps_of_an_import_are_measured(spark: SparkSession, tmp_path: Path) -> None:
+    rows = rows_in(spark, tmp_path, 500, False)
+    with connect(spark, tmp_path / "lake", KEYS) as lake:
+        measured_steps = steps(lake, rows, rows, tmp_path)
+        for run in measured_steps.values():
+            run()
+    assert {"first pass", "import", "Parquet"} <= measured_steps.keys()
 
 
 def test_what_grows_with_ranges_is_measured(spark: SparkSession, tmp_path: Path) -> None:
