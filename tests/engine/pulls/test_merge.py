@@ -53,6 +53,15 @@ def _die() -> None:
     raise KeyboardInterrupt
 
 
+def _dies(lake: Lake, pull: str, nth: int) -> None:
+    """A process merges, and dies after its conditional write of this number: 1 is the note, 2 the
+    swap of the branch."""
+    slow, script = lake.interposed()
+    script.after("set_if", _die, nth)
+    with pytest.raises(KeyboardInterrupt):
+        merged(slow, pull)
+
+
 def test_a_merge_lands_and_the_request_names_its_commit(lake: Lake) -> None:
     pull = opened(lake)
     landed = merged(lake, pull)
@@ -186,10 +195,7 @@ def test_each_request_goes_wrong_and_there_is_one_merge(fault: Fault) -> None:
 
 def test_a_merge_that_died_after_its_swap_is_found(lake: Lake) -> None:
     pull = opened(lake)
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)  # the note, then the branch
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     landed = lake.head()
     assert state(lake, pull) is PullState.OPEN
     lake.commit_of("dev", more="1")
@@ -205,10 +211,7 @@ def test_a_merge_that_was_rolled_back_is_not_made_again_unawares(
 ) -> None:
     """Nobody was told that it landed.  Opened again, the request can be merged once more."""
     pull, before = opened(lake), lake.head()
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     reset.hard_reset(lake.opened, "main", before)
     if source_moves:
         lake.commit_of("dev", more="1")
@@ -272,10 +275,7 @@ def test_a_slow_merge_does_not_land_beside_one_of_the_next_opening(lake: Lake, m
 def test_a_request_that_is_opened_again_is_found_merged_below_a_reset(lake: Lake) -> None:
     """A hard reset took away what came after the merge, and not the merge."""
     pull = opened(lake)
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     landed = lake.head()
     lake.commit_of(later="1")
     reset.hard_reset(lake.opened, "main", "main~")
@@ -288,10 +288,7 @@ def test_a_request_that_is_opened_again_is_found_merged_below_a_reset(lake: Lake
 def test_a_merge_into_a_branch_that_was_made_anew_is_found(lake: Lake) -> None:
     lake.branch("to")
     pull = opened(lake, destination="to")
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     landed = lake.head("to")
     branches.delete_branch(lake.opened, "to")
     lake.branch("to", source=landed)
@@ -302,10 +299,7 @@ def test_a_merge_into_a_branch_that_was_made_anew_is_found(lake: Lake) -> None:
 
 def test_a_merge_whose_history_is_too_long_can_be_made_by_the_next_opening(lake: Lake) -> None:
     pull = opened(lake)
-    first, script = lake.interposed()
-    script.after("set_if", _die)
-    with pytest.raises(KeyboardInterrupt):
-        merged(first, pull)
+    _dies(lake, pull, 1)
     for number in range(4):
         lake.commit_of(more=str(number))
     short = Lake(
@@ -325,10 +319,7 @@ def test_a_branch_of_an_older_release_counts_hard_resets_too(lake: Lake) -> None
     aged = wire.encode_branch(record._replace(origin="", rev=record.rev + 1))
     lake.ports.kv.set(space(lake.repo), branch_key(BranchId("main")), aged, b"aged" * 4)
     pull, before = opened(lake), lake.head()
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     reset.hard_reset(lake.opened, "main", before)
     with pytest.raises(OutcomeUnknown):
         merged(lake.another_process(), pull)
@@ -344,10 +335,7 @@ def _age(lake: Lake, pull: str) -> None:
 
 def _land_as_an_older_release(lake: Lake, pull: str) -> str:
     """It dies before the request says so."""
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     _age(lake, pull)
     return lake.head()
 
@@ -361,10 +349,7 @@ def test_a_merge_that_an_older_release_landed_is_found_by_its_mark(lake: Lake) -
 
 def test_a_merge_that_landed_is_found_though_its_request_was_closed(lake: Lake) -> None:
     pull = opened(lake)
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     landed = lake.head()
     branches.delete_branch(lake.opened, "dev")
     assert state(lake, pull) is PullState.CLOSED
@@ -388,10 +373,7 @@ def test_a_merge_of_an_older_release_that_began_meanwhile_is_found(lake: Lake) -
 def test_swaps_that_another_attempt_noted_do_not_count(lake: Lake) -> None:
     """An older release keeps them beside an attempt of its own."""
     pull = opened(lake)
-    first, script = lake.interposed()
-    script.after("set_if", _die)
-    with pytest.raises(KeyboardInterrupt):
-        merged(first, pull)
+    _dies(lake, pull, 1)
     noted = seen(lake, pull)
     message = pb.PullRequest.FromString(wire.encode_pull(noted)[len(wire.FORMAT) :])
     message.attempt = "another"
@@ -426,10 +408,7 @@ def test_a_hard_reset_before_any_merge_is_no_obstacle(lake: Lake) -> None:
 def test_a_request_that_is_opened_again_after_commits_keeps_its_note(lake: Lake) -> None:
     """Commits take no merge away, so the next merge finds what the first one landed."""
     pull = opened(lake)
-    slow, script = lake.interposed()
-    script.after("set_if", _die, nth=2)
-    with pytest.raises(KeyboardInterrupt):
-        merged(slow, pull)
+    _dies(lake, pull, 2)
     landed = lake.head()
     lake.commit_of(later="1")
     for now in (PullState.CLOSED, PullState.OPEN):
@@ -488,10 +467,7 @@ def test_a_slow_merge_does_not_land_beside_a_later_one_of_a_reset_source(lake: L
 
 def test_a_refusal_takes_away_a_swap_that_may_arrive_and_its_note(lake: Lake) -> None:
     pull = opened(lake)
-    first, script = lake.interposed()
-    script.after("set_if", _die)  # the swap is noted, and not sent
-    with pytest.raises(KeyboardInterrupt):
-        merged(first, pull)
+    _dies(lake, pull, 1)
     noted = seen(lake, pull)
     assert noted.attempt and noted.since == lake.head() and len(noted.sent) == 1
     lake.put("dirty", "1")
