@@ -107,19 +107,19 @@ def forget(repo: OpenRepository, seen: PullRequest, attempt: Attempt) -> None:
     Best effort: else the next merge judges them again.  Cost: none if nothing is noted, else 2 KV
     requests; for a note that it found 1 more, and those of `look_for`.
     """
+    is_lost = False  # what `seen` notes
+
+    def change(record: PullRequest, _lost: bool) -> Changed:
+        is_own = record.opening == seen.opening and record.attempt == attempt.id
+        is_dead = is_lost and has_same_note(record, seen)
+        return without_note(record) if is_own or is_dead else ABSENT
+
     with suppress(GravelerError):
-        if attempt.journal.sent == seen.sent:
-            if not seen.sent:
-                return
+        if seen.sent:
             outcome = look_for(repo, seen, fresh(repo, seen.destination).branch)
-            if isinstance(outcome, CommitEntry) or set(outcome) != {Verdict.LOST}:
-                return
-
-        def change(record: PullRequest, _lost: bool) -> Changed:
-            is_own = record.opening == seen.opening and record.attempt == attempt.id
-            return without_note(record) if is_own or has_same_note(record, seen) else ABSENT
-
-        pulls.change(repo.kv, repo.record, seen.id, repo.ids, change)
+            is_lost = not isinstance(outcome, CommitEntry) and set(outcome) == {Verdict.LOST}
+        if is_lost or attempt.journal.sent != seen.sent:
+            pulls.change(repo.kv, repo.record, seen.id, repo.ids, change)
 
 
 def has_same_note(record: PullRequest, seen: PullRequest) -> bool:

@@ -370,6 +370,23 @@ def test_a_merge_of_an_older_release_that_began_meanwhile_is_found(lake: Lake) -
     assert merges(lake) == [f"pull/{pull}/1"]
 
 
+def test_a_merge_that_cannot_note_its_swap_leaves_the_note_of_another_one(lake: Lake) -> None:
+    """The note of an older release, whose swap may still land."""
+    pull = opened(lake)
+    _dies(lake, pull, 1)
+    _age(lake, pull)
+    noted, writes = seen(lake, pull), 0
+
+    def plan(_: int, verb: str) -> Fault:
+        nonlocal writes
+        writes += verb == "set_if"
+        return Fault.REFUSED if verb == "set_if" and writes == 1 else Fault.NONE
+
+    with pytest.raises(Unavailable):
+        merged(lake.with_kv(lambda kv: FaultyStore(kv, plan)), pull)
+    assert writes and seen(lake, pull) == noted
+
+
 def test_swaps_that_another_attempt_noted_do_not_count(lake: Lake) -> None:
     """An older release keeps them beside an attempt of its own."""
     pull = opened(lake)
