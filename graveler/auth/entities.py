@@ -216,8 +216,8 @@ def update(
       and replaced since.
 
     Raises `NotFound`, `Contended`, `OutcomeUnknown` (also instead of what `change` raises, if an
-    earlier attempt may have been stored).  Two requests; one with `seen`, and one less
-    if nothing changes, without `touch`.
+    earlier attempt may have been stored).  Two requests; one with `seen`, and one less if nothing
+    changes, without `touch`.
     """
     results: list[E] = []
 

@@ -164,9 +164,9 @@ def find_landed(task: Task) -> Landed | None:
 
 
 def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
-    """What a job that failed ends with.  If attempts have noted swaps (for a pull request: of any
-    client), that is what they landed;
-    and `OutcomeUnknown`, if one of them may have landed, or may still land.  Else the error.
+    """What a job that failed ends with.  If attempts have noted swaps (for a pull request: those of
+    any client), that is what they landed; and `OutcomeUnknown`, if one of them may have landed, or
+    may still land.  Else the error.
 
     Errors: `Unavailable`, `HistoryTooLong`.  Cost: 1 KV request if the job lands a bulk job
     or a pull request; if swaps are noted also 1, and those of `find_landed` and of

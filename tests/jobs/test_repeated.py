@@ -226,15 +226,23 @@ def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certa
     assert swap.is_over and "outcome unknown" in world.status(job.id).error
 
 
-def test_an_import_that_is_refused_lands_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The branch is protected while the swap of the first worker is on its way."""
-    world, job, before, rival, _ = begun("import")
+def _protected_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> tuple[Job, Lake, str, dict[str, str]]:
+    """The branch is protected while the swap of the first worker is on its way; then it arrives.
+    The job as its second worker ended it, and the lake; the head before, and what was to land."""
+    world, job, before, rival, tree = begun(kind)
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
     die(world, job)
     rules.add(rival.opened, "main")
     world.work(job.id)
     ended = world.status(job.id)
     swap.deliver()
+    return ended, rival, before, tree
+
+
+def test_an_import_that_is_refused_lands_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, rival, before, _ = _protected_meanwhile(monkeypatch, "import")
     assert rival.head() == before
     assert ended.state is JobState.FAILED and "unknown" not in ended.error
 
@@ -242,13 +250,7 @@ def test_an_import_that_is_refused_lands_no_more(monkeypatch: pytest.MonkeyPatch
 def test_a_commit_that_is_refused_while_its_swap_may_land_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, job, before, rival, tree = begun("commit")
-    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
-    die(world, job)
-    rules.add(rival.opened, "main")
-    world.work(job.id)
-    ended = world.status(job.id)
-    swap.deliver()
+    ended, rival, _, tree = _protected_meanwhile(monkeypatch, "commit")
     assert tree.items() <= rival.tree("main@").items()
     assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
 

@@ -66,7 +66,7 @@ def merge(repo: OpenRepository, pull: str, committer: str, opening: int = 0) -> 
         _check_opening(seen, opening)
         if opening and seen.state is PullState.MERGED:
             return CommitEntry(seen.merged, commit_of(repo, seen.merged))
-        if not seen.attempt:
+        if not seen.attempt:  # no merge can have landed; also if the destination is gone
             _check_open(seen)
         onto = fresh(repo, seen.destination).branch
         landed = _found_landed(repo, seen, onto)
