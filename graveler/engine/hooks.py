@@ -43,6 +43,8 @@ class HookEvent(NamedTuple):
     - `decides`: the commit whose action files decide what runs before the change.
     - `commit`: the commit that lands, or that the name means; `NO_COMMIT` for `PREPARE`.
     - `base`: the head that the commit replaces; `NO_COMMIT` for names.
+    - `origin`: of a branch that is created or deleted: the token that it begins with; empty for
+      other events, and for a branch that an older release created.
     - `message`, `committer`, `metadata`: for `PREPARE`; otherwise those of `commit` count.
     """
 
@@ -51,6 +53,7 @@ class HookEvent(NamedTuple):
     commit: CommitId = NO_COMMIT
     base: CommitId = NO_COMMIT
     branch: BranchId = NO_BRANCH
+    origin: str = ""
     tag: str = ""
     merge_source: str = ""
     message: str = ""

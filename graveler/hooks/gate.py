@@ -58,7 +58,7 @@ from graveler.hooks.calls import Caller
 from graveler.hooks.payloads import Facts
 from graveler.hooks.runs import RunPlan
 from graveler.ids import NO_COMMIT, BranchId, CommitId, JobId, TagId
-from graveler.records import ABSENT, Commit, Job, JobState
+from graveler.records import ABSENT, Absent, Branch, Commit, Job, JobState
 from graveler.refs.hooks import runs as run_records
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, tags
@@ -67,6 +67,7 @@ _BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
 _TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)
 _OPEN_KINDS: Final = (events.PREPARE, events.DELETE_TAG)  # whatever the files are
 _VISIBLE: Final = "visible"  # noted by whoever has seen the change first
+_ORIGIN: Final = "origin"  # of the branch that is created or deleted
 _LOG: Final = logging.getLogger("graveler.hooks")
 
 
@@ -130,7 +131,7 @@ class Gate:
     def _after(self, repo: OpenRepository, due: _Due, progress: Progress, given_up: str) -> bool:
         """Run the post-event, or record that it is given up, and why.  False: not visible yet."""
         if _VISIBLE not in progress.known():
-            if not _is_visible(repo, due):
+            if not _is_visible(repo, due, progress.known().get(_ORIGIN)):
                 return False
             # From now on the run goes on, also if the name is deleted meanwhile.
             progress.note(_VISIBLE, _VISIBLE)
@@ -198,6 +199,8 @@ class Gate:
         job_id = JobId(f"{JOB_KIND}-{run_id}")
         job = Job(job_id, JOB_KIND, JobState.RUNNING, b"", now_ns, now_ns, branch=event.branch)
         order = {"body": json.dumps(due._asdict()), "since": event.base}
+        if event.kind in _BRANCH_KINDS:
+            order |= job_orders.part(_ORIGIN, event.origin)
         repo.kv.set_many(jobs.writes_of(repo.record, job, order, repo.ids.stamp()))
         return job_id
 
@@ -245,23 +248,46 @@ def _matching(actions: tuple[Action, ...], name: str, event: HookEvent) -> tuple
     return tuple(action for action in actions if action.matches(name, subject))
 
 
-def _is_visible(repo: OpenRepository, due: _Due) -> bool:
-    """Whether the change that a post-event follows is visible, as far as the store shows now."""
+def _is_visible(repo: OpenRepository, due: _Due, origin: str | None) -> bool:
+    """Whether the change that a post-event follows is visible, as far as the store shows now.
+
+    `origin`: of a branch that is created or deleted; None if an older release recorded the event.
+    """
     if due.kind in _TAG_KINDS:
         tag = tags.find(repo.kv, repo.record, TagId(due.tag))
         is_there = tag is not ABSENT and tag.commit == due.commit
         return is_there == (due.kind == events.CREATE_TAG)
     seen = branches.find(repo.kv, repo.record, BranchId(due.branch))
-    is_live = seen is not ABSENT and seen.branch.live
     if due.kind in _BRANCH_KINDS:
-        return is_live == (due.kind == events.CREATE_BRANCH)
-    if seen is ABSENT or not is_live:
+        branch = ABSENT if seen is ABSENT else seen.branch
+        if origin is None:
+            is_live = branch is not ABSENT and branch.live
+            return is_live == (due.kind == events.CREATE_BRANCH)
+        return (
+            _is_made(branch, origin)
+            if due.kind == events.CREATE_BRANCH
+            else _is_deleted(due, branch, origin)
+        )
+    if seen is ABSENT or not seen.branch.live:
         return False
     try:
         history = history_until(repo, seen.branch.commit, CommitId(due.base))
         return any(entry.id == due.commit for entry in history)
     except HistoryTooLong:  # far behind: it has landed, or never will
         return True
+
+
+def _is_made(branch: Branch | Absent, origin: str) -> bool:
+    """Whether the branch with this origin was made; it may be deleted by now."""
+    return branch is not ABSENT and branch.origin == origin
+
+
+def _is_deleted(due: _Due, branch: Branch | Absent, origin: str) -> bool:
+    """Whether the branch with this origin was deleted at the commit of the event.  Another branch,
+    or no record, in its place does not show the commit."""
+    if branch is ABSENT or branch.origin != origin:
+        return True
+    return not branch.live and branch.commit == due.commit
 
 
 def _facts(repo: OpenRepository, name: str, event: HookEvent) -> Facts:

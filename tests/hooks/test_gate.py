@@ -21,9 +21,9 @@ from graveler.engine.objects import copies, link, read
 from graveler.engine.objects.addresses import Link
 from graveler.engine.pulls import merge as pull_merge
 from graveler.engine.pulls import requests
-from graveler.errors import HookFailed, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import AlreadyExists, HookFailed, NotFound, OutcomeUnknown, Unavailable
 from graveler.hooks.actions import EVENTS
-from graveler.records import JobState, PullState
+from graveler.records import ABSENT, Job, JobState, PullState
 from graveler.refs.jobs import record as job_records
 from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import COMMITTER, Lake
@@ -559,10 +559,9 @@ def test_a_post_event_survives_a_crash_after_the_landing() -> None:
     (lost,) = world.queue.messages
     world.queue.messages.clear()  # the process dies: nobody is told
     assert world.side.events == []
-    known = [seen.job for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)]
-    waiting = [job for job in known if not job.ended]
-    assert [job.kind for job in waiting] == ["hooks"]
-    world.run_job(waiting[0].id)
+    (job,) = _waiting(world)
+    assert job.kind == "hooks"
+    world.run_job(job.id)
     assert world.side.events == ["post-commit"]
     assert world.side.told[0]["commit_id"] == made
     world.queue.messages.append(lost)  # late: it does no harm
@@ -585,11 +584,7 @@ def test_a_post_event_waits_until_its_change_is_visible() -> None:
     stopped: list[str] = []
 
     def examine() -> None:  # a worker finds the job before the swap
-        (job,) = [
-            seen.job
-            for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)
-            if not seen.job.ended
-        ]
+        (job,) = _waiting(world)
         stopped.append(job.id)
         world.run_job(job.id)
 
@@ -613,11 +608,7 @@ def test_no_post_event_runs_for_a_change_that_never_became_visible() -> None:
     script.before("set_if", die, nth=2)
     with pytest.raises(KeyboardInterrupt):
         lake.commit("m")
-    (job,) = [
-        seen.job
-        for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)
-        if not seen.job.ended
-    ]
+    (job,) = _waiting(world)
     world.run_job(job.id)
     assert jobs.status(world.lake.opened, job.id).state is JobState.RUNNING
     later = job._replace(
@@ -649,14 +640,116 @@ def test_a_post_event_of_a_change_that_was_not_made_does_not_run(kind: str) -> N
             lake.commit("m")
         else:
             CALLS[kind](lake)
-    waiting = [
-        seen.job.id
-        for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)
-        if not seen.job.ended
-    ]
-    assert len(waiting) == 1
-    world.run_job(waiting[0])
+    (job,) = _waiting(world)
+    world.run_job(job.id)
     assert world.side.events == []
+
+
+def test_a_creation_that_lost_has_no_post_event() -> None:
+    """Another request creates the branch while the hooks of this one run."""
+    world = _prepared(OtherSide(), "pre-create-branch", "post-create-branch")
+    winner = _unhooked(world)
+
+    def answer(_told: dict[str, Any]) -> int:
+        branches.create_branch(winner.opened, "fresh", "main")
+        return 200
+
+    world.side.answer = answer
+    with pytest.raises(AlreadyExists):
+        branches.create_branch(world.lake.opened, "fresh", "main")
+    (job,) = _waiting(world)
+    world.run_job(job.id)
+    assert world.side.events == ["pre-create-branch"]
+
+
+def test_a_creation_that_begins_again_has_one_post_event() -> None:
+    """Its hooks pass once more if its source moved; what they passed before is never visible."""
+    world = _prepared(OtherSide(), "pre-create-branch", "post-create-branch")
+    other = _unhooked(world)
+    branches.create_branch(other.opened, "fresh", "main")
+    branches.delete_branch(other.opened, "fresh")
+    before = world.lake.head()
+
+    def answer(told: dict[str, Any]) -> int:
+        if told["commit_id"] == before:
+            branches.create_branch(other.opened, "fresh", "main")
+            branches.delete_branch(other.opened, "fresh")
+            other.commit_of(moved="1")
+        return 200
+
+    world.side.answer = answer
+    made = branches.create_branch(world.lake.opened, "fresh", "main")
+    assert made == world.lake.head() != before
+    for job in _waiting(world):
+        world.run_job(job.id)
+    assert world.side.events == ["pre-create-branch", "pre-create-branch", "post-create-branch"]
+    assert world.side.told[-1]["commit_id"] == made
+
+
+def test_a_deletion_has_its_post_event_though_the_name_has_a_new_branch() -> None:
+    """Also if the request that deleted could not say so."""
+    world = _prepared(OtherSide(), "post-delete-branch")
+    lake, script = world.lake.interposed()
+    script.before("set_if", _unanswered, 2)  # after the deletion
+    branches.delete_branch(lake.opened, "dev")
+    assert script.finished
+    branches.create_branch(_unhooked(world).opened, "dev", "main")
+    world.work()
+    assert world.side.events == ["post-delete-branch"]
+
+
+def test_a_branch_that_was_deleted_since_was_created() -> None:
+    """Also if the request that created it could not say so: its record shows it."""
+    world = _prepared(OtherSide(), "post-create-branch")
+    lake, script = world.lake.interposed()
+    script.before("set_if", _unanswered, 2)  # after the creation
+    branches.create_branch(lake.opened, "fresh", "main")
+    assert script.finished
+    branches.delete_branch(_unhooked(world).opened, "fresh")
+    world.work()
+    assert world.side.events == ["post-create-branch"]
+
+
+def test_a_deletion_that_begins_again_has_one_post_event() -> None:
+    """Another client commits while its hooks run: what they passed before was not deleted."""
+    world = _prepared(OtherSide(), "pre-delete-branch", "post-delete-branch")
+    other = _unhooked(world)
+    before = world.lake.head("dev")
+
+    def answer(told: dict[str, Any]) -> int:
+        if told["event_type"] == "pre-delete-branch" and told["commit_id"] == before:
+            other.commit_of("dev", moved="1")
+        return 200
+
+    world.side.answer = answer
+    branches.delete_branch(world.lake.opened, "dev")
+    for job in _waiting(world):
+        world.run_job(job.id)
+    assert world.side.events == ["pre-delete-branch", "pre-delete-branch", "post-delete-branch"]
+    assert world.side.told[-1]["commit_id"] != before
+
+
+def test_an_order_of_an_older_release_asks_only_whether_the_branch_lives() -> None:
+    world = _prepared(OtherSide(), "post-create-branch")
+    branches.create_branch(world.lake.opened, "fresh", "main")
+    (job,) = _waiting(world)
+    kv, repo = world.lake.ports.kv, world.lake.repo
+    order = job_records.order_of(kv, repo, job.id)
+    assert order is not ABSENT
+    older = {name: value for name, value in order.items() if not name.startswith("part.")}
+    kv.set_many(job_records.writes_of(repo, job, older, world.lake.ports.ids.stamp()))
+    world.run_job(job.id)
+    assert world.side.events == ["post-create-branch"]
+
+
+def _unanswered() -> None:
+    raise Unavailable("no store")
+
+
+def _waiting(world: World) -> list[Job]:
+    """The jobs that have not ended."""
+    known = [seen.job for seen in job_records.list_all(world.lake.ports.kv, world.lake.repo)]
+    return [job for job in known if not job.ended]
 
 
 def test_a_branch_that_is_gone_shows_no_commit() -> None:
@@ -664,11 +757,7 @@ def test_a_branch_that_is_gone_shows_no_commit() -> None:
     world = _prepared(OtherSide(), "post-commit")
     world.lake.put("x", "1", "dev")
     lake, script = world.lake.interposed()
-
-    def unnoted() -> None:
-        raise Unavailable("no store")
-
-    script.before("set_if", unnoted, 3)  # after the swaps that seal and land
+    script.before("set_if", _unanswered, 3)  # after the swaps that seal and land
     lake.commit("m", "dev")
     assert script.finished
     plain = replace(world.lake.ports, hooks=events.NO_HOOKS)

@@ -34,11 +34,15 @@ def _moved(module: str, function: str, swap: str, call: str) -> tuple[Edit, ...]
     )
 
 
-def _passed_later(function: str, swap: str, call: str) -> tuple[Edit, ...]:
-    """The same, of a verb of branches."""
-    return Edit(BRANCHES, function, call, "None"), Edit(
+def _passed_later(function: str, swap: str, call: str, origin: str) -> tuple[Edit, ...]:
+    """The same, of a verb of branches.  `origin` takes the place of the call."""
+    return Edit(BRANCHES, function, call, origin), Edit(
         BRANCHES, function, swap, f"__old__\n{call}"
     )
+
+
+NEW_TOKEN = "new_token(repo, 0)"
+PASSED = f"gate.pass_with(commit_id, {NEW_TOKEN})"
 
 
 AFTER_THE_SWAP = {
@@ -72,11 +76,16 @@ AFTER_THE_SWAP = {
     ),
     "creation of a branch": HookMutant(
         events.CREATE_BRANCH,
-        _passed_later("_made", "sent = try_swap(...)", "gate.pass_with(commit_id)"),
+        _passed_later("_made", "sent = try_swap(...)", PASSED, NEW_TOKEN),
     ),
     "deletion of a branch": HookMutant(
         events.DELETE_BRANCH,
-        _passed_later("delete_branch", "sent = send(...)", "gate.pass_with(record.commit)"),
+        _passed_later(
+            "delete_branch",
+            "sent = send(...)",
+            "gate.pass_with(record.commit, record.origin)",
+            "None",
+        ),
     ),
     "creation of a tag": HookMutant(
         events.CREATE_TAG,
@@ -93,7 +102,7 @@ _UNGATED = {
                         "return NOTHING_PENDING"),
     events.MERGE: Edit(LANDING, "_run_gate_hooks", "return ... if ... else ...",
                        "return NOTHING_PENDING"),
-    events.CREATE_BRANCH: Edit(BRANCHES, "_made", "gate.pass_with(...)", "None"),
+    events.CREATE_BRANCH: Edit(BRANCHES, "_made", PASSED, NEW_TOKEN),
     events.DELETE_BRANCH: Edit(BRANCHES, "delete_branch", "gate.pass_with(...)", "None"),
     events.CREATE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),
     events.DELETE_TAG: Edit(TAGS, "_run_gate_hooks", "return ...", "return Pending()"),

@@ -244,6 +244,11 @@ def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -
     return ordered(repo, job_id)
 
 
+def part(name: str, value: str) -> record.Order:
+    """The field of a new order that has a part from its beginning."""
+    return {_PART + name: value}
+
+
 def note_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
     """Record that a part of the work is done, beside the parts that others record.
 

@@ -70,16 +70,24 @@ class _Gate:
         self._kind = kind
         self._branch = branch
         self._passed = NO_COMMIT
+        self._origin = ""
         self.pending = NOTHING_PENDING  # what is left to do after the swap
 
-    def pass_with(self, commit: CommitId) -> None:
-        """Run the hooks.  The action files are those of the branch's commit.  Errors: `HookFailed`,
-        `Unavailable`."""
-        if commit == self._passed:
-            return
-        event = HookEvent(self._kind, decides=commit, commit=commit, branch=self._branch)
-        self.pending = self._repo.hooks.before(self._repo, event, operation_deadline(self._repo))
-        self._passed = commit
+    def pass_with(self, commit: CommitId, origin: str) -> str:
+        """Run the hooks for the branch that begins with the token `origin`.  The action files are
+        those of the branch's commit.
+
+        Returns `origin`, or that of the pass with this commit if there was one: its post-event
+        waits for a branch with that origin.  Errors: `HookFailed`, `Unavailable`.
+        """
+        if commit != self._passed:
+            event = HookEvent(
+                self._kind, decides=commit, commit=commit, branch=self._branch, origin=origin
+            )
+            until = operation_deadline(self._repo)
+            self.pending = self._repo.hooks.before(self._repo, event, until)
+            self._passed, self._origin = commit, origin
+        return self._origin
 
 
 def create_branch(
@@ -122,9 +130,9 @@ def _made(
         close_all(repo, branch)
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
-    gate.pass_with(commit_id)
+    # The load on the source predicts nothing about this branch.
+    token = StagingToken(gate.pass_with(commit_id, new_token(repo, 0)))
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-    token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     record = Branch(
         rev=rev + 1,
         state=BranchState.LIVE,
@@ -227,7 +235,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
                 raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
             record, is_pending = seen.branch, seen.version == last
             _check_unprotected(repo, branch, is_pending=is_pending)
-            gate.pass_with(record.commit)
+            gate.pass_with(record.commit, record.origin)
             now_ns = repo.clock.now_ns()
             dropped = (*record.sealed, record.staging)
             repo.kv.set_many(
