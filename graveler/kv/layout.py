@@ -7,12 +7,17 @@ Numbers are big-endian.  Partitions never interleave, and keys of one partition 
 change here changes the format on disk.  Pure; the RocksDB driver uses it.
 """
 
+import struct
 from functools import partial
 
 from graveler.errors import Corrupt
 from graveler.kv.store import Row
 
 _HEAD = 9  # bytes of a stored value before its version
+_STAMP_LENGTH = 16  # of the version of most rows
+_STAMPED = struct.Struct(f">BQ{_STAMP_LENGTH}s")  # all before the value of such a row
+_STAMPED_LENGTH = _STAMPED.size
+_stamped = _STAMPED.unpack_from
 _row = partial(tuple.__new__, Row)  # a third of the time of `Row(...)`: a scan makes many rows
 
 
@@ -36,6 +41,9 @@ def encode_row(value: bytes, version: bytes, order: int) -> bytes:
 
 def decode_row(stored: bytes) -> Row:
     """The row.  Raises `Corrupt` for bytes that `encode_row` cannot have written."""
+    if len(stored) >= _STAMPED_LENGTH and stored[0] == _STAMP_LENGTH:
+        _, order, version = _stamped(stored)
+        return _row((stored[_STAMPED_LENGTH:], version, order))
     if len(stored) < _HEAD or len(stored) < _HEAD + stored[0]:
         raise Corrupt(f"read kv row: too short for its version: {len(stored)=}")
     split = _HEAD + stored[0]

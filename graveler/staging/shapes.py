@@ -13,8 +13,10 @@ from graveler.records import TOMBSTONE, StagedValue
 
 _VALUE = b"\x0a"
 _WID = b"\x12\x10"
-_HEAD = len(wire.FORMAT + _VALUE)
+_BEGIN = wire.FORMAT + _VALUE
+_HEAD = len(_BEGIN)
 _REST = len(_WID) + 16
+_LEAST = _HEAD + 1 + _REST  # with a value of no byte
 _DELETION = wire.FORMAT + _WID
 _DELETION_LENGTH = len(wire.FORMAT) + _REST
 _MORE = 0x80  # this bit of a varint byte means that another byte follows
@@ -25,7 +27,7 @@ def value_of(raw: bytes) -> StagedValue:
     `Corrupt`."""
     if len(raw) == _DELETION_LENGTH and raw.startswith(_DELETION):
         return TOMBSTONE
-    if len(raw) > _HEAD + 1 + _REST and raw[:_HEAD] == wire.FORMAT + _VALUE:
+    if len(raw) > _LEAST and raw.startswith(_BEGIN):
         begin, length = _HEAD + 1, raw[_HEAD]
         if length & _MORE and not raw[begin] & _MORE:
             length = (length ^ _MORE) | raw[begin] << 7

@@ -6,9 +6,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rocksdict import Rdict
@@ -21,6 +24,7 @@ from graveler.kv.rocksdb import RocksSettings, RocksStore
 from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, scan_all
 from graveler.testing.clockwork import TickingClock
 from graveler.testing.kv_suite import KvSuite, in_threads
+from tests.block.stores import opened_below
 from tests.waiting import until
 
 SMALL = RocksSettings(write_buffer_bytes=1024 * 1024, write_buffer_count=2)
@@ -61,10 +65,7 @@ def test_the_first_level_stays_as_small_as_what_is_merged_into_it(tmp_path: Path
         rows = [(os.urandom(8), os.urandom(1_000)) for _ in range(1_000)]
         store.set_many([Write(b"p", key, value, b"%d" % batch) for key, value in rows])
     store.close()
-    opened = Rdict(str(tmp_path))  # with the options of the store, which are in its folder
-    until(lambda: not _merges(opened), "RocksDB has no files to merge")
-    files = opened.live_files()
-    opened.close()
+    files = _files_when_merged(tmp_path)
     assert sum(each["size"] for each in files) > 16 * SMALL.write_buffer_bytes
     # RocksDB lets a file grow to twice its size, to end it where a file of the next level ends
     assert max(each["size"] for each in files) < 3 * SMALL.write_buffer_bytes
@@ -73,9 +74,29 @@ def test_the_first_level_stays_as_small_as_what_is_merged_into_it(tmp_path: Path
     assert first < 8 * SMALL.write_buffer_bytes
 
 
-def _merges(opened: Rdict) -> bool:
+def _files_when_merged(folder: Path) -> list[dict[str, Any]]:
+    """The files of a closed store, when RocksDB has no more of them to merge."""
+    opened = Rdict(str(folder))  # with the options of the store, which are in its folder
     asked = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
-    return any(opened.property_int_value(each) for each in asked)
+    until(lambda: not any(map(opened.property_int_value, asked)), "no files are left to merge")
+    files: list[dict[str, Any]] = opened.live_files()
+    opened.close()
+    return files
+
+
+def test_no_more_tables_are_open_than_allowed(tmp_path: Path) -> None:
+    few = replace(SMALL, open_files_max=24)
+    store = RocksStore(tmp_path, few)
+    for _ in range(60):
+        rows = [Write(b"p", os.urandom(8), os.urandom(1_000), b"1") for _ in range(1_000)]
+        store.set_many(rows)
+    store.close()
+    assert len(_files_when_merged(tmp_path)) > few.open_files_max
+    store = RocksStore(tmp_path, few)
+    assert len(list(scan_all(store, b"p", page=10_000))) == 60_000
+    tables = [each for each in opened_below(tmp_path) if each.endswith(".sst")]
+    assert 0 < len(tables) <= few.open_files_max
+    store.close()
 
 
 def test_many_rows_that_are_removed_by_version_leave_memory(tmp_path: Path) -> None:
@@ -222,22 +243,43 @@ def test_a_store_whose_log_failed_can_be_closed_and_opened(tmp_path: Path) -> No
     again.close()
 
 
-def test_damaged_rows_are_reported_and_never_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0.002, 0.5, 0.9])
+def test_damaged_rows_are_reported_and_never_left_out(tmp_path: Path, place: float) -> None:
+    """In the first block, too."""
     store = RocksStore(str(tmp_path / "kv"))
     store.set_many([Write(b"p", b"%06d" % n, os.urandom(100), b"1") for n in range(5_000)])
     store.close()
     (table,) = (tmp_path / "kv").glob("*.sst")
     damaged = bytearray(table.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
+    damaged[int(len(damaged) * place)] ^= 1
     table.write_bytes(damaged)
     store = RocksStore(str(tmp_path / "kv"))
-    with pytest.raises(Corrupt, match="damaged"):
-        list(scan_all(store, b"p"))
+    for page in (10, 10_000):
+        with pytest.raises(Corrupt, match="damaged"):
+            list(scan_all(store, b"p", page=page))
     with pytest.raises(Corrupt, match="damaged"):
         store.get_many([(b"p", b"%06d" % n) for n in range(5_000)])
     with pytest.raises(Corrupt, match="damaged"):
         for number in range(5_000):
             store.get(b"p", b"%06d" % number)
+    store.close()
+
+
+def test_a_scan_that_a_passing_failure_ends_early_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as that of a table that could not be opened, because too many files were open."""
+    store = RocksStore(str(tmp_path / "kv"))
+    store.set_many([Write(b"p", b"%04d" % n, b"v", b"1") for n in range(1_000)])
+
+    def ends_early(items: Iterable[tuple[bytes, bytes]], count: int) -> Iterable[object]:
+        return islice(items, min(count, 300))
+
+    monkeypatch.setattr(database, "islice", ends_early)
+    rows, more = store.scan(b"p", b"", b"", 900)
+    assert [key for key, _ in rows] == [b"%04d" % n for n in range(900)] and more
+    rows, more = store.scan(b"p", b"", b"", 5_000)
+    assert len(rows) == 1_000 and not more
     store.close()
 
 
