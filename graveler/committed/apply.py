@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
-from operator import itemgetter, lt
+from operator import eq, itemgetter, lt, ne
 from typing import NamedTuple
 
 from graveler.committed.columns import Columns, Edit
@@ -282,19 +282,10 @@ class Applier:
         taken = self._changes.take(ref.max_key)
         if len(taken) <= _PROBE_COUNT_MAX:
             table = self._space.open(ref)
-            if not any(self._differs(table.get(key), value) for key, value in taken):
+            if not any(_differs(table.get(key), new, self._replace) for key, new in taken):
                 return True
         self._changes.give_back(taken)
         return False
-
-    def _differs(self, old: bytes | Absent, new: StagedValue) -> bool:
-        if old is ABSENT:
-            return new is not TOMBSTONE
-        if new is TOMBSTONE:
-            return True
-        if identity_of(old) == identity_of(new):
-            return self._replace and old != new
-        return True
 
     def _rewrite(self, ref: RangeRef, *, is_last: bool) -> None:
         before = self.total
@@ -329,23 +320,69 @@ class Applier:
 
     def _merged(self, columns: Columns, changes: Sequence[Change]) -> Columns:
         """`columns` with the changes applied; the same object if none is effective."""
-        keys, values = columns.keys, columns.values
-        if not keys:  # behind the last range, where a branch grows: nothing to search
-            new_records = [(key, new) for key, new in changes if new is not TOMBSTONE]
-            self.added += len(new_records)
-            return Columns.of(new_records) if new_records else columns
-        edits: list[Edit] = []
-        at, count = 0, len(keys)
-        for key, new in changes:
-            at = bisect_left(keys, key, at)
-            if at < count and keys[at] == key:
-                if self._differs(values[at], new):
-                    edits.append((at, at + 1, key, new))
-            elif new is not TOMBSTONE:
-                edits.append((at, at, key, new))
-        if not edits:
-            return columns
-        removed = sum(value is TOMBSTONE for _, _, _, value in edits)
-        added = sum(at == after for at, after, _, _ in edits)
-        self._count(added, len(edits) - removed - added, removed)
-        return columns.changed(edits)
+        merged, *counts = _merged(columns, changes, self._replace)
+        self._count(*counts)
+        return merged
+
+
+class _Effect(NamedTuple):
+    """Columns with changes, and how many of them were effective."""
+
+    columns: Columns
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+def _merged(columns: Columns, changes: Sequence[Change], replace: bool) -> _Effect:
+    keys, values = columns.keys, columns.values
+    if not keys:  # behind the last range, where a branch grows: nothing to search
+        new_records = [(key, new) for key, new in changes if new is not TOMBSTONE]
+        return _Effect(Columns.of(new_records) if new_records else columns, len(new_records))
+    if len(changes) == len(keys) and all(map(eq, keys, map(_key, changes))):
+        news = [new for _, new in changes if new is not TOMBSTONE]
+        if len(news) == len(keys):
+            return _replaced(columns, news, replace)
+    edits: list[Edit] = []
+    at, count = 0, len(keys)
+    for key, new in changes:
+        at = bisect_left(keys, key, at)
+        if at < count and keys[at] == key:
+            if _differs(values[at], new, replace):
+                edits.append((at, at + 1, key, new))
+        elif new is not TOMBSTONE:
+            edits.append((at, at, key, new))
+    if not edits:
+        return _Effect(columns)
+    removed = sum(value is TOMBSTONE for _, _, _, value in edits)
+    added = sum(at == after for at, after, _, _ in edits)
+    return _Effect(columns.changed(edits), added, len(edits) - removed - added, removed)
+
+
+def _replaced(columns: Columns, news: list[bytes], replace: bool) -> _Effect:
+    """As `_merged`, for a new value of each record: without a search, in half the time."""
+    keys, values = columns.keys, columns.values
+    if replace:
+        differs = [_differs(old, new, replace) for old, new in zip(values, news, strict=True)]
+    else:  # the same without a call for each pair
+        differs = list(map(ne, map(identity_of, values), map(identity_of, news)))
+    if not any(differs):
+        return _Effect(columns)
+    if all(differs):
+        return _Effect(Columns(keys, news), changed=len(news))
+    edits: list[Edit] = [
+        (at, at + 1, key, new)
+        for at, (is_other, key, new) in enumerate(zip(differs, keys, news, strict=True))
+        if is_other
+    ]
+    return _Effect(columns.changed(edits), changed=len(edits))
+
+
+def _differs(old: bytes | Absent, new: StagedValue, replace: bool) -> bool:
+    if old is ABSENT:
+        return new is not TOMBSTONE
+    if new is TOMBSTONE:
+        return True
+    if identity_of(old) == identity_of(new):
+        return replace and old != new
+    return True

@@ -88,8 +88,14 @@ class World:
     def tree(self) -> Tree:
         return some_records(self.random, self.random.choice([0, 3, 50, 300]))
 
-    def changes(self) -> dict[bytes, Change]:
+    def changes(self, base: Tree) -> dict[bytes, Change]:
         found: dict[bytes, Change] = {}
+        if self.random.random() < 0.4:  # a new value for every path, or for nearly every one
+            kinds, kept = self.random.choice([1, 4]), self.random.choice([0, 0, 0.02, 0.9])
+            for path in sorted(base):
+                if self.random.random() >= kept:
+                    new = value(self.random.randrange(kinds), self.random.randrange(2))
+                    found[path] = (path, new)
         for _ in range(self.random.choice([0, 1, 3, 60])):
             path = key(self.random)
             deleted = self.random.random() < 0.4
@@ -111,7 +117,7 @@ class World:
         return dict(reader.scan(self.space, metarange))
 
     def check_apply(self, base_id: MetarangeId, base: Tree) -> tuple[MetarangeId, Tree]:
-        changes = self.changes()
+        changes = self.changes(base)
         replacing = self.random.random() < 0.3
         result = apply.apply(
             self.space, base_id, [changes[path] for path in sorted(changes)], replace=replacing
