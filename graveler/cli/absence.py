@@ -4,11 +4,12 @@ The server names one thing, and a command may have several: the client asks for 
 first, because the first one may be what the command makes.  For this folder.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from graveler.cli.address import Address
 from graveler.cli.filters import Filter
@@ -18,6 +19,7 @@ from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
 
 _T = TypeVar("_T")
+_COMMIT: Final = re.compile(r"[0-9a-f]{6,64}")  # what somebody means as a commit
 
 
 def nothing_below(choice: Filter) -> NotFound:
@@ -92,9 +94,18 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
             return f"branch not found: {place}", on(invocation, place, remedy)
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
-        remedy = on(invocation, place, f"graveler branch list {place.repository}")
-        return f"ref not found: {place}", remedy
+        names = f"graveler branch list {place.repository}"
+        if target is not None and _COMMIT.fullmatch(place.ref) and _is_beside(place, target):
+            names = f"graveler log {target.at('').unprofiled}, or {names}"
+        return f"ref not found: {place}", on(invocation, place, names)
     return _no_branch(invocation)
+
+
+def _is_beside(place: Address, target: Address) -> bool:
+    """Whether the target is another ref of the same repository."""
+    return replace(place, ref="", path="") == replace(target, ref="", path="") and (
+        target.ref not in ("", place.ref)
+    )
 
 
 def _can_be_made(invocation: Invocation, place: Address) -> bool:

@@ -107,7 +107,7 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     transfer.run(expected, tally, state=state)
     surplus = deletable(invocation, surplus, tally, "copied")
     delete_objects(session_of(invocation, into), into, surplus, tally)
-    return ended(invocation, tally, "copied", options)
+    return ended(invocation, tally, "copied", options, into)
 
 
 def _check_apart(come: Address, into: Address, options: TransferOptions) -> None:

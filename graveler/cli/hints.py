@@ -38,6 +38,19 @@ def on(invocation: Invocation, place: Address, text: str) -> str:
     return _with_options(["--profile", place.profile, *_without_base(invocation)], text)
 
 
+def note_uncommitted(invocation: Invocation, place: Address) -> None:
+    """Tell a person at a terminal that a change of the branch of `place` is in no commit yet, and
+    what commits it.  A script that changes many objects is not told each time."""
+    if invocation.output.terminal:
+        invocation.output.note(until_commit(invocation, place))
+
+
+def until_commit(invocation: Invocation, place: Address) -> str:
+    """Words for a change of the branch of `place`, which is in no commit yet."""
+    text = f"uncommitted until `graveler commit {place.at('').unprofiled}`"
+    return of_server(invocation, on(invocation, place, text))
+
+
 def _with_options(words: list[str], text: str) -> str:
     if not words:
         return text

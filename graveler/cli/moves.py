@@ -85,7 +85,7 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
         expected, state=lambda tally: f"{tally.state('copied')}; nothing was deleted"
     )
     _delete(invocation, come, copied, tally, recursive=recursive)
-    return ended(invocation, tally, "moved", options)
+    return ended(invocation, tally, "moved", options, into)
 
 
 def _source_path(move: _Move) -> str:

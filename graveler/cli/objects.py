@@ -16,7 +16,7 @@ from graveler.cli.command import Group, client, group
 from graveler.cli.copies import cp
 from graveler.cli.failures import PartlyDone
 from graveler.cli.filters import filter_of, globs
-from graveler.cli.hints import of_server
+from graveler.cli.hints import of_server, until_commit
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
 from graveler.cli.tally import Tally
@@ -286,8 +286,7 @@ def rm(
     if not tally.files_expected:
         raise nothing_below(choice)
     deleted = plural(tally.deleted, "object") if recursive else place
-    until = of_server(invocation, f"uncommitted until `graveler commit {place.at('')}`")
-    invocation.output.note(f"deleted {deleted}: {until}")
+    invocation.output.note(f"deleted {deleted}: {until_commit(invocation, place)}")
     return 0
 
 

@@ -169,7 +169,8 @@ _OPTIONS_TITLE: Final = "Options, before or after a client command"
 _ABOUT: Final = (
     "Git for data lakes: branches, commits and merges over an object store.",
     "Addresses are REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH, for example "
-    "lake/main/sales/2026.csv.",
+    "lake/main/sales/2026.csv. A REF is a branch, a tag or a commit id; main~2 is two commits "
+    "before main, and main^2 is the second parent of a merge.",
     "Any server with the API of lakeFS is served. lakectl is the client of lakeFS: its file "
     "and variables are read, and lakefs:// may stand before addresses, as it does there. In cp it "
     "must, because a side without it is a file.",

@@ -7,12 +7,14 @@ from typing import Any, get_args
 
 import click
 
-from graveler.cli.address import UsageMistake
+from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import AliasOption, yes
 from graveler.cli.filters import Filter, filter_of, globs
+from graveler.cli.hints import note_uncommitted
 from graveler.cli.invocation import Invocation
 from graveler.cli.tally import Tally
 from graveler.cli.transfer import THREADS, Progress
+from graveler.records import ABSENT, Absent
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,15 @@ def shows(invocation: Invocation, options: TransferOptions) -> Progress:
     return progress_of(invocation, options.progress, no_progress=options.no_progress)
 
 
-def ended(invocation: Invocation, tally: Tally, verb: str, options: TransferOptions) -> int:
-    """Report a transfer.  Raises `PartlyDone`, or the error of the only object."""
+def ended(
+    invocation: Invocation,
+    tally: Tally,
+    verb: str,
+    options: TransferOptions,
+    into: Address | Absent = ABSENT,
+) -> int:
+    """Report a transfer.  `into`: the place on a branch that it changed.  Raises `PartlyDone`, or
+    the error of the only object."""
     record = {
         "objects": tally.files,
         "size_bytes": tally.bytes_moved,
@@ -138,5 +147,8 @@ def ended(invocation: Invocation, tally: Tally, verb: str, options: TransferOpti
     if tally.files_expected == 1 and tally.failures:
         raise tally.errors[0]
     invocation.output.record({"graveler": record}, [tally.sentence(verb)])
+    is_read = options.progress != "json"  # then stderr has JSON alone
+    if is_read and into is not ABSENT and (tally.files or tally.deleted):
+        note_uncommitted(invocation, into)
     tally.check(f"{verb} or deleted" if options.delete else verb)
     return 0

@@ -17,6 +17,7 @@ from graveler.cli import files, mirror, state
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument
 from graveler.cli.command import client
+from graveler.cli.hints import note_uncommitted
 from graveler.cli.invocation import Invocation, metadata_pairs, whole
 from graveler.cli.mirror import (
     deletable,
@@ -116,7 +117,7 @@ def upload(
     _run_uploads(invocation, task, sources, options, tally)
     surplus = deletable(invocation, surplus, tally, "uploaded")
     delete_objects(invocation.session, place, surplus, tally)
-    return ended(invocation, tally, "uploaded", options)
+    return ended(invocation, tally, "uploaded", options, place)
 
 
 def _check_one(invocation: Invocation, words: list[str]) -> None:
@@ -325,4 +326,5 @@ def _upload_stdin(
         _with_type(how, place.path),
     )
     invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
+    note_uncommitted(invocation, place)
     return 0

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -136,6 +137,28 @@ def test_what_makes_deleted_things_again(elsewhere: Lake) -> None:
         assert again.startswith(f"--profile other {kind} create {name}/made ")
         assert user.line(again).code == 0
         assert user.run(kind, "delete", f"{name}/made", "--yes", *CHOSEN).code == 0
+
+
+def test_what_commits_a_change(elsewhere: Lake, tmp_path: Path) -> None:
+    """A person is told, a script is not."""
+    branch, user = f"{elsewhere.name}/main", elsewhere.user
+    elsewhere.put("a")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "u").write_bytes(b"1")
+    chosen = " ".join(CHOSEN)
+    said = f"uncommitted until `graveler --profile other commit {branch}`"
+    upload = f"upload -r {folder} {branch}/in/ {chosen}"
+    for line in (
+        upload,
+        f"cp lakefs://{branch}/a lakefs://{branch}/b {chosen}",
+        f"mv lakefs://{branch}/b lakefs://{branch}/c {chosen}",
+        f"cp lakefs://other@{branch}/a lakefs://other@{branch}/d",
+    ):
+        code, text = user.on_terminal(line)
+        assert code == 0 and text.splitlines()[-1] == said
+    assert said not in user.on_terminal(upload)[1]  # it was the same
+    assert user.line(f"cp lakefs://{branch}/a lakefs://{branch}/e {chosen}").err == ""
 
 
 def test_what_goes_back_from_a_reset_and_commits_a_deletion(elsewhere: Lake) -> None:
