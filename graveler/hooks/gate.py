@@ -283,8 +283,8 @@ def _is_made(branch: Branch | Absent, origin: str) -> bool:
 
 
 def _is_deleted(due: _Due, branch: Branch | Absent, origin: str) -> bool:
-    """Whether the branch with this origin was deleted at the commit of the event.  Another branch,
-    or no record, in its place does not show the commit."""
+    """Whether the branch with this origin was deleted at the commit of the event.  If another
+    branch or no record is in its place, the commit is not known, and the event is told."""
     if branch is ABSENT or branch.origin != origin:
         return True
     return not branch.live and branch.commit == due.commit

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from rocksdict import (
@@ -41,7 +40,6 @@ from graveler.records import Absent
 
 _NO_ROOM = ("No space left", "File too large", "Disk quota exceeded")
 _UNSYNCED: Final = WriteOptions()
-_FEW_ROWS: Final = 256  # of a page for which one cursor costs least
 # Buffers of RocksDB come and go between small blocks that stay, and each leaves a hole in the heap.
 # So they are large enough to be mapped apart (cli/heap.py), or as small as many others.
 _MEMORY_BLOCK_BYTES: Final = 1024 * 1024
@@ -285,31 +283,19 @@ def _translated(error: BaseException | None, tried: str, path: str) -> GravelerE
 
 
 def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
-    """The first `count` rows from `low`, below `high`, from one snapshot.
-
-    An iteration over pairs takes half of a cursor's time.  It ends at what it cannot read as it
-    ends at the last row.  So a cursor on the same snapshot goes on behind it: it finds no row, or
-    reports the failure, or reads the rest if the failure is over.
-    """
-    source = rows.snapshot() if count > _FEW_ROWS else rows
-    pairs: list[tuple[Any, Any]] = []
-    if count > _FEW_ROWS:
-        pairs += islice(source.items(from_key=low, read_opt=_below(high)), count)
-    if len(pairs) < count:
-        cursor = source.iter(_below(high))
-        cursor.seek(pairs[-1][0] + b"\0" if pairs else low)
-        key, value, step, is_valid = cursor.key, cursor.value, cursor.next, cursor.valid
-        while len(pairs) < count and is_valid():
-            pairs.append((key(), value()))
-            step()
-        cursor.status()
-    return pairs
-
-
-def _below(high: bytes) -> ReadOptions:
+    """The first `count` rows from `low`, below `high`.  The iterator is a snapshot.  At a damaged
+    block it ends early, and only its status reports that."""
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(high)
-    return bounds
+    cursor = rows.iter(bounds)
+    cursor.seek(low)
+    pairs: list[tuple[Any, Any]] = []
+    key, value, step, is_valid = cursor.key, cursor.value, cursor.next, cursor.valid
+    while len(pairs) < count and is_valid():
+        pairs.append((key(), value()))
+        step()
+    cursor.status()
+    return pairs
 
 
 def _options(settings: RocksSettings) -> Options:

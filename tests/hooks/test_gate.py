@@ -729,17 +729,40 @@ def test_a_deletion_that_begins_again_has_one_post_event() -> None:
     assert world.side.told[-1]["commit_id"] != before
 
 
-def test_an_order_of_an_older_release_asks_only_whether_the_branch_lives() -> None:
+def test_a_creation_is_not_told_of_the_next_branch_of_the_name() -> None:
     world = _prepared(OtherSide(), "post-create-branch")
-    branches.create_branch(world.lake.opened, "fresh", "main")
+    lake, script = world.lake.interposed()
+    script.before("set_if", _unanswered, 2)  # after the creation
+    branches.create_branch(lake.opened, "fresh", "main")
+    assert script.finished
+    other = _unhooked(world)
+    branches.delete_branch(other.opened, "fresh")
+    branches.create_branch(other.opened, "fresh", "main")
+    world.work()
+    assert world.side.events == []
+
+
+@pytest.mark.parametrize("kind", [events.CREATE_BRANCH, events.DELETE_BRANCH])
+def test_an_order_of_an_older_release_asks_only_whether_the_branch_lives(kind: str) -> None:
+    world = _prepared(OtherSide(), f"post-{kind}")
+    lake, script = world.lake.interposed()
+    script.before("set_if", _unanswered, 2)  # after the change
+    CALLS[kind](lake)
+    assert script.finished
     (job,) = _waiting(world)
     kv, repo = world.lake.ports.kv, world.lake.repo
     order = job_records.order_of(kv, repo, job.id)
     assert order is not ABSENT
     older = {name: value for name, value in order.items() if not name.startswith("part.")}
     kv.set_many(job_records.writes_of(repo, job, older, world.lake.ports.ids.stamp()))
+    other = _unhooked(world)
+    if kind == events.CREATE_BRANCH:
+        branches.delete_branch(other.opened, "fresh")
+        branches.create_branch(other.opened, "fresh", "main")
+    else:
+        branches.create_branch(other.opened, "dev", "main")
     world.run_job(job.id)
-    assert world.side.events == ["post-create-branch"]
+    assert world.side.events == ([f"post-{kind}"] if kind == events.CREATE_BRANCH else [])
 
 
 def _unanswered() -> None:

@@ -41,7 +41,7 @@ def _passed_later(function: str, swap: str, call: str, origin: str) -> tuple[Edi
     )
 
 
-NEW_TOKEN = "new_token(repo, 0)"
+NEW_TOKEN = "fresh_token"
 PASSED = f"gate.pass_with(commit_id, {NEW_TOKEN})"
 
 

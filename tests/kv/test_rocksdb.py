@@ -6,10 +6,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,7 @@ def _files_when_merged(folder: Path) -> list[dict[str, Any]]:
     """The files of a closed store, when RocksDB has no more of them to merge."""
     opened = Rdict(str(folder))  # with the options of the store, which are in its folder
     asked = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
-    until(lambda: not any(map(opened.property_int_value, asked)), "no files are left to merge")
+    until(lambda: not any(map(opened.property_int_value, 2 * asked)), "no files are left to merge")
     files: list[dict[str, Any]] = opened.live_files()
     opened.close()
     return files
@@ -262,24 +261,6 @@ def test_damaged_rows_are_reported_and_never_left_out(tmp_path: Path, place: flo
     with pytest.raises(Corrupt, match="damaged"):
         for number in range(5_000):
             store.get(b"p", b"%06d" % number)
-    store.close()
-
-
-def test_a_scan_that_a_passing_failure_ends_early_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such as that of a table that could not be opened, because too many files were open."""
-    store = RocksStore(str(tmp_path / "kv"))
-    store.set_many([Write(b"p", b"%04d" % n, b"v", b"1") for n in range(1_000)])
-
-    def ends_early(items: Iterable[tuple[bytes, bytes]], count: int) -> Iterable[object]:
-        return islice(items, min(count, 300))
-
-    monkeypatch.setattr(database, "islice", ends_early)
-    rows, more = store.scan(b"p", b"", b"", 900)
-    assert [key for key, _ in rows] == [b"%04d" % n for n in range(900)] and more
-    rows, more = store.scan(b"p", b"", b"", 5_000)
-    assert len(rows) == 1_000 and not more
     store.close()
 
 

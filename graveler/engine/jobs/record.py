@@ -245,7 +245,7 @@ def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -
 
 
 def part(name: str, value: str) -> record.Order:
-    """The field of a new order that has a part from its beginning."""
+    """For a new order: a part that it has from the start."""
     return {_PART + name: value}
 
 

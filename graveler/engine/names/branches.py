@@ -130,8 +130,8 @@ def _made(
         close_all(repo, branch)
     commit_id = resolved(repo, source).commit
     check_kept(repo, commit_id)
-    # The load on the source predicts nothing about this branch.
-    token = StagingToken(gate.pass_with(commit_id, new_token(repo, 0)))
+    fresh_token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
+    token = StagingToken(gate.pass_with(commit_id, fresh_token))
     rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
     record = Branch(
         rev=rev + 1,
