@@ -95,17 +95,10 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
         names = f"graveler branch list {place.repository}"
-        if target is not None and _COMMIT.fullmatch(place.ref) and _is_beside(place, target):
-            names = f"graveler log {target.at('').unprofiled}, or {names}"
+        if _COMMIT.fullmatch(place.ref):
+            names = f"graveler log {place.repository}/BRANCH, or {names}"
         return f"ref not found: {place}", on(invocation, place, names)
     return _no_branch(invocation)
-
-
-def _is_beside(place: Address, target: Address) -> bool:
-    """Whether the target is another ref of the same repository."""
-    return replace(place, ref="", path="") == replace(target, ref="", path="") and (
-        target.ref not in ("", place.ref)
-    )
 
 
 def _can_be_made(invocation: Invocation, place: Address) -> bool:

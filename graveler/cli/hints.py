@@ -8,6 +8,7 @@ where a base URI is set they need an empty one.  For this folder.
 
 import re
 import shlex
+import sys
 from typing import Final
 
 from graveler.cli import overview
@@ -39,9 +40,9 @@ def on(invocation: Invocation, place: Address, text: str) -> str:
 
 
 def note_uncommitted(invocation: Invocation, place: Address) -> None:
-    """Tell a person at a terminal that a change of the branch of `place` is in no commit yet, and
-    what commits it.  A script that changes many objects is not told each time."""
-    if invocation.output.terminal:
+    """Say on a terminal that a change of the branch of `place` is in no commit yet, and what
+    commits it.  In a pipe nothing is said."""
+    if invocation.output.terminal and sys.stderr.isatty():
         invocation.output.note(until_commit(invocation, place))
 
 

@@ -326,5 +326,6 @@ def _upload_stdin(
         _with_type(how, place.path),
     )
     invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
-    note_uncommitted(invocation, place)
+    if options.progress != "json":
+        note_uncommitted(invocation, place)
     return 0

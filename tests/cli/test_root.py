@@ -448,7 +448,7 @@ def test_a_server_without_a_proposal_wants_a_namespace(user: Client) -> None:
 # ---- what is missing -----------------------------------------------------------------------------
 
 WITH_A_BRANCH = "branch create {lake}/NAME v1, and change that"
-WHERE_COMMITS_ARE = "log {lake}/main, or graveler branch list {lake}"
+WHERE_COMMITS_ARE = "log {lake}/BRANCH, or graveler branch list {lake}"
 
 
 @pytest.mark.parametrize(
@@ -467,11 +467,7 @@ WHERE_COMMITS_ARE = "log {lake}/main, or graveler branch list {lake}"
         ("merge {lake}/main nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
         ("revert {lake}/main nosuch -y", "ref not found: {lake}/nosuch", "branch list {lake}"),
         ("revert {lake}/main 1a2b3c4d -y", "ref not found: {lake}/1a2b3c4d", WHERE_COMMITS_ARE),
-        (
-            "revert {lake}/feedface main -y",
-            "ref not found: {lake}/feedface",
-            "branch list {lake}",
-        ),
+        ("cherry-pick {lake}/1a2b3c4d main", "ref not found: {lake}/1a2b3c4d", WHERE_COMMITS_ARE),
         ("restore {lake}/main nosuch -y", "ref not found: {lake}/nosuch", "branch list {lake}"),
         ("branch create {lake}/new nosuch", "ref not found: {lake}/nosuch", "branch list {lake}"),
         ("cat {lake}/nosuch/a", "ref not found: {lake}/nosuch", "branch list {lake}"),
