@@ -41,7 +41,8 @@ from graveler.records import BreakParameters, Change, Entry, Record
 
 ROUNDS = 3
 CORES = 2
-LOOKUPS = 100_000
+LOOKUPS = 100_000  # as many as records that were looked up are kept
+WIDE = 3 * LOOKUPS
 ROUNDS_OF_CHANGES_MAX = 100_000_000_000  # changes times objects; above it, one round
 
 
@@ -209,6 +210,12 @@ def _lookups(space: Keyspace, base: MetarangeId, count: int) -> dict[str, float]
     found["lookups_batched_per_s"] = LOOKUPS / seconds_of(
         lambda: [reader.get_many(space, base, wanted[n : n + 100]) for n in range(0, LOOKUPS, 100)]
     )
+    if count > WIDE:
+        many = [key(number) for number in generator.sample(range(count), WIDE)]
+        _drain(reader.get(space, base, k) for k in many)
+        found["lookups_wide_per_s"] = WIDE / seconds_of(
+            lambda: _drain(reader.get(space, base, k) for k in many)
+        )
     _WANTED[:] = wanted
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
         pool.map(_looked_up, [0] * CORES, chunksize=1)

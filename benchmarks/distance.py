@@ -8,9 +8,12 @@ docs/explanation/performance.md says why it is made of these parts.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from benchmarks.report import shown
+
 HEADING: Final = "How near the machine's limits"
 RECORD_BYTES: Final = 350  # key and framed value of the benchmark's entries
 RANGE_RECORDS: Final = 10_000
+TABLE_BLOCK_BYTES: Final = 16 << 10
 _BLOCK_BYTES: Final = 64 << 10
 Line = dict[str, Any]
 
@@ -68,21 +71,59 @@ def _uploads(connections: int) -> Callable[[Parts], float]:
     return value
 
 
+def _rewrites(ranges: int) -> Callable[[Parts], float]:
+    """The milliseconds of a commit that stores so many ranges again, and a metarange."""
+    return lambda parts: (ranges * parts.rewritten + (ranges + 1) * parts.file) / 1e3
+
+
+def _diff(blocks: int) -> Callable[[Parts], float]:
+    """The milliseconds of reading so many blocks of tables."""
+    return lambda parts: (
+        blocks * (parts.read + TABLE_BLOCK_BYTES * (parts.unpack + parts.check)) / 1e3
+    )
+
+
 _SERVER: Final = "the smallest server"
+_MILLION: Final = "1,000,000 objects"
+_SPREAD_RANGES: Final = 101  # of a million objects
 LIMITS: Final[dict[str, Limit]] = {
     "bulk load of a sorted stream, 1,000,000 objects": Limit(
         "hash, pack and check the bytes of a record", lambda parts: 1e6 / parts.stored
     ),
-    "commit of 1 change, 1,000,000 objects": Limit(
-        "a range read and stored again, two new files",
-        lambda parts: (parts.rewritten + 2 * parts.file) / 1e3,
+    **{
+        f"commit of {changes}, {_MILLION}": Limit(
+            "a range read and stored again, two new files", _rewrites(1)
+        )
+        for changes in ("1 change", "1,000 adjacent changes")
+    },
+    **{
+        f"commit of {changes} spread changes, {_MILLION}": Limit(
+            "101 ranges read and stored again, 102 new files", _rewrites(_SPREAD_RANGES)
+        )
+        for changes in ("1,000", "100,000")
+    },
+    f"commit of 100,000 adjacent changes, {_MILLION}": Limit(
+        "10 ranges read and stored again, 11 new files", _rewrites(10)
+    ),
+    f"diff after 1 change, {_MILLION}": Limit("two blocks read", _diff(2)),
+    f"diff after 1,000 spread changes, {_MILLION}": Limit("2,000 blocks read", _diff(2_000)),
+    f"merge of 1 against 1,000 changes, {_MILLION}": Limit(
+        "a range read and stored again, two new files", _rewrites(1)
     ),
     "decoded scan, one process, 1,000,000 objects": Limit(
         "check and unpack the bytes of a record",
         lambda parts: 1e6 / (RECORD_BYTES * (parts.unpack + parts.check)),
     ),
-    "random look-ups, warm, one thread, 1,000,000 objects": Limit(
-        "a get of RocksDB", lambda parts: 1e6 / parts.get
+    f"decoded scan, a process for each core, {_MILLION}": Limit(
+        "the same, on two cores",
+        lambda parts: 2e6 / (RECORD_BYTES * (parts.unpack + parts.check)),
+    ),
+    **{
+        f"{name}, {_MILLION}": Limit("a get of RocksDB", lambda parts: 1e6 / parts.get)
+        for name in ("random look-ups, warm, one thread", "the same, 100 at a time")
+    },
+    f"random look-ups, a process for each core, {_MILLION}": Limit(
+        "a get of RocksDB, on two cores", lambda parts: 2e6 / parts.get
     ),
     **{
         f"{verb}, {count} connections": Limit(_SERVER, _served(count))
@@ -107,15 +148,32 @@ LIMITS: Final[dict[str, Limit]] = {
         lambda parts: (parts.request + 2 * parts.file + 3 * parts.put) / 1e3,
     ),
     "diff one, p50": Limit("a request", lambda parts: parts.request / 1e3),
-    "import of 200,000 local files": Limit(
-        "the name and the stat of each file, hash, pack and check its record",
-        lambda parts: 0.2 * (parts.name + parts.stored),
+    "merge one, p50": Limit(
+        "a request, two synced puts", lambda parts: (parts.request + 2 * parts.put) / 1e3
     ),
+    "8 committers on one branch": Limit(
+        "two new files, three synced puts, for all 8 together",
+        lambda parts: 8e6 / (2 * parts.file + 3 * parts.put),
+    ),
+    "40 merges into one branch at once": Limit(
+        "two synced puts for each merge", lambda parts: 1e6 / (2 * parts.put)
+    ),
+    "commit of 100,000 staged": Limit(
+        "hash, pack and check the records, two new files",
+        lambda parts: (100_000 * parts.stored + 2 * parts.file) / 1e6,
+    ),
+    "bulk delete of 100,000": Limit(
+        "100 requests, each with a synced put",
+        lambda parts: 100 * (parts.request + parts.put) / 1e6,
+    ),
+    **{
+        f"import of 200,000 local files{where}": Limit(
+            "the name and the stat of each file, hash, pack and check its record",
+            lambda parts: 0.2 * (parts.name + parts.stored),
+        )
+        for where in ("", " in one folder")
+    },
 }
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.{1 if value >= 10 else 3}f}"
 
 
 def section(lines: Sequence[Line], floors: Sequence[Line], about: str) -> str:
@@ -127,7 +185,7 @@ def section(lines: Sequence[Line], floors: Sequence[Line], about: str) -> str:
             value = limit.value(parts)
             times = value / line["value"] if line["better"] == "higher" else line["value"] / value
             rows.append(
-                f"| {line['name']} | {limit.parts} | {_shown(value)} | {_shown(line['value'])} "
+                f"| {line['name']} | {limit.parts} | {shown(value)} | {shown(line['value'])} "
                 f"| {line['unit']} | {times:,.1f} |"
             )
     return "\n".join(

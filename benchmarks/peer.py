@@ -68,15 +68,14 @@ def judged(line: dict[str, Any], calibration: dict[str, float], share: float) ->
     """`line` with lakeFS's figure scaled to this machine, the verdict, the floor, and whether the
     floor holds.
 
-    `share`: the minimum part of lakeFS's speed that Graveler must reach.  A line without a figure
-    of lakeFS has a `goal` of its own as its floor, or a `reason` why it has none.
+    The floor is the `goal` of the line, if it has one, else `share` of lakeFS's speed.  A line
+    without both has a `reason` why it has no floor.
     """
     higher, peer = line["better"] == "higher", float(line["lakefs"])
-    if not peer:
-        if "goal" not in line:
-            return line
-        floor, judged_line = float(line["goal"]), dict(line)
-    else:
+    floor, judged_line = 0.0, dict(line)
+    if not peer and "goal" not in line:
+        return line
+    if peer:
         factor = {
             "cpu": calibration["sha256_64_bytes_us"] / HASH_US,
             "sync": calibration["synced_4_kib_ms"] / SYNC_MS,
@@ -89,6 +88,7 @@ def judged(line: dict[str, Any], calibration: dict[str, float], share: float) ->
             "scaled": round(scaled, 3),
             **_verdict(line["value"], scaled, higher),
         }
+    floor = float(line.get("goal", floor))
     held = line["value"] >= floor if higher else line["value"] <= floor
     return {**judged_line, "floor": round(floor, 3), "held": held}
 
@@ -98,8 +98,9 @@ def _verdict(value: float, scaled: float, higher: bool) -> dict[str, Any]:
     ahead = value >= scaled if higher else value <= scaled
     if not value:
         return {"verdict": "ahead" if ahead else "behind"}
-    ratio = round(value / scaled if higher else scaled / value, 2)
-    return {"verdict": "ahead" if ahead else "behind", "ratio": ratio}
+    ratio = value / scaled if higher else scaled / value
+    digits = 3 if abs(ratio - 1) < 0.01 else 2
+    return {"verdict": "ahead" if ahead else "behind", "ratio": round(ratio, digits)}
 
 
 def committed_line(

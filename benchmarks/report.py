@@ -41,11 +41,9 @@ def report(found: dict[str, Any]) -> str:
             "processor, the second time the lines bound by writes.",
             "*Ahead* and *behind* say how many times its speed Graveler has.",
             "",
-            "The floor is half of lakeFS's speed, five times its speed for look-ups, and half of",
-            "its memory.",
+            "The floor is a goal of our own; else half of lakeFS's speed, five times its speed for",
+            "look-ups, and half of its memory; else the reason why there is none.",
             "With 100,000 objects lakeFS was not measured, and the floor is that of 1,000,000.",
-            "Other lines without its figure have a floor of their own, or the reason why there is",
-            "none.",
             "*Client* is the share of a core that the client of the measurement took.",
             "",
             about_machine(found),
@@ -71,12 +69,17 @@ def with_goals(lines: Sequence[Line]) -> list[str]:
     ]
 
 
+def shown(value: float) -> str:
+    """A figure with one digit behind the point, and three if it is small."""
+    return f"{value:,.{1 if value >= 10 else 3}f}"
+
+
 def _row(line: Line) -> str:
-    scaled = f"{line['scaled']:,.1f}" if "scaled" in line else ""
-    floor = f"{line['floor']:,.1f}" if "floor" in line else line.get("reason", "")
+    scaled = shown(line["scaled"]) if "scaled" in line else ""
+    floor = shown(line["floor"]) if "floor" in line else line.get("reason", "")
     delays = f"{line['p50_ms']} / {line['p99_ms']}" if "p50_ms" in line else ""
     return (
-        f"| {line['name']} | {line['value']:,.1f} | {line['unit']} | {scaled} | "
+        f"| {line['name']} | {shown(line['value'])} | {line['unit']} | {scaled} | "
         f"{verdict_of(line)} | {floor} | {delays} | {line.get('client', '')} |"
     )
 

@@ -64,6 +64,23 @@ def test_a_line_that_lakefs_lacks_has_a_goal_or_a_reason() -> None:
     assert "floor" not in judged(line(6.0, reason="r") | {"lakefs": 0.0}, SAME, 0.5)
 
 
+def test_a_goal_is_the_floor_of_a_line_that_is_ahead() -> None:
+    found = judged(line(150.0, goal=200.0), SAME, 0.5)
+    assert (found["verdict"], found["floor"], found["held"]) == ("ahead", 200.0, False)
+    none = judged(line(0.0, "lower", goal=0.0), SAME, 0.5)
+    assert (none["floor"], none["held"]) == (0.0, True)
+
+
+def test_a_figure_near_that_of_lakefs_is_not_rounded_to_it() -> None:
+    found = judged(line(99.6), SAME, 0.5)
+    assert (found["verdict"], found["ratio"]) == ("behind", 0.996)
+    assert [report.shown(value) for value in (0.3561, 12.34, 1_234.5)] == [
+        "0.356",
+        "12.3",
+        "1,234.5",
+    ]
+
+
 def test_every_figure_of_the_committed_layer_has_a_floor_at_every_size() -> None:
     for name in COMMITTED:
         for count in (100_000, 1_000_000, *growth.SIZES.values()):
@@ -112,11 +129,13 @@ def test_a_generated_metarange_holds_what_it_says(
 def test_a_load_tells_kinds_apart(tmp_path: Path) -> None:
     with served.serving(tmp_path) as (target, pid):
         served.prepare(target)
-        scale = http.Scale(seconds=0.1, rounds=1, verbs=2, objects=20, files=20, mixed=0.5, hot=5)
+        scale = http.Scale(
+            seconds=0.1, rounds=1, verbs=2, objects=20, files=20, mixed=0.5, hot=5, million=30
+        )
         lines = http.rates(target, scale) + http.verbs(target, scale)
         lines += contention.measure(target, scale.seconds, 1, scale.hot)
         mixed = contention.mixed(target, scale.mixed)
-        lines += mixed + http.bulk(target, scale, tmp_path)
+        lines += mixed + http.bulk(target, scale, tmp_path) + http.crowded_million(scale)
         assert served.memory_mb(pid, "VmHWM") >= served.memory_mb(pid) > 1
         assert served.processor_seconds(pid) > 0
     for each in lines:
@@ -135,14 +154,25 @@ def test_a_load_tells_kinds_apart(tmp_path: Path) -> None:
 
 def test_growth_is_drawn_and_written(tmp_path: Path) -> None:
     measured = {
-        100_000: {"commit_1_ms": 20.0, "diff_1_ms": 2.0, "lookups_per_s": 200_000.0},
-        10_000_000: {"commit_1_ms": 22.0, "diff_1_ms": 2.5, "lookups_per_s": 100_000.0},
+        100_000: {
+            "commit_1_ms": 20.0,
+            "diff_1_ms": 2.0,
+            "lookups_per_s": 200_000.0,
+            "lookups_wide_per_s": 150_000.0,
+        },
+        10_000_000: {
+            "commit_1_ms": 22.0,
+            "diff_1_ms": 2.5,
+            "lookups_per_s": 100_000.0,
+            "lookups_wide_per_s": 90_000.0,
+        },
         100_000_000: {"commit_1_ms": 40.0, "lookups_cold_per_s": 5_000.0},
     }
     lines = [committed_line("commit_1_ms", 22.0, 10_000_000, SAME)]
     text = growth.section(measured, lines, "a machine")
     assert "| commit of 1 change | ms | 20.0 | 22.0 | 40.0 | 87.0 | 3.95 × ahead |" in text
     assert "| look-ups, each in a block of its own | look-ups/s |  |  | 5,000 |  |  |" in text
+    assert "three times as many as are kept | look-ups/s | 150,000 | 90,000 |  |  |  |" in text
     growth.write_graphs(measured, tmp_path)
     drawn = (tmp_path / "growth-times.svg").read_text(encoding="utf-8")
     assert drawn.count("<polyline") == 2 and drawn.count("<circle") == 5
@@ -167,6 +197,12 @@ def test_a_limit_is_the_sum_of_its_parts() -> None:
     assert distance.LIMITS["commit one, p50"].value(parts) == (200 + 50) / 1e3
     assert distance.LIMITS["get object, 8 connections"].value(parts) == 1e6 / 210
     assert distance.LIMITS["upload of 64 bytes, 8 connections"].value(parts) == 5_000
+    few, many = "1 change", "1,000 spread changes"
+    one, spread = (
+        distance.LIMITS[f"commit of {changes}, 1,000,000 objects"].value(parts)
+        for changes in (few, many)
+    )
+    assert spread == pytest.approx(101 * one - 100 * 10 / 1e3)
 
 
 def test_percentiles_of_a_load() -> None:
