@@ -91,10 +91,12 @@ LIMITS: Final[dict[str, Limit]] = {
         "hash, pack and check the bytes of a record", lambda parts: 1e6 / parts.stored
     ),
     **{
-        f"commit of {changes}, {_MILLION}": Limit(
-            "a range read and stored again, two new files", _rewrites(1)
+        f"{verb}, {_MILLION}": Limit("a range read and stored again, two new files", _rewrites(1))
+        for verb in (
+            "commit of 1 change",
+            "commit of 1,000 adjacent changes",
+            "merge of 1 against 1,000 changes",
         )
-        for changes in ("1 change", "1,000 adjacent changes")
     },
     **{
         f"commit of {changes} spread changes, {_MILLION}": Limit(
@@ -107,9 +109,6 @@ LIMITS: Final[dict[str, Limit]] = {
     ),
     f"diff after 1 change, {_MILLION}": Limit("two blocks read", _diff(2)),
     f"diff after 1,000 spread changes, {_MILLION}": Limit("2,000 blocks read", _diff(2_000)),
-    f"merge of 1 against 1,000 changes, {_MILLION}": Limit(
-        "a range read and stored again, two new files", _rewrites(1)
-    ),
     "decoded scan, one process, 1,000,000 objects": Limit(
         "check and unpack the bytes of a record",
         lambda parts: 1e6 / (RECORD_BYTES * (parts.unpack + parts.check)),

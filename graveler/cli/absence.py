@@ -83,18 +83,17 @@ def _missing(invocation: Invocation) -> tuple[str, str] | None:
     places = [*_refs(invocation)]
     target = invocation.target
     for place in reversed(places):
+        names = f"graveler branch list {place.repository}"
         if _exists(commits.get, invocation, place):
             continue
         if not _exists(refs.get_repository, invocation, replace(place, ref="")):
             remedy = on(invocation, place, "graveler repo list")
             return f"repository not found: {place.repository}", remedy
         if target is not None and target.at("") == place and _can_be_made(invocation, place):
-            names = f"graveler branch list {place.repository}"
             remedy = f"graveler branch create {place.unprofiled}, or {names}"
             return f"branch not found: {place}", on(invocation, place, remedy)
         if places == [place] and place == invocation.subject:
             return None  # the server's own words fit
-        names = f"graveler branch list {place.repository}"
         if _COMMIT.fullmatch(place.ref):
             names = f"graveler log {place.repository}/BRANCH, or {names}"
         return f"ref not found: {place}", on(invocation, place, names)

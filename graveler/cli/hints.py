@@ -8,7 +8,6 @@ where a base URI is set they need an empty one.  For this folder.
 
 import re
 import shlex
-import sys
 from typing import Final
 
 from graveler.cli import overview
@@ -37,13 +36,6 @@ def on(invocation: Invocation, place: Address, text: str) -> str:
     if not place.profile:  # `of_server` does the rest
         return text
     return _with_options(["--profile", place.profile, *_without_base(invocation)], text)
-
-
-def note_uncommitted(invocation: Invocation, place: Address) -> None:
-    """Say on a terminal that a change of the branch of `place` is in no commit yet, and what
-    commits it.  In a pipe nothing is said."""
-    if invocation.output.terminal and sys.stderr.isatty():
-        invocation.output.note(until_commit(invocation, place))
 
 
 def until_commit(invocation: Invocation, place: Address) -> str:

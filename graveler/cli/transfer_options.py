@@ -1,6 +1,7 @@
 """What `upload`, `download`, `cp` and `mv` share: their options, progress and report.  For this
 folder."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -10,7 +11,7 @@ import click
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import AliasOption, yes
 from graveler.cli.filters import Filter, filter_of, globs
-from graveler.cli.hints import note_uncommitted
+from graveler.cli.hints import until_commit
 from graveler.cli.invocation import Invocation
 from graveler.cli.tally import Tally
 from graveler.cli.transfer import THREADS, Progress
@@ -147,8 +148,16 @@ def ended(
     if tally.files_expected == 1 and tally.failures:
         raise tally.errors[0]
     invocation.output.record({"graveler": record}, [tally.sentence(verb)])
-    is_read = options.progress != "json"  # then stderr has JSON alone
-    if is_read and into is not ABSENT and (tally.files or tally.deleted):
-        note_uncommitted(invocation, into)
+    if into is not ABSENT and (tally.files or tally.deleted):
+        note_uncommitted(invocation, options, into)
     tally.check(f"{verb} or deleted" if options.delete else verb)
     return 0
+
+
+def note_uncommitted(invocation: Invocation, options: TransferOptions, place: Address) -> None:
+    """Say on a terminal that a change of the branch of `place` is in no commit yet, and what
+    commits it.  Nothing is said in a pipe, and beside progress in JSON, which is alone on stderr.
+    """
+    is_on_terminal = invocation.output.terminal and sys.stderr.isatty()
+    if is_on_terminal and options.progress != "json":
+        invocation.output.note(until_commit(invocation, place))

@@ -17,7 +17,6 @@ from graveler.cli import files, mirror, state
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument
 from graveler.cli.command import client
-from graveler.cli.hints import note_uncommitted
 from graveler.cli.invocation import Invocation, metadata_pairs, whole
 from graveler.cli.mirror import (
     deletable,
@@ -27,7 +26,13 @@ from graveler.cli.mirror import (
 from graveler.cli.output import plain, plural
 from graveler.cli.tally import Tally
 from graveler.cli.transfer import Transfer
-from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
+from graveler.cli.transfer_options import (
+    TransferOptions,
+    ended,
+    note_uncommitted,
+    shows,
+    transfer_options,
+)
 from graveler.cli.transfer_tasks import PendingItem, Split
 from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
@@ -326,6 +331,5 @@ def _upload_stdin(
         _with_type(how, place.path),
     )
     invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
-    if options.progress != "json":
-        note_uncommitted(invocation, place)
+    note_uncommitted(invocation, options, place)
     return 0

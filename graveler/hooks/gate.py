@@ -263,11 +263,9 @@ def _is_visible(repo: OpenRepository, due: _Due, origin: str | None) -> bool:
         if origin is None:
             is_live = branch is not ABSENT and branch.live
             return is_live == (due.kind == events.CREATE_BRANCH)
-        return (
-            _is_made(branch, origin)
-            if due.kind == events.CREATE_BRANCH
-            else _is_deleted(due, branch, origin)
-        )
+        if due.kind == events.CREATE_BRANCH:
+            return _is_made(branch, origin)
+        return _is_deleted(due, branch, origin)
     if seen is ABSENT or not seen.branch.live:
         return False
     try:

@@ -689,10 +689,7 @@ def test_a_creation_that_begins_again_has_one_post_event() -> None:
 def test_a_deletion_has_its_post_event_though_the_name_has_a_new_branch() -> None:
     """Also if the request that deleted could not say so."""
     world = _prepared(OtherSide(), "post-delete-branch")
-    lake, script = world.lake.interposed()
-    script.before("set_if", _unanswered, 2)  # after the deletion
-    branches.delete_branch(lake.opened, "dev")
-    assert script.finished
+    _unnoted(world, events.DELETE_BRANCH)
     branches.create_branch(_unhooked(world).opened, "dev", "main")
     world.work()
     assert world.side.events == ["post-delete-branch"]
@@ -701,10 +698,7 @@ def test_a_deletion_has_its_post_event_though_the_name_has_a_new_branch() -> Non
 def test_a_branch_that_was_deleted_since_was_created() -> None:
     """Also if the request that created it could not say so: its record shows it."""
     world = _prepared(OtherSide(), "post-create-branch")
-    lake, script = world.lake.interposed()
-    script.before("set_if", _unanswered, 2)  # after the creation
-    branches.create_branch(lake.opened, "fresh", "main")
-    assert script.finished
+    _unnoted(world, events.CREATE_BRANCH)
     branches.delete_branch(_unhooked(world).opened, "fresh")
     world.work()
     assert world.side.events == ["post-create-branch"]
@@ -731,10 +725,7 @@ def test_a_deletion_that_begins_again_has_one_post_event() -> None:
 
 def test_a_creation_is_not_told_of_the_next_branch_of_the_name() -> None:
     world = _prepared(OtherSide(), "post-create-branch")
-    lake, script = world.lake.interposed()
-    script.before("set_if", _unanswered, 2)  # after the creation
-    branches.create_branch(lake.opened, "fresh", "main")
-    assert script.finished
+    _unnoted(world, events.CREATE_BRANCH)
     other = _unhooked(world)
     branches.delete_branch(other.opened, "fresh")
     branches.create_branch(other.opened, "fresh", "main")
@@ -745,10 +736,7 @@ def test_a_creation_is_not_told_of_the_next_branch_of_the_name() -> None:
 @pytest.mark.parametrize("kind", [events.CREATE_BRANCH, events.DELETE_BRANCH])
 def test_an_order_of_an_older_release_asks_only_whether_the_branch_lives(kind: str) -> None:
     world = _prepared(OtherSide(), f"post-{kind}")
-    lake, script = world.lake.interposed()
-    script.before("set_if", _unanswered, 2)  # after the change
-    CALLS[kind](lake)
-    assert script.finished
+    _unnoted(world, kind)
     (job,) = _waiting(world)
     kv, repo = world.lake.ports.kv, world.lake.repo
     order = job_records.order_of(kv, repo, job.id)
@@ -763,6 +751,14 @@ def test_an_order_of_an_older_release_asks_only_whether_the_branch_lives(kind: s
         branches.create_branch(other.opened, "dev", "main")
     world.run_job(job.id)
     assert world.side.events == ([f"post-{kind}"] if kind == events.CREATE_BRANCH else [])
+
+
+def _unnoted(world: World, kind: str) -> None:
+    """Create or delete a branch; the store does not answer then, so the job does not learn it."""
+    lake, script = world.lake.interposed()
+    script.before("set_if", _unanswered, 2)  # after the swap
+    CALLS[kind](lake)
+    assert script.finished
 
 
 def _unanswered() -> None:
