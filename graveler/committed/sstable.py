@@ -62,7 +62,7 @@ class SstRangeStore:
     def __init__(
         self,
         files: TableFiles,
-        block_cache_bytes: int = 320 << 20,
+        block_cache_bytes: int = 300 << 20,
         table_cache_bytes: int = 64 << 20,
         record_cache_bytes: int = 0,
         *,
