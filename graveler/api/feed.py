@@ -47,8 +47,8 @@ class Feed:
         The server closes a connection whose body arrives too slowly (server.py).
         """
         self._put(first)
-        while not self._closed:
-            while self._held >= _HELD_BYTES_MAX and not self._closed:
+        while not self._is_over:
+            while self._held >= _HELD_BYTES_MAX and not self._is_over:
                 self._room.clear()
                 if self._held >= _HELD_BYTES_MAX:
                     await self._room.wait()
@@ -68,6 +68,7 @@ class Feed:
         away first.
         """
         result: asyncio.Future[T] = start(self._read, read)
+        result.add_done_callback(lambda _: self.abandon())  # it may be dropped before it begins
         try:
             await self.pump(receive, first)
         finally:
@@ -84,8 +85,10 @@ class Feed:
             self.close()
 
     def abandon(self) -> None:
-        """The writer stops: the reader gets `Disconnected` unless the body had already ended."""
+        """The writer stops: the reader gets `Disconnected` unless the body had already ended.  Called
+        on the event loop."""
         self._end(gone=True)
+        self._room.set()
 
     def close(self) -> None:
         """The reader stops, whether or not it has read everything."""
@@ -111,6 +114,11 @@ class Feed:
             if wake:
                 self._wake()
             yield chunk
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nobody reads any more of the body."""
+        return self._closed or self._gone
 
     @property
     def held_bytes(self) -> int:

@@ -146,3 +146,22 @@ def test_a_server_that_stops_waiting_cuts_no_body_short() -> None:
             return await asyncio.wrap_future(running[0])
 
     assert asyncio.run(whole()) == b"first" + 5 * b"abc"
+
+
+def test_a_reader_that_is_dropped_before_it_begins_releases_the_sender() -> None:
+    async def dropped() -> int:
+        sender = Sender(100_000, b"x" * 100_000)
+        waits = asyncio.get_running_loop().create_future()
+
+        def start(*_: Any) -> asyncio.Future[Any]:
+            return waits
+
+        filling = asyncio.create_task(Feed().fill(sender.receive, b"first", start, list))
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(filling, 60)
+        return sender.sent
+
+    assert asyncio.run(dropped()) < 100
