@@ -85,8 +85,9 @@ class Feed:
             self.close()
 
     def abandon(self) -> None:
-        """The writer stops: the reader gets `Disconnected` unless the body had already ended.  Called
-        on the event loop."""
+        """The writer stops: the reader gets `Disconnected` unless the body had already ended.
+
+        Called on the event loop."""
         self._end(gone=True)
         self._room.set()
 

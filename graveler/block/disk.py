@@ -1,12 +1,14 @@
 """Makes written files durable, many at once, or begins while they are written.
 
-Linux can sync a whole file system in one call, which also reports what failed since the given
-descriptor was opened.  Elsewhere each file and each folder is synced.  For the local driver, and
-for the folder of an embedded store.
+Linux can sync a whole file system in one call.  From version 5.8 on, the call also reports what
+failed since the given descriptor was opened.  Older versions do not, and some file systems pass the
+call on to nobody.  There, and on other systems, each file and each folder is synced.  For the local
+driver, and for the folder of an embedded store.
 """
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -15,6 +17,10 @@ from typing import Final
 
 from graveler.block.layout import Place
 
+_REPORTS_SINCE: Final = [5, 8]
+# virtiofs is another kind; a file system in user space has a name behind the dot.
+_PASSED_ON_TO_NOBODY: Final = ("fuse", "fuseblk", "9p")
+_DEVICE: Final = 2  # the field of a device, major:minor, in a line of mountinfo
 _WRITE: Final = 2  # SYNC_FILE_RANGE_WRITE of <fcntl.h>
 
 
@@ -24,7 +30,7 @@ def sync_files(root: str, descriptor: int, places: Iterable[Place]) -> None:
     `descriptor`: of `root`, open since before the first of them was written.  Raises `OSError`.
     """
     sync = _sync_of_file_systems()
-    if sync is not None:
+    if sync is not None and _is_trusted(root):
         if sync(descriptor):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
@@ -45,6 +51,35 @@ def _sync_of_file_systems() -> Callable[[int], int] | None:
     system = ctypes.CDLL(None, use_errno=True)
     sync: Callable[[int], int] | None = getattr(system, "syncfs", None)
     return sync
+
+
+@lru_cache(maxsize=64)
+def _is_trusted(root: str) -> bool:
+    """Whether `syncfs` makes the files below `root` durable, and says so if it does not."""
+    mounts = Path("/proc/self/mountinfo")
+    device = os.stat(root).st_dev
+    kind = ""
+    with suppress(OSError):
+        kind = kind_of(mounts.read_text(errors="replace"), os.major(device), os.minor(device))
+    return is_whole_sync(os.uname().release, kind)
+
+
+def kind_of(mounts: str, major: int, minor: int) -> str:
+    """The kind of the file system on a device, by the lines of `/proc/self/mountinfo`; empty if
+    they do not have it.  Pure."""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) > _DEVICE and fields[_DEVICE] == f"{major}:{minor}" and after:
+            return after.split()[0]
+    return ""
+
+
+def is_whole_sync(release: str, kind: str) -> bool:
+    """Whether `syncfs` of this release of Linux, on this kind of file system, reaches the disk and
+    reports each failure.  `kind` may be empty.  Pure."""
+    numbers = [int(digits) for digits in re.findall(r"\d+", release)[:2]]
+    return numbers >= _REPORTS_SINCE and kind.partition(".")[0] not in _PASSED_ON_TO_NOBODY
 
 
 def begin_flush(descriptor: int, start: int, end: int) -> None:

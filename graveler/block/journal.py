@@ -10,10 +10,16 @@ and the sync of the segment makes many of them durable at once.
 - A put is answered only after its record is durable in a segment.  If no segment takes it, the
   caller syncs the file itself (small_files.py).
 - A checkpoint syncs all files of one segment, and then removes the segment.
-- A file that is in a segment is never removed or replaced: a checkpoint comes first.  So a segment
-  needs no order and no deletions, and its replay may be repeated.
-- A sync that fails is never repeated, and nothing more goes to that segment.
+- A file that may be in a segment is never removed or replaced: a checkpoint comes first.  So a
+  segment needs no order and no deletions, and its replay may be repeated.
+- A sync that fails is never repeated: the system reports a loss once for each open descriptor.  So
+  each segment has descriptors of its own, open since before its first file was written.
 - `recover` replays the segments that an ended process has left.
+
+    takes files ──full, or an append failed──► retired ──a checkpoint──► removed
+                                                  └──the checkpoint failed──► lost
+
+A lost segment stays for the next start.  Until then its files are read, but not changed.
 
 The process that opens a journal must be the only one that replaces or deletes files of the folder.
 Others may create some.  For the local driver only.
@@ -21,6 +27,7 @@ Others may create some.  For the local driver only.
 
 import contextlib
 import errno
+import logging
 import os
 import struct
 import threading
@@ -31,7 +38,7 @@ from typing import Final, NamedTuple
 import google_crc32c
 
 from graveler.block.disk import sync_files
-from graveler.block.folders import Folders, SharedSync
+from graveler.block.folders import Folders, SharedSync, closing
 from graveler.block.layout import JOURNAL, Place
 from graveler.errors import Corrupt
 
@@ -41,6 +48,7 @@ _PREFIX: Final = struct.Struct(">QH")
 _SEGMENT_BYTES: Final = 16 * 1024 * 1024
 _SEGMENT_FILES: Final = 20_000  # a replay writes them all anew
 _SEGMENTS_MAX: Final = 3
+_LOG: Final = logging.getLogger("graveler.journal")
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -93,25 +101,31 @@ def _payloads(stored: bytes) -> Iterator[bytes]:
 
 
 class Segment:
-    """One file of the journal, and the files that are in it."""
+    """One file of the journal, and the files that may be in it."""
 
-    def __init__(self, folder: int, number: int) -> None:
+    def __init__(self, folders: Folders, number: int) -> None:
+        """Create it, durably.  Raises `OSError`; then nothing of it stays open."""
         self.name = f"{number:020}"
         self.places: set[Place] = set()
         self.size = 0
         self.users = 0  # puts that are under way; guarded by the journal's lock
-        self.failed = False
+        self.failed = False  # a write or a sync of it has failed
         self.is_retired = False  # a checkpoint is due: it takes no more files
         self.is_lost = False  # its checkpoint has failed: it stays for the next start
         self._lock = threading.Lock()
         self._syncs = SharedSync(self._sync)
-        self._descriptor = os.open(self.name, _APPEND, 0o600, dir_fd=folder)
-        try:
+        self._root_path = folders.root
+        with contextlib.ExitStack() as undone:
+            self._root = folders.make(())
+            undone.callback(os.close, self._root)
+            self._folder = folders.make((JOURNAL,))
+            undone.callback(os.close, self._folder)
+            self._descriptor = os.open(self.name, _APPEND, 0o600, dir_fd=self._folder)
+            undone.callback(os.unlink, self.name, dir_fd=self._folder)
+            undone.callback(os.close, self._descriptor)
             self._write(_MAGIC)
-        except BaseException:
-            self.close()
-            os.unlink(self.name, dir_fd=folder)
-            raise
+            os.fsync(self._folder)
+            undone.pop_all()
 
     def append(self, files: Sequence[SmallFile]) -> None:
         """Append the records of files, durably: return after a sync that covers them.
@@ -129,30 +143,59 @@ class Segment:
         is_long = self.size >= _SEGMENT_BYTES or len(self.places) >= _SEGMENT_FILES
         return self.failed or self.is_retired or is_long
 
+    def remove(self) -> None:
+        """Sync its files, and remove it.  Raises `OSError`; then it is lost."""
+        if self.is_lost:
+            raise OSError(errno.EIO, "the files of the segment could not be synced before")
+        try:
+            sync_files(self._root_path, self._root, self.places)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.name, dir_fd=self._folder)
+            os.fsync(self._folder)
+        except OSError as error:
+            self.is_lost = True
+            _LOG.error(
+                "a sync of the file system failed: %d small files stay in the journal, and cannot "
+                "be deleted or replaced until the service is started again: segment=%s error=%s",
+                len(self.places),
+                self.name,
+                error,
+            )
+            raise
+        self.close()
+
     def close(self) -> None:
-        """Close the file.  The segment takes no more records."""
-        os.close(self._descriptor)
+        """Close what it has open.  It takes no more records."""
+        for descriptor in (self._descriptor, self._folder, self._root):
+            os.close(descriptor)
         del self._syncs  # it refers to the segment: they would keep each other, and all places
 
     def _write(self, data: bytes) -> None:
-        if self.failed:
-            raise OSError(errno.EIO, "the segment has failed before")
+        self._check()
         try:
             if os.write(self._descriptor, data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            self.failed = True
+        except OSError as error:
+            self._fail(error)
             raise
         self.size += len(data)
 
     def _sync(self, descriptor: int) -> None:
-        if self.failed:
-            raise OSError(errno.EIO, "the segment has failed before")
+        self._check()
         try:
             os.fdatasync(descriptor)
-        except OSError:
-            self.failed = True
+        except OSError as error:
+            self._fail(error)
             raise
+
+    def _check(self) -> None:
+        if self.failed:
+            raise OSError(errno.EIO, "the segment has failed before")
+
+    def _fail(self, error: OSError) -> None:
+        self.failed = True
+        if self.size:  # otherwise each small file finds out anew
+            _LOG.warning("a segment of the journal failed; another one begins: error=%s", error)
 
 
 class Journal:
@@ -163,7 +206,6 @@ class Journal:
         self._changed = threading.Condition()
         self._segments: list[Segment] = []  # the last one is written, unless it is full
         self._number = 0
-        self._root = self._folder = -1  # the first segment opens them
         self._is_closed = False
         self._checkpoints: list[threading.Thread] = []
 
@@ -176,16 +218,17 @@ class Journal:
         names = sorted(name for name in _names(path) if name.isdecimal())
         if not names:
             return
-        self._open()
         places: list[Place] = []
-        for name in names:
-            for file in decode((path / name).read_bytes()):
-                write(file)
-                places.append(file.place)
-        sync_files(self._folders.root, self._root, places)
-        for name in names:
-            os.unlink(name, dir_fd=self._folder)
-        os.fsync(self._folder)
+        with closing(self._folders.make(())) as root:
+            for name in names:
+                for file in decode((path / name).read_bytes()):
+                    write(file)
+                    places.append(file.place)
+            sync_files(self._folders.root, root, places)
+        with closing(self._folders.make((JOURNAL,))) as folder:
+            for name in names:
+                os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
         self._number = int(names[-1])
 
     def enter(self) -> Segment:
@@ -204,8 +247,9 @@ class Journal:
                 self._changed.notify_all()
 
     def holds(self, place: Place) -> bool:
-        """Whether a file is in a segment."""
-        return any(place in segment.places for segment in self._segments)
+        """Whether a file may be in a segment."""
+        segments = tuple(self._segments)  # checkpoints remove some meanwhile
+        return any(place in segment.places for segment in segments)
 
     def settle(self, place: Place) -> None:
         """Return once the file is in no segment.  Raises `OSError`."""
@@ -222,10 +266,6 @@ class Journal:
             thread.join()
         for segment in tuple(self._segments):
             self._checkpoint(segment)
-        for descriptor in (self._root, self._folder):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._root = self._folder = -1
 
     def _current(self) -> Segment:
         if self._is_closed:
@@ -234,19 +274,12 @@ class Journal:
             return self._segments[-1]
         if len(self._segments) >= _SEGMENTS_MAX:  # checkpoints take long, or have failed
             raise OSError(errno.EBUSY, "checkpoints are behind")
-        self._open()
         self._number += 1
-        segment = Segment(self._folder, self._number)
-        os.fsync(self._folder)
+        segment = Segment(self._folders, self._number)
         if self._segments:
             self._begin_checkpoint(self._segments[-1])
         self._segments.append(segment)
         return segment
-
-    def _open(self) -> None:
-        if self._folder < 0:
-            self._folder = self._folders.make((JOURNAL,))
-            self._root = self._folders.make(())
 
     def _begin_checkpoint(self, segment: Segment) -> None:
         def run() -> None:
@@ -270,7 +303,7 @@ class Journal:
             segment.users += 1
         is_done = False
         try:
-            self._remove(segment)
+            segment.remove()
             is_done = True
         finally:
             with self._changed:
@@ -278,19 +311,6 @@ class Journal:
                 if is_done:
                     self._segments.remove(segment)
                 self._changed.notify_all()
-
-    def _remove(self, segment: Segment) -> None:
-        if segment.is_lost:
-            raise OSError(errno.EIO, "the files of the segment could not be synced before")
-        try:
-            sync_files(self._folders.root, self._root, segment.places)
-        except OSError:
-            segment.is_lost = True
-            raise
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(segment.name, dir_fd=self._folder)
-        os.fsync(self._folder)
-        segment.close()
 
 
 def _names(path: Path) -> list[str]:

@@ -7,8 +7,9 @@
 A name that others may know needs the link: they see the whole file or none.  Nobody knows the names
 of many before the answer, so each is created under its name, with fewer system calls.
 If the journal takes no record, or its sync fails, the files are withdrawn and written again with
-syncs of their own.  So a journal that fails costs time, never an answer.  For the local driver
-only.
+syncs of their own.  So a journal that fails costs time, not an answer, unless a sync of the file
+system fails too.  A withdrawn file still counts as one of its segment, because a record of it may
+be there: its name is given again only after a checkpoint.  For the local driver only.
 """
 
 import os
@@ -56,7 +57,7 @@ class SmallFiles:
             try:
                 segment.append((file,))
             except OSError:
-                self._withdraw(segment, file.place)
+                self._withdraw(file.place)
                 return ABSENT
             return status
         finally:
@@ -77,7 +78,7 @@ class SmallFiles:
                     segment.append([files[at] for at in placed])
                 except OSError:
                     for at in placed:
-                        results[at] = self._withdrawn(segment, files[at].place)
+                        results[at] = self._withdrawn(files[at].place)
             return results
         finally:
             self._journal.leave(segment)
@@ -110,8 +111,11 @@ class SmallFiles:
                 _fill(descriptor, file)
                 return os.fstat(descriptor)
         except OSError as error:
-            left = self._withdrawn(segment, place)
-            return error if left is ABSENT else left
+            left = self._withdrawn(place)
+            if left is not ABSENT:
+                return left
+            segment.places.discard(place)  # no record of it was written
+            return error
 
     def _named(self, segment: Segment, place: Place, give: Callable[[int], T]) -> T:
         """Give a file its name in its folder, as one of the segment.  `give` gets the folder."""
@@ -128,18 +132,18 @@ class SmallFiles:
                     raise
         raise AssertionError("the second attempt returns or raises")
 
-    def _withdrawn(self, segment: Segment, place: Place) -> OutcomeUnknown | Literal[Absent.ABSENT]:
+    def _withdrawn(self, place: Place) -> OutcomeUnknown | Literal[Absent.ABSENT]:
         try:
-            self._withdraw(segment, place)
+            self._withdraw(place)
         except OutcomeUnknown as unknown:
             return unknown
         return ABSENT
 
-    def _withdraw(self, segment: Segment, place: Place) -> None:
+    def _withdraw(self, place: Place) -> None:
         try:
+            folder = self._folder(place.folders)  # open until the end of this call
             with self._lock(place):
-                os.unlink(place.name, dir_fd=self._folder(place.folders).descriptor)
-                segment.places.discard(place)
+                os.unlink(place.name, dir_fd=folder.descriptor)
         except OSError as error:
             raise OutcomeUnknown(f"file could not be synced or removed: {place.name=}") from error
 

@@ -222,8 +222,8 @@ _MUTANTS: dict[str, Sequence[Edit]] = {
     "removes a segment before its files are synced": [
         Edit(
             "block.journal",
-            "Journal._remove",
-            "sync_files(self._folders.root, self._root, segment.places)",
+            "Segment.remove",
+            "sync_files(self._root_path, self._root, self.places)",
             "pass",
         )
     ],
@@ -234,7 +234,7 @@ _MUTANTS: dict[str, Sequence[Edit]] = {
         Edit(
             "block.journal",
             "Journal.recover",
-            "sync_files(self._folders.root, self._root, places)",
+            "sync_files(self._folders.root, root, places)",
             "",
         )
     ],
