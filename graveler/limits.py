@@ -249,6 +249,8 @@ hook_landing_seconds = 20 * 60  # a change that is not visible for longer will n
 table_block_length_bytes_max = 4 * 1024 * 1024
 table_block_records_count_max = 128 * 1024
 table_block_expanded_bytes_max = 16 * 1024 * 1024  # full keys and values, and 100 bytes a record
+# As for a block; of 130,000 ranges whose paths have 1,024 bytes, or 4,900,000 with 100.
+table_index_expanded_bytes_max = 28 * 1024 * 1024
 table_length_bytes_max = 2 * 1024 * 1024 * 1024
 table_records_count_max = 50_000_000
 range_size_bytes_default = 20 * 1024 * 1024

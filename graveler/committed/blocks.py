@@ -39,13 +39,16 @@ _RECORD_COST = 100  # bytes of memory that a record takes beside its key and val
 _PAIR_COST = 140  # the same for one that is kept as a pair of bytes
 
 
-def unseal(stored: bytes, prefixed: bool) -> bytes:
-    """The payload of a stored block, checked and decompressed.  Raises `Corrupt`.
+def unseal(
+    stored: bytes, prefixed: bool, length_max: int = limits.table_block_length_bytes_max
+) -> bytes:
+    """The payload of a stored block, checked and decompressed.  Raises `Corrupt`, also if it is
+    longer than `length_max`.
 
     `prefixed`: a compressed payload, except Snappy, begins with its decompressed length (table
     version 2 and later).
     """
-    return StoredBlock(stored, prefixed).payload()
+    return StoredBlock(stored, prefixed, length_max).payload()
 
 
 class StoredBlock:
@@ -55,8 +58,13 @@ class StoredBlock:
 
     __slots__ = ("_kind", "_packed", "length")
 
-    def __init__(self, stored: bytes, prefixed: bool) -> None:
-        """`prefixed`: see `unseal`.  Raises `Corrupt`."""
+    def __init__(
+        self,
+        stored: bytes,
+        prefixed: bool,
+        length_max: int = limits.table_block_length_bytes_max,
+    ) -> None:
+        """`prefixed`, `length_max`: see `unseal`.  Raises `Corrupt`."""
         body = stored[:-4]
         if (
             len(stored) < TRAILER_LENGTH
@@ -66,7 +74,7 @@ class StoredBlock:
         self._kind = body[-1]
         self._packed = memoryview(body)[:-1]
         self.length = self._unsealed_length(prefixed)
-        if self.length > limits.table_block_length_bytes_max:
+        if self.length > length_max:
             raise Corrupt(f"block states an impossible length: length={self.length}")
 
     def _unsealed_length(self, prefixed: bool) -> int:
@@ -311,11 +319,17 @@ def _restarts_of(raw: bytes) -> tuple[int, "array[int]"]:
     return end, restarts
 
 
-def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
+def replay(
+    raw: bytes,
+    end: int,
+    user_types: Sequence[int],
+    expanded_max: int = limits.table_block_expanded_bytes_max,
+) -> Iterator[Record]:
     """The entries in sequence; each key is completed from the key before it.  Raises `Corrupt`.
 
     An entry of three bytes can repeat a key of any length, so the total size with whole keys is
-    bounded too.  `user_types`: the allowed types of internal keys; empty if keys are plain names.
+    bounded too, by `expanded_max`.  `user_types`: the allowed types of internal keys; empty if keys
+    are plain names.
     """
     key = b""
     at = expanded = 0
@@ -331,7 +345,7 @@ def replay(raw: bytes, end: int, user_types: Sequence[int]) -> Iterator[Record]:
         if shared > len(key) or at + unshared + length > end:
             raise Corrupt("block has an entry that overlaps")
         expanded += shared + unshared + length + _RECORD_COST
-        if expanded > limits.table_block_expanded_bytes_max:
+        if expanded > expanded_max:
             raise Corrupt(f"block expands to too much: expanded={expanded}")
         key = key[:shared] + raw[at : at + unshared]
         at += unshared
@@ -346,7 +360,8 @@ def index_entries(raw: bytes) -> Iterator[Record]:
     are yielded one by one, so that a caller that checks them can stop early and save memory."""
     end, _ = _layout(raw)
     last: bytes | Absent = ABSENT
-    for key, handle in replay(raw, end, user_types=range(256)):
+    most = limits.table_index_expanded_bytes_max
+    for key, handle in replay(raw, end, range(256), most):
         if last is not ABSENT and key <= last:
             raise Corrupt("index has keys out of order")
         last = key

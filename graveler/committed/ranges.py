@@ -21,7 +21,9 @@ from itertools import pairwise
 from operator import lt
 from typing import NamedTuple, Protocol
 
+from graveler import limits
 from graveler.committed.columns import Chunk, Columns
+from graveler.committed.seal import BLOCK_LENGTH
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import (
@@ -35,6 +37,8 @@ from graveler.records import (
 
 RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
 METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}
+_AROUND_KEYS = 128  # bytes of a range's record beside its keys, at most
+_AROUND_BOUND = 128  # the same of a bound in an index, as its limit counts
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
 
 
@@ -273,10 +277,19 @@ def totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
 
 
 def check_ranges(ranges: Sequence[RangeRef]) -> None:
-    """Raises `Invalid` if ranges overlap or are out of order."""
+    """Raises `Invalid` if ranges overlap, are out of order, or are so many that no reader would
+    take the index of their metarange."""
     for left, right in pairwise(ranges):
         if left.max_key >= right.min_key:
             raise Invalid(
                 "write a metarange: ranges must be in order and apart: "
                 f"max_key={left.max_key!r} next_min_key={right.min_key!r}"
             )
+    longest = max((len(ref.max_key) for ref in ranges), default=0)
+    size = sum(len(ref.min_key) + 2 * len(ref.max_key) + _AROUND_KEYS for ref in ranges)
+    index = (size // BLOCK_LENGTH + 1) * (longest + _AROUND_BOUND)
+    if index > limits.table_index_expanded_bytes_max:
+        raise Invalid(
+            "write a metarange: too many ranges with long paths; pack the branch into longer "
+            f"ranges: ranges={len(ranges)} longest_path_bytes={longest}"
+        )

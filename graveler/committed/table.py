@@ -158,7 +158,8 @@ class SortedTable:
         try:
             metaindex, handle, self._prefixed = _footer(tail.bytes)
             self.stored_properties = self._read_properties(tail, metaindex)
-            index = unseal(tail.block(handle), self._prefixed)
+            most = limits.table_index_expanded_bytes_max
+            index = unseal(tail.block(handle, most), self._prefixed, most)
             self._bounds, self._starts, self._ends = _read_index(index, handle.offset)
         except Corrupt as error:
             raise Corrupt(f"{error}: table={source.name}") from error
@@ -356,12 +357,12 @@ class _Tail:
         self._start = start
         self.bytes = tail
 
-    def block(self, handle: Handle) -> bytes:
+    def block(self, handle: Handle, length_max: int = limits.table_block_length_bytes_max) -> bytes:
         """A block with its type and checksum."""
         length = handle.length + TRAILER_LENGTH
         if handle.offset + length > self._start + len(self.bytes):
             raise Corrupt("table has a block after its end")
-        if length > limits.table_block_length_bytes_max:
+        if length > length_max + TRAILER_LENGTH:
             raise Corrupt(f"table has a block that is too long: length={length}")
         if handle.offset >= self._start:
             begin = handle.offset - self._start

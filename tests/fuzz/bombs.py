@@ -47,6 +47,12 @@ def shared() -> bytes:
     return bytes(raw) + _ONE_RESTART
 
 
+def wide() -> bytes:
+    """Whole keys of a thousand bytes, nearly as many as an index may have."""
+    count = limits.table_index_expanded_bytes_max // 1_150
+    return payload_of([(b"%08d" % at + b"a" * 1_000 + _TRAILER, b"\0\1") for at in range(count)])
+
+
 def zeros() -> bytes:
     """A block of nothing, beyond what blocks may have."""
     return bytes(limits.table_block_length_bytes_max + 1)
@@ -58,6 +64,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "repeated": repeated,
     "long keys": long_keys,
     "shared": shared,
+    "wide": wide,
     "zeros": zeros,
 }
 

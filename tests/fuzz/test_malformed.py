@@ -102,7 +102,7 @@ def test_small_files_that_expand_stay_small(tmp_path: Path) -> None:
         timeout=120,
     )
     lines = [line.split("\t") for line in finished.stdout.splitlines()]
-    assert len(lines) == 12
+    assert len(lines) == 14
     read = [name for name, ended, _ in lines if ended == "read"]
     assert read == ["as many records as a block may have, data"]
     assert max(int(grown) for _, _, grown in lines) < GROWN_KIB_MAX, finished.stdout
