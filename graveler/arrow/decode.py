@@ -60,6 +60,8 @@ def decoded(records: Records, namespace: str, columns: Sequence[str]) -> pa.Reco
             arrays[name] = arrays[name].cast(_TYPES[name][1])
     except pa.ArrowInvalid as error:
         raise Corrupt("a text is not UTF-8") from error
+    except OverflowError as error:
+        raise Corrupt("a time is beyond what a timestamp holds") from error
     if "address" in columns:
         arrays["address"] = _full_addresses(namespace, arrays["address"], arrays["address_type"])
     return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from graveler.arrow.scan import Records
 from graveler.arrow.vectors import Slices, octets, varints
@@ -89,12 +90,27 @@ def _times(stamps: "_Cursors") -> Any:
 
 def _maps(pairs: "_Cursors", counts: Any) -> Any:
     """The pairs of all rows as a map column; `counts` says how many pairs each row has."""
-    texts = pairs.text(_KEY), pairs.text(_ITEM)
+    names, values = pairs.text(_KEY), pairs.text(_ITEM)
     pairs.check_ended()
+    keys = pairs.octets(names)
+    _check(_has_each_once(np.repeat(np.arange(len(counts)), counts), keys))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.MapArray.from_arrays(
-        pa.array(offsets), *(pairs.octets(at).cast(pa.string()) for at in texts)
+        pa.array(offsets), keys.cast(pa.string()), pairs.octets(values).cast(pa.string())
     )
+
+
+def _has_each_once(rows: Any, keys: Any) -> Any:
+    """Whether no row has a key twice.  Of such pairs protobuf takes the last one.  `rows`: the row
+    of each key.  The keys of a row usually ascend."""
+    if len(keys) < 2:
+        return np.True_
+    ascends = pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))
+    if (ascends.to_numpy(zero_copy_only=False) | (rows[1:] != rows[:-1])).all():
+        return np.True_
+    names = ["row", "key"]
+    groups = pa.table([pa.array(rows), keys], names=names).group_by(names).aggregate([])
+    return np.bool_(groups.num_rows == len(keys))
 
 
 def _check(sound: Any) -> None:

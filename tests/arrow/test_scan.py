@@ -133,6 +133,37 @@ def test_what_is_no_entry_is_corrupt(body: bytes) -> None:
             stored_addresses(turned(records))
 
 
+def pair(name: bytes, text: bytes) -> bytes:
+    inner = b"\x0a%c%b\x12%c%b" % (len(name), name, len(text), text)
+    return b"\x2a%c%b" % (len(inner), inner)
+
+
+def test_of_a_metadata_key_that_comes_twice_the_last_pair_counts() -> None:
+    """Whatever other rows are decoded with it."""
+    twice = frame(bytes(32), b"\x0a\x01a" + pair(b"k", b"1") + pair(b"l", b"3") + pair(b"k", b"2"))
+    for records in ([(b"p", twice)], [*some_records(7, 3), (b"q", twice)]):
+        found = decoded(turned(records), NAMESPACE, ["metadata"]).column(0).to_pylist()
+        assert list(map(dict, found)) == expected(records, "metadata")
+        assert sorted(found[-1]) == [("k", "2"), ("l", "3")]
+
+
+def test_metadata_in_any_order_is_decoded_at_once() -> None:
+    """Other writers do not sort it."""
+    mixed = frame(bytes(32), b"\x0a\x01a" + pair(b"z", b"1") + pair(b"k", b"2"))
+    records = [(b"o", mixed), (b"p", mixed), *some_records(8, 3)]
+    assert entry_columns(turned(records), COLUMNS) is not ABSENT
+    found = column(decoded(turned(records), NAMESPACE, ["metadata"]), "metadata")
+    assert found == expected(records, "metadata")
+
+
+@pytest.mark.parametrize("seconds", [b"\x80" * 8 + b"\x40", b"\x80\xc0\xfd\x9b\xa4\xd5\x42"])
+def test_a_time_beyond_all_timestamps_is_corrupt(seconds: bytes) -> None:
+    stamp = b"\x08" + seconds
+    records = [(b"p", frame(bytes(32), b"\x0a\x01a\x12%c%b" % (len(stamp), stamp)))]
+    with pytest.raises(Corrupt, match="timestamp"):
+        decoded(turned(records), NAMESPACE, ["mtime"])
+
+
 def test_texts_must_be_utf8() -> None:
     bad = frame(bytes(32), b"\x22\x01\xff")
     for record, name in ((b"p", bad), "checksum"), ((b"\xff", b""), "path"):

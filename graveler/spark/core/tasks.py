@@ -36,6 +36,7 @@ from graveler.spark.core.merge_columns import put_onto
 DUPLICATE_PATH: Final = "another row has this path"
 _RECORDS: Final = 8_192  # passed to the writer of ranges at a time
 _ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
+_PAIRS: Final = "pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +110,33 @@ def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     greatest values in the other columns.  So the choice does not depend on the order of the rows.
     """
     ordered = table.take(pc.sort_indices(table.column("path")))
-    if not _has_twins(ordered):
+    is_twin = _equals_before(ordered.column("path"))
+    if not is_twin.any():
         return ordered, ordered.slice(0, 0)
-    keys = [("path", "ascending"), *((name, "descending") for name in _ORDER)]
-    ordered = table.take(pc.sort_indices(table, sort_keys=keys))
-    path = ordered.column("path")
-    is_twin = np.zeros(len(path), dtype=bool)
-    is_twin[1:] = pc.equal(path.slice(1), path.slice(0, len(path) - 1)).to_numpy()
+    ordered = ordered.append_column(_PAIRS, _pairs_of_twins(ordered, is_twin))
+    keys = [("path", "ascending"), *((name, "descending") for name in (*_ORDER, _PAIRS))]
+    ordered = ordered.take(pc.sort_indices(ordered, sort_keys=keys)).drop_columns([_PAIRS])
     return ordered.filter(pa.array(~is_twin)), ordered.filter(pa.array(is_twin))
 
 
-def _has_twins(ordered: pa.Table) -> bool:
-    path = ordered.column("path")
-    if len(path) < 2:
-        return False
-    return bool(pc.any(pc.equal(path.slice(1), path.slice(0, len(path) - 1))).as_py())
+def _equals_before(path: Any) -> Any:
+    """Whether each path is equal to the one before it, as a numpy array."""
+    is_equal = np.zeros(len(path), dtype=bool)
+    if len(path) > 1:
+        is_equal[1:] = pc.equal(path.slice(1), path.slice(0, len(path) - 1)).to_numpy()
+    return is_equal
+
+
+def _pairs_of_twins(ordered: pa.Table, is_twin: Any) -> Any:
+    """The metadata of rows whose path comes more than once, as texts, because Arrow sorts no maps;
+    empty texts for all other rows."""
+    is_one_of_many = is_twin.copy()
+    is_one_of_many[:-1] |= is_twin[1:]
+    texts = [""] * len(is_twin)
+    metadata = ordered.column("metadata")
+    for row in np.flatnonzero(is_one_of_many).tolist():
+        texts[row] = repr(sorted(metadata[row].as_py() or ()))
+    return pa.array(texts, pa.string())
 
 
 def _stored(table: pa.Table, order: TaskOrder, bucket: int) -> tuple[RangeRef, ...]:
