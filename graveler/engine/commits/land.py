@@ -207,7 +207,10 @@ def _move(
                 if landing.at not in (b"", seen.version):
                     continue
                 deadline.check("landing a commit")
-                _store(repo, landing, trim_writes(repo, branch, landing.entry.id, tokens))
+                # The rows equal the old head.  A new commit is made from it; an existing one has
+                # perhaps other content, and must not count as the commit that holds them.
+                holds = landing.entry.id if landing.is_new else head.id
+                _store(repo, landing, trim_writes(repo, branch, holds, tokens))
                 event = _event(branch, seen, landing, terms)
                 pending = _run_gate_hooks(repo, event, tried, deadline)
                 swap = swap_over(seen.branch, landing.entry.id)

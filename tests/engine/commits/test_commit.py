@@ -8,8 +8,10 @@ import contextlib
 import pytest
 
 from graveler.engine.commits import reset
+from graveler.engine.commits.search import holder
 from graveler.engine.names import branches
 from graveler.errors import Conflict, DirtyBranch, NoChanges, NotFound
+from graveler.ids import BranchId, CommitId
 from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 
@@ -259,3 +261,32 @@ def test_a_dirty_branch_refuses_a_merge_and_a_hard_reset_and_keeps_its_changes(
     with pytest.raises(DirtyBranch):
         reset.hard_reset(lake.opened, "main", first)
     assert lake.tree() == {"a": "1", "c": "3"}
+
+
+def test_a_commit_beside_a_hard_reset_is_not_answered_with_an_older_commit(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    """Its row equals the head, so the reset may seal it.  The target has another value there."""
+    lake.commit_of(a="v")
+    lake.branch("other")
+    lake.commit_of("other", a="z")
+    target = lake.commit_of("other", b="2")
+    lake.put("a", "v")
+    mine, script = scripted
+    script.before("set_if", lambda: reset.hard_reset(rival.opened, "main", "other"))
+    with pytest.raises((NoChanges, Conflict)):
+        mine.commit("mine")
+    assert script.finished and lake.head() == target
+
+
+def test_the_target_of_a_hard_reset_does_not_count_as_the_commit_of_the_rows_before_it(
+    lake: Lake,
+) -> None:
+    since = lake.commit_of(a="v")
+    lake.branch("other")
+    lake.commit_of("other", a="z")
+    lake.put("a", "v")
+    token = lake.record().staging
+    reset.hard_reset(lake.opened, "main", "other")
+    with pytest.raises(NoChanges):
+        holder(lake.opened, BranchId("main"), token, CommitId(since))
