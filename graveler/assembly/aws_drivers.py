@@ -16,11 +16,12 @@ from graveler import limits
 from graveler.assembly.drivers import Drivers
 from graveler.assembly.fanout import ThreadFanout
 from graveler.aws import AwsSession
+from graveler.block.open_files import kept_max
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
-from graveler.committed.tiers import TieredFiles
+from graveler.committed.tiers import COPIES_OPEN_MAX, TieredFiles
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
 from graveler.records import ABSENT
@@ -41,7 +42,8 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     blocks = RetryingBlocks(buckets, clock, RetryPolicy())
     shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
     folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
-    files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes)
+    open_max = kept_max(COPIES_OPEN_MAX)
+    files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes, open_max=open_max)
     memory = deployment.memory_bytes
     ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
     # One partition key of the table takes 1/40 of the load that the whole table takes.

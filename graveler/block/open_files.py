@@ -9,7 +9,8 @@ cache stays open for its present readers.
 - `OpenTables` keeps ranges and metaranges.  Their names stand for their content, so a read does not
   check whether the name still exists.
 
-For the local driver only.
+For the local driver.  `kept_max` is for the assembly too, which bounds the open copies of tables
+(`committed/tiers.py`).
 """
 
 import os

@@ -9,7 +9,7 @@ was evicted.  For the stores of this package.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -91,6 +91,12 @@ class BudgetedCache(Generic[K, V]):
             entry = self._entries.pop(key, None)
             if entry is not None:
                 self._spent -= entry.cost
+
+    def forget_if(self, is_unwanted: Callable[[V], bool]) -> None:
+        """Drop the entries whose values `is_unwanted` names.  It is called under the lock."""
+        with self._lock:
+            for key in [key for key, each in self._entries.items() if is_unwanted(each.value)]:
+                self._spent -= self._entries.pop(key).cost
 
     def clear(self) -> None:
         """Forget everything."""

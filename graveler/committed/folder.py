@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from graveler import limits
 from graveler.clock import Clock
@@ -40,23 +41,41 @@ _PAUSE_SECONDS = 0.005
 _PAUSE_SECONDS_MAX = 0.1
 
 
-class LocalFile:
-    """An open copy.  It stays readable after it was evicted.  See `table.Source`."""
+class Copy(NamedTuple):
+    """A copy that was checked.  `size`: of the file, in bytes."""
 
-    def __init__(self, descriptor: int, name: str) -> None:
+    path: str
+    name: str
+    device: int
+    inode: int
+    size: int
+
+    def opened(self) -> "LocalFile | Absent":
+        """The same copy, open; ABSENT if it was evicted or replaced.  Its bytes never change, so
+        they are not checked again.  Cost: three calls of the system."""
+        file = _opened(self.path, self.name)
+        if file is ABSENT or file.copy != self:
+            return ABSENT
+        with suppress(OSError):
+            os.utime(self.path)  # eviction removes the copies with the oldest times
+        return file
+
+
+class LocalFile:
+    """An open copy.  It stays readable after it was evicted.  It is closed when nothing refers to
+    this object any more, so a read that is running ends first.
+
+    `copy`: what this is, to open it again after it was closed."""
+
+    def __init__(self, descriptor: int, path: str, name: str) -> None:
         self._descriptor = descriptor
         self.name = name
-        self._size = os.fstat(descriptor).st_size - _CHECK_LENGTH
+        status = os.fstat(descriptor)
+        self._size = status.st_size - _CHECK_LENGTH
+        self.copy = Copy(path, name, status.st_dev, status.st_ino, self._size)
 
     def __del__(self) -> None:
         os.close(self._descriptor)
-
-    @property
-    def held(self) -> int:
-        return 0
-
-    def size(self) -> int:
-        return self._size
 
     def read(self, offset: int, length: int) -> bytes:
         if offset + length > self._size:
@@ -85,6 +104,15 @@ class LocalFile:
         return digest.digest() == os.pread(self._descriptor, _CHECK_LENGTH, self._size)
 
 
+def _opened(path: str, name: str) -> LocalFile | Absent:
+    """The copy, open and not checked; ABSENT if it cannot be opened."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return ABSENT
+    return LocalFile(descriptor, path, name)
+
+
 class CacheFolder:
     """Copies by address.  An error of the file system is treated as if there were no copy.
 
@@ -101,11 +129,9 @@ class CacheFolder:
     def opened(self, address: str) -> LocalFile | Absent:
         """The copy, checked against its hash; ABSENT if there is none."""
         path = self._path(address)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+        file = _opened(str(path), address)
+        if file is ABSENT:
             return ABSENT
-        file = LocalFile(descriptor, address)
         with suppress(OSError):
             if not file.is_whole():
                 path.unlink(missing_ok=True)

@@ -11,19 +11,18 @@ damaged or removed.  Only files in block storage are durable; the folders may be
 """
 
 import errno
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
-from weakref import WeakSet
+from typing import Final, Protocol
 
 from graveler import limits
 from graveler.block import bodies
 from graveler.block.adapter import CREATE, BlockStore
 from graveler.block.bodies import Rereadable
 from graveler.clock import SystemClock
-from graveler.committed.folder import CacheFolder, LocalFile, scratch_path
+from graveler.committed.cache import BudgetedCache
+from graveler.committed.folder import CacheFolder, Copy, LocalFile, scratch_path
 from graveler.committed.remote import RemoteFile, room_for_tails
 from graveler.committed.table import ByteSource
 from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
@@ -31,6 +30,7 @@ from graveler.records import ABSENT, Absent
 
 Content = Sequence[bytes] | Rereadable  # read several times: for block storage and for each folder
 
+COPIES_OPEN_MAX: Final = 128  # 1/8 of the open files that a Lambda may have
 _HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requested
 
 
@@ -99,7 +99,11 @@ class TieredFiles:
     it is fetched whole and enters the folders; of several clients that want it at that moment, one
     fetches it.  Files that are written here, and files that the first request returns whole, enter
     the folders too.  When a copy in the shared folder is opened, it is checked and copied to the
-    local folder.  Open tables close evicted copies, so the disk holds no more than the budget."""
+    local folder.
+
+    At most `open_max` copies are open between reads.  Those that were not read lately are closed,
+    and the next read opens them again, which costs no request.  Copies that were evicted are closed
+    too, so the disk holds no more than the budget."""
 
     def __init__(
         self,
@@ -108,6 +112,8 @@ class TieredFiles:
         budget: int,
         shared: Path | Absent = ABSENT,
         shared_budget: int = 0,
+        *,
+        open_max: int = COPIES_OPEN_MAX,
     ) -> None:
         self._blocks = blocks
         self._tails = room_for_tails()
@@ -116,17 +122,13 @@ class TieredFiles:
         self._shared: CacheFolder | Absent = ABSENT
         if shared is not ABSENT:
             self._shared = CacheFolder(shared, shared_budget, SystemClock())
-        self._open: WeakSet[_WarmingFile] = WeakSet()
-        self._open_lock = threading.Lock()
+        self._open: _OpenCopies = BudgetedCache(open_max)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open(self, namespace: str, name: str) -> ByteSource:
         address = file_address(namespace, name)
         remote = RemoteFile(self._blocks, address, self._tails)
-        file = _WarmingFile(remote, self, self._opened(address))
-        with self._open_lock:
-            self._open.add(file)
-        return file
+        return _WarmingFile(remote, self, self._open, self._opened(address))
 
     def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
         with _built(self._scratch, build) as path:
@@ -168,12 +170,10 @@ class TieredFiles:
             self._enter(self._shared, address, [content])
 
     def _enter(self, folder: CacheFolder, address: str, chunks: Iterable[bytes]) -> None:
-        """Store a copy in `folder`.  If that evicted others, open tables close the evicted
-        copies."""
+        """Store a copy in `folder`.  If that evicted others, the evicted copies are closed.  A read
+        that is running on one of them reads to the end."""
         if folder.enter(address, chunks):
-            with self._open_lock:
-                for file in self._open:
-                    file.let_go()
+            self._open.forget_if(LocalFile.is_gone)
 
     def _opened(self, address: str) -> LocalFile | Absent:
         copy = self._local.opened(address)
@@ -188,19 +188,31 @@ class TieredFiles:
 
 class _WarmingFile:
     """A file that is read by byte ranges until it is hot, then from a local copy until the copy is
-    evicted."""
+    evicted.
 
-    def __init__(self, remote: RemoteFile, files: TieredFiles, copy: LocalFile | Absent) -> None:
+    The local copy may be closed between two reads.  It is opened again only if it is still the same
+    file: another one may have other blocks than the index that the reader has."""
+
+    def __init__(
+        self,
+        remote: RemoteFile,
+        files: TieredFiles,
+        opened: "_OpenCopies",
+        file: LocalFile | Absent,
+    ) -> None:
         self._remote = remote
-        self._local = copy
         self._files = files
+        self._opened = opened
+        self._copy: Copy | Absent = ABSENT
         self._wanted = -1
         self.name = remote.name
+        if file is not ABSENT:
+            self._keep(file)
 
     def size(self) -> int:
-        local = self._local
-        if local is not ABSENT:
-            return local.size()
+        copy = self._copy
+        if copy is not ABSENT:
+            return copy.size
         size = self._remote.size()
         if self._wanted < 0:
             self._wanted = 0
@@ -214,10 +226,26 @@ class _WarmingFile:
         return self._remote.held
 
     def read(self, offset: int, length: int) -> bytes:
-        local = self._local
+        local = self._opened.get(self) or self._reopened()
         if local is ABSENT:
             local = self._warmed(offset, length)
         return self._remote.read(offset, length) if local is ABSENT else local.read(offset, length)
+
+    def _reopened(self) -> LocalFile | Absent:
+        """The local copy, opened again; ABSENT if there is none, or if it is gone."""
+        copy = self._copy
+        if copy is ABSENT:
+            return ABSENT
+        file = copy.opened()
+        if file is ABSENT:
+            self._copy = ABSENT
+            return ABSENT
+        return self._keep(file)
+
+    def _keep(self, file: LocalFile) -> LocalFile:
+        self._copy = file.copy
+        self._opened.put(self, file, 1)
+        return file
 
     def _warmed(self, offset: int, length: int) -> LocalFile | Absent:
         """Count the request.  Returns a local copy of the file if the file is hot now, otherwise
@@ -226,15 +254,11 @@ class _WarmingFile:
         if self._wanted * _HOT_SHARE <= self.size():
             return ABSENT
         self._wanted = 0
-        copy = self._local = self._files.fetch(self.name)
-        return copy
+        file = self._files.fetch(self.name)
+        return file if file is ABSENT else self._keep(file)
 
-    def let_go(self) -> None:
-        """Close the local copy if it was evicted.  A read that is running on it reads to the
-        end."""
-        local = self._local
-        if local is not ABSENT and local.is_gone():
-            self._local = ABSENT
+
+_OpenCopies = BudgetedCache[_WarmingFile, LocalFile]  # each costs 1
 
 
 def _store(blocks: BlockStore, address: str, content: Content) -> bool:

@@ -118,7 +118,7 @@ BANNED_IN_STATE_AND_VERBS = {
 ALLOWED: dict[str, tuple[str, ...]] = {
     _TIME_AND_CHANCE: ("graveler/clock.py",),
     _ENVIRONMENT: ("graveler/variables.py",),
-    _THREADS: ("graveler/committed/cache.py", "graveler/committed/tiers.py"),
+    _THREADS: ("graveler/committed/cache.py",),
 }
 
 

@@ -1,4 +1,5 @@
-"""One store read and written by several threads, with less cache than they need."""
+"""One store read and written by several threads, with less cache and open files than they
+need."""
 
 import random
 import threading
@@ -15,7 +16,7 @@ RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 100) for at in range(
 
 
 def test_threads_share_a_store(tmp_path: Path) -> None:
-    files = TieredFiles(memory_blocks(), tmp_path, 100_000)
+    files = TieredFiles(memory_blocks(), tmp_path, 100_000, open_max=2)
     store = SstRangeStore(files, block_cache_bytes=100_000, table_cache_bytes=30_000)
     space = Keyspace(store, NAMESPACE, BreakParameters(raggedness=1_000))
     base = writer.write(space, RECORDS)
