@@ -62,7 +62,10 @@ class Table(Protocol):
 
     def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[Chunk]:
         """The chunks from the first whose bound is not below `start`.  With `streaming`, reads far
-        ahead and caches nothing; without it, reads chunks one by one and caches them."""
+        ahead and caches nothing; without it, reads chunks one by one and caches them.
+
+        A table that stays open notices here that its file was collected and stored again with
+        other chunks.  Then reading a chunk raises `Unavailable`, and the next try succeeds."""
         ...
 
     def walk(self, *, first: int, ahead: int) -> "Walk":

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from graveler.block.adapter import BlockStore
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import TAIL_LENGTH, length_told
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, RangeUnsatisfiable
 from graveler.records import ABSENT, Absent
 
 _TAILS_LENGTH = 64 * TAIL_LENGTH  # the ends of files that were just opened and not read further
@@ -89,7 +89,11 @@ class RemoteFile:
         return self._whole or self._tails.get(self) or b""
 
     def _asked(self, offset: int, length: int) -> bytes:
-        return exactly(self._blocks.read(self.name, offset, length), length, self.name)
+        try:
+            raw = self._blocks.read(self.name, offset, length)
+        except RangeUnsatisfiable:  # the file ends before `offset`
+            raw = b""
+        return exactly(raw, length, self.name)
 
     def missing(self, offset: int, length: int) -> int:
         """How many of these bytes are not in memory."""

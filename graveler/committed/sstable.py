@@ -13,7 +13,9 @@ anyone reads.  Only this module uses rocksdict's table writer.
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import rocksdict
 
@@ -41,6 +43,7 @@ from graveler.committed.table import (
     ByteSource,
     RecordCache,
     SortedTable,
+    StoredAgain,
     StoredChunk,
 )
 from graveler.committed.tiers import TableFiles
@@ -48,6 +51,8 @@ from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64
 from graveler.kv.wait import PromptThreads
 from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
+
+T = TypeVar("T")
 
 _SPLICED_SHARE = 2  # if at least 1/2 of a range's records are in stored blocks, reuse the blocks
 _SHORT_BYTES = 64 * 1024  # logical size above which RocksDB's writer is faster
@@ -110,9 +115,19 @@ class SstRangeStore:
         return self._opened(namespace, name, self._files.open(namespace, name))
 
     def _opened(self, namespace: str, name: str, source: ByteSource) -> SortedTable:
-        table = SortedTable(source, self._blocks, self._records, is_near=self._is_near)
+        reopen = partial(self._reopened, namespace, name)
+        near = self._is_near
+        table = SortedTable(source, self._blocks, self._records, is_near=near, reopen=reopen)
         self._tables.put((namespace, name), table, table.cost)
         return table
+
+    def _reopened(self, namespace: str, name: str, failed: SortedTable) -> SortedTable:
+        """The table, opened again unless another reader has done so since `failed` was opened."""
+        table = self._tables.get((namespace, name))
+        if table is not None and table is not failed:
+            return table
+        self._tables.forget((namespace, name))
+        return self._kept(namespace, name)
 
     def find_range(
         self, namespace: str, metarange_id: MetarangeId, key: bytes
@@ -131,7 +146,7 @@ class SstRangeStore:
         is_taken_whole = table.length <= TAIL_LENGTH or is_kept_whole
         # While one look-up decodes all of a metarange, others do not decode it, too.
         if not is_taken_whole or place in self._decoding:
-            return _first_from(table, key)
+            return _read_current(table, lambda current: _first_from(current, key))
         # The metarange is short, or is used again: read all of it.
         return self._read_noted(namespace, metarange_id).first_from(key)
 
@@ -161,16 +176,7 @@ class SstRangeStore:
         table = self._tables.get((namespace, metarange_id))
         if table is None:
             table = SortedTable(self._files.open(namespace, metarange_id), self._blocks)
-        refs: list[RangeRef] = []
-        records = [record for chunk in table.chunks() for record in chunk.records()]
-        if hash.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
-            raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
-        for record in records:
-            ref = _decoded_ref(record)
-            if refs and refs[-1].max_key >= ref.min_key:
-                raise Corrupt(f"metarange has ranges out of order: metarange={metarange_id}")
-            refs.append(ref)
-        return Metarange.of(refs)
+        return _read_current(table, lambda current: _decoded(current, metarange_id))
 
     def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
         return self.splice_range(namespace, [Columns.of(records)])
@@ -182,14 +188,22 @@ class SstRangeStore:
         stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
             content = splice.spliced(run)
-            is_written = self._files.put(namespace, ref.id, content)
-            self._tables.forget((namespace, ref.id))  # perhaps of a file that was collected
-            if is_written:
+            if self._put(namespace, ref.id, content):
                 self._keep_open(namespace, ref.id, content)
         else:
-            self._files.add(namespace, ref.id, lambda path: build_run(path, run))
-            self._tables.forget((namespace, ref.id))
+            self._add(namespace, ref.id, lambda path: build_run(path, run))
         return ref
+
+    def _put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
+        """See `TableFiles.put`.  An open table of this name may be of a file that was collected."""
+        is_written = self._files.put(namespace, name, content)
+        self._tables.forget((namespace, name))
+        return is_written
+
+    def _add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
+        """See `TableFiles.add`, and `_put`."""
+        self._files.add(namespace, name, build)
+        self._tables.forget((namespace, name))
 
     def _keep_open(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
         """Open a range that was just stored: whoever reads the new commit, or makes the next one,
@@ -222,9 +236,9 @@ class SstRangeStore:
         records = [wire.encode_range(ref) for ref in ranges]
         metarange_id = MetarangeId(hash.file_id(records, METARANGE_PROPERTIES))
         if sum(len(key) + len(value) for key, value in records) <= _SHORT_BYTES:
-            self._files.put(namespace, metarange_id, splice.table(records))
+            self._put(namespace, metarange_id, splice.table(records))
         else:
-            self._files.add(namespace, metarange_id, lambda path: build_table(path, records))
+            self._add(namespace, metarange_id, lambda path: build_table(path, records))
         self._metaranges.put(
             (namespace, metarange_id), Metarange.of(ranges), _metarange_cost(len(ranges))
         )
@@ -252,6 +266,29 @@ class _Rewriting:
 def _metarange_cost(count: int) -> int:
     """The approximate memory of a decoded metarange of `count` ranges, in bytes."""
     return _RANGE_COST * (1 + count)
+
+
+def _read_current(table: SortedTable, read: Callable[[SortedTable], T]) -> T:
+    """What `read` returns for the table; if its file was stored again, for the file as it is
+    now."""
+    try:
+        return read(table)
+    except StoredAgain:
+        return read(table.reopened())
+
+
+def _decoded(table: SortedTable, metarange_id: MetarangeId) -> Metarange:
+    """All ranges of a metarange's table.  Raises `Corrupt`, `StoredAgain`."""
+    records = [record for chunk in table.chunks() for record in chunk.records()]
+    refs: list[RangeRef] = []
+    if hash.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
+        raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
+    for record in records:
+        ref = _decoded_ref(record)
+        if refs and refs[-1].max_key >= ref.min_key:
+            raise Corrupt(f"metarange has ranges out of order: metarange={metarange_id}")
+        refs.append(ref)
+    return Metarange.of(refs)
 
 
 def _first_from(table: SortedTable, key: bytes) -> RangeRef | Absent:

@@ -17,6 +17,15 @@ A table is either correct or raises `Corrupt`, because these are checked:
 - the order of all keys of a block, when all are read; a look-up parses only a few of them
 - the properties: no index, deletions or sequence numbers of a kind that cannot be read here
 
+A file that was collected and stored again has the same records, perhaps in other blocks.  The index
+of a table that stays open then belongs to other blocks, and reads of healthy blocks meet `Corrupt`.
+So a reader that meets it opens the file again (`SortedTable.reopened`):
+
+    get, walk       go on in the file as it is now; they raise `Corrupt` only if that fails too
+    chunks          raise `StoredAgain` if the file has other blocks now, otherwise `Corrupt`
+
+`chunks` cannot go on: the blocks that were yielded end elsewhere in the other file.
+
 `reader.py` compares the records of a full scan with the metarange.  For `sstable.py` only; safe for
 any number of threads.
 """
@@ -24,7 +33,7 @@ any number of threads.
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from graveler import limits
@@ -41,7 +50,7 @@ from graveler.committed.cache import BudgetedCache
 from graveler.committed.columns import Columns
 from graveler.committed.walk import NEAR, TableWalk, far
 from graveler.committed.whole import columns_of
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, Unavailable
 from graveler.records import ABSENT, Absent, Record
 
 MAGIC = 0x88E241B785F4CFF7
@@ -95,16 +104,26 @@ class Handle(NamedTuple):
         return self.offset + self.length + TRAILER_LENGTH
 
 
+class StoredAgain(Unavailable):
+    """The file was collected and stored again with other blocks, after this table was opened.  It
+    is open again: the next try reads it."""
+
+
 class StoredChunk:
     """One data block with its stored bytes.  It is checked and decompressed when its records are
-    requested."""
+    requested.
 
-    __slots__ = ("_prefixed", "bound", "stored")
+    `table`: where it was read; ABSENT if it is not part of a file yet."""
 
-    def __init__(self, bound: bytes, stored: bytes, prefixed: bool) -> None:
+    __slots__ = ("_prefixed", "_table", "bound", "stored")
+
+    def __init__(
+        self, bound: bytes, stored: bytes, prefixed: bool, table: "SortedTable | Absent" = ABSENT
+    ) -> None:
         self.bound = bound
         self.stored = stored
         self._prefixed = prefixed
+        self._table = table
 
     @property
     def is_current(self) -> bool:
@@ -112,12 +131,17 @@ class StoredChunk:
         return self._prefixed
 
     def block(self) -> StoredBlock:
-        """The block, checked.  Raises `Corrupt`."""
-        return StoredBlock(self.stored, self._prefixed)
+        """The block, checked.  Raises `Corrupt`, `StoredAgain`."""
+        try:
+            return StoredBlock(self.stored, self._prefixed)
+        except Corrupt:
+            if self._table is not ABSENT:
+                _check_current(self._table)
+            raise
 
     def payload(self) -> bytes:
-        """The block, checked and decompressed (`blocks.py` draws it).  Raises `Corrupt`."""
-        return unseal(self.stored, self._prefixed)
+        """The block, checked and decompressed (`blocks.py` draws it).  Raises as `block` does."""
+        return self.block().payload()
 
     def records(self) -> list[Record]:
         return list(Block(self.payload()).records())
@@ -141,11 +165,13 @@ class SortedTable:
         records: RecordCache = _NO_RECORDS,
         *,
         is_near: bool = False,
+        reopen: "Reopen | Absent" = ABSENT,
     ) -> None:
         """`cache` and `records` are shared by many tables.  `records` keeps values for which
         look-ups had to read a block.  `is_near`: requests cost almost nothing, so walks read no
-        further ahead than needed."""
+        further ahead than needed.  `reopen`: see `reopened`."""
         self._source = source
+        self._reopen = reopen
         self._is_near = is_near
         self._cache = cache
         self._records = records
@@ -163,37 +189,17 @@ class SortedTable:
             self._bounds, self._starts, self._ends = _read_index(index, handle.offset)
         except Corrupt as error:
             raise Corrupt(f"{error}: table={source.name}") from error
-        self.count = self._checked_count()
+        self.count = _checked_count(self, source.name)
         # A file that was deleted and stored again has the same records, perhaps in other blocks.
         # If the indexes are equal, so are the records of each block: the name is the hash of all
         # records, and the bounds in the index divide them.
-        self._layout = f"{source.name} {hash(index):x}"
+        self.layout = f"{source.name} {hash(index):x}"
 
     def _read_properties(self, tail: "_Tail", metaindex: Handle) -> bytes:
         for name, handle in plain_entries(unseal(tail.block(metaindex), self._prefixed)):
             if name == b"rocksdb.properties":
                 return unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
         return b""
-
-    def _checked_count(self) -> int:
-        """The number of entries in the properties; -1 if they do not state it.  Raises `Corrupt` if
-        the properties name a kind of table that cannot be read here: another kind of index,
-        deletions, or a sequence number for the whole file."""
-        known = properties_of(self)
-        for name, allowed in _PLAIN_PROPERTIES.items():
-            if known.get(name, allowed) != allowed:
-                raise Corrupt(
-                    f"table is of an unknown kind: table={self._source.name} property={name}"
-                )
-        encoded = known.get("rocksdb.num.entries")
-        if encoded is None:
-            return -1
-        count, _ = read_varint(encoded, 0)
-        if count > limits.table_records_count_max:
-            raise Corrupt(
-                f"table states an impossible number of records: table={self._source.name}"
-            )
-        return count
 
     @property
     def marks(self) -> Mapping[str, str]:
@@ -207,17 +213,34 @@ class SortedTable:
         index = sum(map(len, self._bounds)) + _BLOCK_COST * len(self._bounds)
         return _TABLE_COST + len(self.stored_properties) + self._source.held + index
 
+    def reopened(self) -> "SortedTable":
+        """The file, opened again by whoever keeps this table open; this table if nobody does.
+        Raises `NotFound`, `Corrupt`, and `WouldWait` on a thread that must not wait.  Cost: one
+        request, if no other reader has opened the file again already."""
+        return self if self._reopen is ABSENT else self._reopen(self)
+
     def get(self, key: bytes) -> bytes | Absent:
+        """See `ranges.Table`.  Cost when it meets damage: one block more, and what `reopened`
+        costs."""
+        try:
+            return self._value(key)
+        except Corrupt:
+            table = self.reopened()
+            if table is self:
+                raise
+            return table._value(key)
+
+    def _value(self, key: bytes) -> bytes | Absent:
         index = bisect_left(self._bounds, key)
         if index == len(self._bounds):
             return ABSENT
-        block = self._cache.get((self._layout, index))
+        block = self._cache.get((self.layout, index))
         if block is not None:
             return block.get(key)
         name = self._source.name
         value: bytes | Absent | None = self._records.get((name, key))
         if value is None:
-            value = self.opened(index, self.stored(index)).get(key)
+            value = self.opened(index, self._stored(index)).get(key)
             if value is not ABSENT:
                 cost = len(key) + len(value) + _KEPT_RECORD_COST
                 self._records.put((name, key), value, cost)
@@ -236,7 +259,7 @@ class SortedTable:
         index = first
         while index < len(self._starts):
             for stored in self.span(index, SPAN_LENGTH):
-                yield StoredChunk(self._bounds[index], stored, self._prefixed)
+                yield StoredChunk(self._bounds[index], stored, self._prefixed, self)
                 index += 1
 
     def walk(self, *, first: int, ahead: int) -> TableWalk:
@@ -258,7 +281,7 @@ class SortedTable:
         """The first block whose bound is not below `key`; the number of blocks if there is none."""
         return bisect_left(self._bounds, key)
 
-    def stored(self, index: int) -> bytes:
+    def _stored(self, index: int) -> bytes:
         """The stored bytes of a data block.  One request."""
         begin = self._starts[index]
         return self._source.read(begin, self._ends[index] - begin)
@@ -275,7 +298,7 @@ class SortedTable:
     def cached(self, index: int) -> Block | None:
         """A data block, if it is cached.  From now on it stays parsed: readers of many records come
         back to it."""
-        place = (self._layout, index)
+        place = (self.layout, index)
         block = self._cache.get(place)
         if block is not None and not block.is_parsed:
             block = block.parsed()
@@ -290,12 +313,18 @@ class SortedTable:
         except Corrupt as error:
             raise Corrupt(f"{error}: table={self._source.name}") from error
         if is_cached:
-            self._cache.put((self._layout, index), block, block.cost)
+            self._cache.put((self.layout, index), block, block.cost)
         return block
 
     def _block(self, index: int) -> Block:
-        block = self._cache.get((self._layout, index))
-        return self.opened(index, self.stored(index)) if block is None else block
+        block = self._cache.get((self.layout, index))
+        if block is not None:
+            return block
+        try:
+            return self.opened(index, self._stored(index))
+        except Corrupt:
+            _check_current(self)
+            raise
 
     def _check_bounds(self, index: int, edges: tuple[bytes, bytes] | Absent) -> None:
         if edges is ABSENT:
@@ -325,7 +354,7 @@ class CachedChunk:
 
     @property
     def stored(self) -> bytes:
-        return self._table.stored(self._index)
+        return self._table.span(self._index, 0)[0]
 
     def records(self) -> list[Record]:
         return list(zip(*self._table.block_columns(self._index), strict=True))
@@ -335,6 +364,7 @@ class CachedChunk:
 
 
 Chunk = StoredChunk | CachedChunk
+Reopen = Callable[[SortedTable], SortedTable]
 
 _MARKS = ("entity", "schema_name", "schema_definition")
 
@@ -346,6 +376,15 @@ _PLAIN_PROPERTIES = {
     "rocksdb.num.range-deletions": b"\0",
     "rocksdb.external_sst_file.global_seqno": bytes(8),
 }
+
+
+def _check_current(table: SortedTable) -> None:
+    """Open the file of `table` again, for later readers.  Raises `StoredAgain` if it has other
+    blocks than `table`, and what `SortedTable.reopened` raises."""
+    if table.reopened().layout != table.layout:
+        raise StoredAgain(
+            f"table was stored again with other blocks; try again: layout={table.layout}"
+        )
 
 
 class _Tail:
@@ -404,6 +443,23 @@ def properties_of(table: SortedTable) -> Mapping[str, bytes]:
     if not stored:
         return {}
     return {key.decode("latin-1"): value for key, value in plain_entries(stored)}
+
+
+def _checked_count(table: SortedTable, name: str) -> int:
+    """The number of entries in the properties; -1 if they do not state it.  Raises `Corrupt` if the
+    properties name a kind of table that cannot be read here: another kind of index, deletions, or
+    a sequence number for the whole file."""
+    known = properties_of(table)
+    for property_name, allowed in _PLAIN_PROPERTIES.items():
+        if known.get(property_name, allowed) != allowed:
+            raise Corrupt(f"table is of an unknown kind: table={name} property={property_name}")
+    encoded = known.get("rocksdb.num.entries")
+    if encoded is None:
+        return -1
+    count, _ = read_varint(encoded, 0)
+    if count > limits.table_records_count_max:
+        raise Corrupt(f"table states an impossible number of records: table={name}")
+    return count
 
 
 def length_told(tail: bytes) -> int:

@@ -2,13 +2,18 @@
 
 If each request costs a round trip, each further request of a reader asks for more bytes.  A reader
 that has jumped within a table will probably jump again, so its requests ask for all that may lie
-ahead.  If requests cost almost nothing, blocks are read one by one.  For `table.py`.
+ahead.  If requests cost almost nothing, blocks are read one by one.
+
+A walk that meets a damaged block opens the table again, once, and goes on behind the last block
+that it has passed.  For `table.py`.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from graveler.committed.blocks import Block
+from graveler.errors import Corrupt
 from graveler.records import Record
 
 _WANTED_LENGTH_MAX = 320 * 1024
@@ -46,6 +51,10 @@ class WalkedTable(Protocol):
         """The number of blocks."""
         ...
 
+    def reopened(self) -> "WalkedTable":
+        """The table, opened again: the same records, perhaps in other blocks."""
+        ...
+
     def position(self, key: bytes) -> int:
         """The first block whose bound is not below `key`."""
         ...
@@ -71,6 +80,8 @@ class TableWalk:
         "_asked",
         "_at",
         "_first",
+        "_floor",
+        "_is_reopened",
         "_is_sought",
         "_reaches",
         "_span",
@@ -83,15 +94,41 @@ class TableWalk:
         self._reaches = reaches
         self._at = self._asked = self._walked = 0
         self._is_sought = False
+        self._is_reopened = False
+        self._floor = b""  # all records with smaller keys were passed
         self._first = 0  # where the span begins
         self._span: list[bytes] = []
 
     def seek(self, key: bytes) -> None:
+        self._floor = max(self._floor, key)
         place = self._table.position(key)
         if place > self._at:
             self._at, self._is_sought = place, True
 
     def records(self) -> Sequence[Record]:
+        """See `ranges.Walk`."""
+        try:
+            records = self._next()
+        except Corrupt:
+            if self._is_reopened:
+                raise
+            records = self._reopened()
+        if records:
+            self._floor = records[-1][0] + b"\0"
+        return records
+
+    def _reopened(self) -> Sequence[Record]:
+        """As `_next`, from the table as it is now."""
+        floor = self._floor
+        self._table, self._is_reopened = self._table.reopened(), True
+        self._at = self._table.position(floor)
+        self._first, self._span = 0, []  # the blocks that were read are numbered otherwise
+        records = self._next()
+        while records and records[-1][0] < floor:
+            records = self._next()
+        return records[bisect_left(records, (floor, b"")) :]
+
+    def _next(self) -> Sequence[Record]:
         while self._at < self._table.blocks_count:
             records = self._block(self._at).records()
             self._at += 1
