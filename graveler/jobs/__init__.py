@@ -2,6 +2,7 @@
 
 From a request to a worker:
     handover           begins a job, hands it to a worker, waits for it; start here
+    join               what a request is answered that joins the job of an equal one
     requests, orders   requests that may become jobs; what each kind of job was asked for
     queue, sqs         the queue in memory, and on Amazon SQS
     worker, heartbeat  takes a message, claims its job, runs it; keeps its lease

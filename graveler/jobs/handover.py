@@ -17,7 +17,7 @@ Used by the service.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -38,13 +38,14 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.ids import BranchId, StagingToken, parse_branch_id
-from graveler.jobs import commit
+from graveler.ids import BranchId, parse_branch_id
+from graveler.jobs import commit, join
 from graveler.jobs.commit import JobStanding
 from graveler.jobs.heartbeat import beating
+from graveler.jobs.join import Arrival
 from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.queue import JobMessage, Queue
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, Job, JobState
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.refs.jobs import record as records
 
 _POLL_SECONDS = 0.5
@@ -92,6 +93,14 @@ class Desk(NamedTuple):
     queue: Queue
 
 
+class Task(NamedTuple):
+    """A request that waits: `direct` does its work, and it must be answered at `answer`."""
+
+    request: JobRequest
+    answer: float
+    direct: Direct
+
+
 # ---- requests that wait --------------------------------------------------------------------------
 
 
@@ -101,31 +110,31 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
 
     `direct` does the work with the repository that it is given.
 
+    If an equal request already runs as a job, wait for that job, and do the work only if the job's
+    result or error may not be that of this request (join.py).
+
     Errors: those of `direct` or of the job; `OutcomeUnknown`: the job still runs; `HandedOver`: a
     cluster must do the work, and the same request, sent again later, returns the result.  Cost
     beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.  After a
-    hand-over: 2 more KV requests and a message, and 1 or more KV requests for each poll.
+    hand-over: 2 more KV requests and a message, 1 or more KV requests for each poll, and at most 4
+    at the end.  If the request joins a job: also those of `join.arrive` and of
+    `join.find_whole` or `join.find_landed`, and those of `direct` if it does the work.
     """
     has_bound = request.kind == COMMIT and desk.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
         return direct(desk.repo)
+    task = Task(request, due.answer, direct)
     known = newest(desk, request)
     if known is not ABSENT and not known.ended:
         known, waits_for = commit.standing(desk.repo, known)
         if not known.ended and not waits_for:
-            return _join(desk, known, request, due.answer, direct)
+            return _join(desk, known, task)
     try:
-        return direct(timed(desk.repo, due.hand_over))
-    except HandedOver as handed:
-        with suppress(Unavailable):  # then a repeated request is treated as a new one
-            _note_handed(desk, request, known, handed)
-        raise
+        return _work(desk, task, known, due.hand_over)
     except NoChanges:
         if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
             raise
         return _deliver(desk, known)  # no client has received this result yet
-    except TimeUp:
-        return _wait_for(desk, submit(desk, request, known), due.answer)
 
 
 def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOver) -> None:
@@ -157,45 +166,61 @@ def timed(repo: OpenRepository, end: float) -> OpenRepository:
     return timed if end == inf else replace(timed, hooks=repo.hooks.deferred(defer))
 
 
-def _join(
-    desk: Desk, known: Job, request: JobRequest, answer: float, direct: Direct
-) -> CommitEntry:
+def _work(desk: Desk, task: Task, known: Seen, end: float) -> CommitEntry:
+    """Do the work in the request until `end`; else hand it to a worker and wait for the result.
+
+    `known`: the newest job of the same request; it has ended.
+    """
+    try:
+        return task.direct(timed(desk.repo, end))
+    except HandedOver as handed:
+        with suppress(Unavailable):  # then a repeated request is treated as a new one
+            _note_handed(desk, task.request, known, handed)
+        raise
+    except TimeUp:
+        return _deliver(desk, _wait_for(desk, submit(desk, task.request, known), task.answer))
+
+
+def _join(desk: Desk, known: Job, task: Task) -> CommitEntry:
     """Wait for a job of the same request that still runs, and return its result.
 
-    If the result may lack something that this request must contain, do the work of the request
-    then, and return its commit.
+    If the result, or the error, may not be that of this request, do the work of the request then,
+    once.  That work may be handed to a worker, too.
     """
-    tokens: Sequence[StagingToken] = ()
-    if known.kind == COMMIT:
-        tokens = commit.staged(desk.repo, known.branch).tokens
+    arrival = join.arrive(desk.repo, task.request)
     revive(desk, known)
-    entry = _wait_for(desk, known, answer)
-    if known.kind == COMMIT:
-        rest = _record(desk, known).tokens_newest_first
-        whole = not any(token in rest for token in tokens)
-    else:  # the source of a merge may have moved on
-        whole = request.fields.get("allow_empty", True)
-    if whole:
-        return entry
+    ended = _wait_for(desk, known, task.answer)
+    outcome = _outcome(desk, ended)
+    if isinstance(outcome, CommitEntry):
+        return _complete(desk, task, ended, arrival, outcome)
+    landed = join.find_landed(desk.repo, arrival, ended, outcome)
+    return _work(desk, task, ended, task.answer) if landed is ABSENT else landed
+
+
+def _complete(
+    desk: Desk, task: Task, ended: Job, arrival: Arrival, done: CommitEntry
+) -> CommitEntry:
+    """The commit that has what the request must contain, after its job has made `done`."""
     try:
-        return direct(timed(desk.repo, answer))
+        whole = join.find_whole(desk.repo, arrival, done)
+        return _work(desk, task, ended, task.answer) if whole is ABSENT else whole
     except NoChanges:
-        return entry
+        settled = join.find_settled(desk.repo, arrival, done)
+        if settled is ABSENT:
+            raise
+        return settled
 
 
-def _record(desk: Desk, job: Job) -> Branch:
-    return fresh(desk.repo, job.branch).branch
-
-
-def _wait_for(desk: Desk, job: Job, answer: float) -> CommitEntry:
+def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
+    """The job when it has ended.  Errors: `OutcomeUnknown`: it still runs; `HandedOver`."""
     clock = desk.repo.clock
     while clock.steady_seconds() < answer:
         now = record.status(desk.repo, job.id)
         now, waits_for = commit.standing(desk.repo, now)
         if now.ended:
-            return _deliver(desk, now)
+            return now
         if waits_for:
-            bulk_handover.check(desk.repo, job.branch, _record(desk, job))
+            bulk_handover.check(desk.repo, job.branch, fresh(desk.repo, job.branch).branch)
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
@@ -204,9 +229,17 @@ def _wait_for(desk: Desk, job: Job, answer: float) -> CommitEntry:
 
 def _deliver(desk: Desk, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
+    outcome = _outcome(desk, job)
+    if isinstance(outcome, GravelerError):
+        raise outcome
+    return outcome
+
+
+def _outcome(desk: Desk, job: Job) -> CommitEntry | GravelerError:
+    """Like `_deliver`, with the error as a value."""
     record.note_told(desk.repo, job.id)
     if job.state is not JobState.DONE:
-        raise failure(desk, job)
+        return failure(desk, job)
     return CommitEntry(job.commit, commit_of(desk.repo, job.commit))
 
 

@@ -1,0 +1,134 @@
+"""What a request that joins a running job of an equal request must be answered with.
+
+    the request joins ──► it notes the newest token with rows, and the head
+    the job is done   ──a commit has folded in that token──► that commit, or the job's if newer
+    the job failed    ──the branch still names that token──► the request does its own work
+
+The job may have read the branch before rows were staged that the request must contain.  So neither
+the job's commit nor its error is the answer for certain.  Used by handover.py.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+from graveler.engine.commits import search
+from graveler.engine.commits.heads import commit_of, fresh
+from graveler.engine.ports import OpenRepository
+from graveler.errors import GravelerError, HistoryTooLong, NoChanges, OutcomeUnknown, Unsupported
+from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.jobs import commit
+from graveler.jobs.orders import COMMIT, JobRequest
+from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
+
+_LOOK_BACK_COUNT_MAX: Final = 1_000
+Answer = CommitEntry | Literal[Absent.ABSENT]
+
+
+class Arrival(NamedTuple):
+    """A request that joins a job, and what it must contain.
+
+    `token`: of a commit, the newest token that held rows when the request joined; ABSENT if none
+    did.  `head`: the head of the branch then.
+    """
+
+    request: JobRequest
+    token: StagingToken | Literal[Absent.ABSENT] = ABSENT
+    head: CommitId = CommitId("")
+
+    @property
+    def branch(self) -> BranchId:
+        return BranchId(self.request.branch)
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        return self.request.fields
+
+
+def arrive(repo: OpenRepository, request: JobRequest) -> Arrival:
+    """Note what a request must contain.
+
+    Errors: `NotFound`.  Cost: of a commit of staged rows, 1 KV request, and at most 1 for each
+    shard; else none.
+    """
+    if request.kind == COMMIT and not request.fields["source_metarange"]:
+        staged = commit.staged(repo, request.branch)
+        return Arrival(request, staged.tokens[0] if staged.tokens else ABSENT, staged.head)
+    return Arrival(request)
+
+
+def find_whole(repo: OpenRepository, arrival: Arrival, done: CommitEntry) -> Answer:
+    """The commit that contains what the request must contain, after a job has made `done`; ABSENT
+    if the request must do its own work.
+
+    Errors: those of `search.holder`.  Cost: none for a commit with nothing staged, else those of
+    `search.holder`; if a commit below `done` has the rows, also those of `is_in_history`.
+    """
+    if arrival.request.kind != COMMIT:  # the source of a merge may have moved on
+        return done if arrival.fields.get("allow_empty", True) else ABSENT
+    if arrival.token is ABSENT:
+        return done
+    held = search.holder(repo, arrival.branch, arrival.token, arrival.head)
+    if held is ABSENT or held.id == done.id or held.commit.depth >= done.commit.depth:
+        return held
+    return done if is_in_history(repo, arrival.branch, done.id) else held
+
+
+def find_settled(repo: OpenRepository, arrival: Arrival, done: CommitEntry) -> Answer:
+    """The commit that contains what the request must contain, if its own work found no change
+    after a job has made `done`.  ABSENT: a reset took `done` away.
+
+    If no commit has folded in the rows of the request, they equal the head, which is then the
+    answer.  Errors: those of `search.holder`.  Cost: those of `find_whole`, and at most 2 KV
+    requests and 1 for each commit since `done`.
+    """
+    with suppress(NoChanges):
+        whole = find_whole(repo, arrival, done)
+        if whole is not ABSENT:
+            return whole
+    head = fresh(repo, arrival.branch).branch.commit
+    if not _is_below(repo, head, done.id):
+        return ABSENT
+    return CommitEntry(head, commit_of(repo, head))
+
+
+def find_landed(repo: OpenRepository, arrival: Arrival, job: Job, error: GravelerError) -> Answer:
+    """The commit that contains what the request must contain, after the job failed with `error`;
+    ABSENT if the request must do its own work.
+
+    Raises `error` if it is that of the request too: the outcome is unknown, the job was cancelled
+    or given up, or nothing was staged that the request must contain.  Other errors: those of
+    `search.holder`.  Cost: those of `search.holder`, if rows were staged.
+    """
+    if job.state is not JobState.FAILED or isinstance(error, OutcomeUnknown | Unsupported):
+        raise error
+    if arrival.token is not ABSENT:
+        return search.holder(repo, arrival.branch, arrival.token, arrival.head)
+    if arrival.request.kind != COMMIT or _needs_no_rows(arrival):
+        return ABSENT
+    raise error
+
+
+def _needs_no_rows(arrival: Arrival) -> bool:
+    return bool(arrival.fields["allow_empty"] or arrival.fields["source_metarange"])
+
+
+def is_in_history(repo: OpenRepository, branch: BranchId, commit_id: CommitId) -> bool:
+    """Whether a commit is in the history of a branch; also if it is too far back to tell.
+
+    Errors: `NotFound`.  Cost: 1 KV request, and 1 for each commit since that is not cached, at most
+    1,000.
+    """
+    return _is_below(repo, fresh(repo, branch).branch.commit, commit_id)
+
+
+def _is_below(repo: OpenRepository, head: CommitId, commit_id: CommitId) -> bool:
+    count = 0
+    with suppress(HistoryTooLong):
+        for entry in islice(search.history_until(repo, head, commit_id), _LOOK_BACK_COUNT_MAX):
+            if entry.id == commit_id:
+                return True
+            count += 1
+        return count == _LOOK_BACK_COUNT_MAX
+    return True

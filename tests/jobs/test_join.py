@@ -1,0 +1,238 @@
+"""Requests that join the job of an equal request: what they are answered, and what they commit."""
+
+import pytest
+
+from graveler.engine.commits import reset
+from graveler.engine.commits.merge import MergeRequest
+from graveler.engine.jobs import record
+from graveler.errors import Conflict, MergeConflict, NoChanges, OutcomeUnknown, Unsupported
+from graveler.jobs import handover, orders, requests
+from graveler.jobs.queue import JobMessage
+from graveler.records import Job, JobState
+from tests.engine.lake import COMMITTER
+from tests.jobs.joins import RESOLVED, SCANNED, commit, merged, paused, waiting
+from tests.jobs.world import COMMIT, Killed, World, begin_commit, new_world
+
+ASKED = orders.commit_asked("main", COMMIT, force=False)
+EMPTY = COMMIT._replace(allow_empty=True)
+MERGE = MergeRequest(COMMITTER, "merge")
+
+
+@pytest.fixture
+def world() -> World:
+    return new_world()
+
+
+def _begun_merge(world: World, request: MergeRequest = MERGE) -> Job:
+    """The job of a merge that was handed over."""
+    asked = orders.merge_asked("other", "main", request, force=False)
+    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+
+
+def _failed(world: World, job: Job, kind: type[Exception]) -> None:
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED
+    assert isinstance(handover.failure(world.desk, ended), kind)
+
+
+# ---- jobs that fail ------------------------------------------------------------------------------
+
+
+def test_joining_a_commit_without_changes_commits_what_was_staged_since(world: World) -> None:
+    world.lake.put("a", "1")
+    job = requests.ask(world.desk, ASKED)
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        made = commit(waiting(world, finish))
+    _failed(world, job, NoChanges)
+    assert world.lake.head() == made.id and world.lake.tree()["late"] == "5"
+    assert world.lake.uncommitted() == []
+
+
+def test_joining_a_commit_that_a_reset_hits_commits_what_was_staged_after_it(
+    world: World,
+) -> None:
+    job = begin_commit(world)
+    with paused(world, job.id, SCANNED) as finish:
+        reset.reset(world.lake.opened, "main")
+        world.lake.put("late", "5")
+        made = commit(waiting(world, finish))
+    _failed(world, job, Conflict)
+    assert world.lake.head() == made.id and world.lake.tree()["late"] == "5"
+
+
+def test_joining_a_commit_whose_rows_a_reset_drops_is_answered_a_conflict(world: World) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        reset.reset(world.lake.opened, "main")
+        world.lake.put("later", "6")  # of a request that comes later
+        finish()
+
+    with (
+        paused(world, job.id, SCANNED) as finish,
+        pytest.raises(Conflict, match="lost its changes"),
+    ):
+        commit(waiting(world, act))
+    assert world.lake.uncommitted() == [("added", "later")]
+
+
+def test_joining_a_commit_with_nothing_staged_is_answered_its_error(world: World) -> None:
+    job = begin_commit(world)
+    with paused(world, job.id, SCANNED) as finish:
+        reset.reset(world.lake.opened, "main")
+        with pytest.raises(Conflict, match="lost its changes"):
+            commit(waiting(world, finish))
+    assert world.queue.messages == [JobMessage("lake", job.id)]
+
+
+def test_joining_a_failing_commit_is_answered_the_commit_that_has_the_rows(world: World) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        record.fail(world.lake.opened, job.id, Conflict("not this one"), b"")
+        world.lake.commit("somebody else's")
+
+    made = commit(waiting(world, act))
+    assert made.id == world.lake.head() and made.commit.message == "somebody else's"
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("not confirmed"), Unsupported("given up")])
+def test_an_outcome_that_nobody_knows_and_a_job_that_was_given_up_are_answered(
+    world: World, error: Exception
+) -> None:
+    job = begin_commit(world)
+    with pytest.raises(type(error), match=str(error)):
+        commit(waiting(world, lambda: record.fail(world.lake.opened, job.id, error, b"")))  # type: ignore[arg-type]
+    assert world.lake.uncommitted() != []
+
+
+def test_joining_a_job_that_is_cancelled_does_no_other_work(world: World) -> None:
+    job = begin_commit(world)
+    with pytest.raises(Conflict, match="Canceled"):
+        commit(waiting(world, lambda: record.cancel_any(world.lake.opened, job.id)))
+    assert world.lake.uncommitted() != []
+
+
+def test_a_joined_request_without_time_hands_its_own_work_to_another_job(world: World) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        record.fail(world.lake.opened, job.id, Conflict("not this one"), b"")
+        world.lake.ports.clock.sleep(25.0)
+
+    lake, script = world.lake.interposed()
+    script.after("scan", lambda: world.lake.ports.clock.sleep(5.0), 3)  # 1: newest, 2: staged
+    with pytest.raises(OutcomeUnknown, match="joins it"):
+        commit(waiting(world, act, lake))
+    first, second = world.queue.messages
+    assert isinstance(first, JobMessage) and isinstance(second, JobMessage)
+    assert first.job == job.id != second.job and script.finished
+    world.work(world.status(second.job).id)  # type: ignore[arg-type]
+    assert world.lake.uncommitted() == []
+
+
+def test_joining_a_merge_that_conflicts_merges_the_source_as_it_is_by_now(world: World) -> None:
+    world.lake.commit_of("other", a="2")
+    world.lake.commit_of(a="3")
+    job = _begun_merge(world)
+    with paused(world, job.id, RESOLVED) as finish:
+        world.lake.commit_of("other", a="1")
+        made = merged(waiting(world, finish), MERGE)
+    _failed(world, job, MergeConflict)
+    assert made.id == world.lake.head() and world.lake.tree()["a"] == "3"
+
+
+# ---- jobs that are done --------------------------------------------------------------------------
+
+
+def test_joining_a_commit_is_answered_the_commit_of_another_that_has_its_rows(
+    world: World,
+) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        finish()
+        world.lake.commit("somebody else's")
+
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        made = commit(waiting(world, act))
+    assert made.commit.message == "somebody else's" and world.lake.tree(made.id)["late"] == "5"
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_commit_is_not_answered_success_for_rows_that_a_reset_dropped(
+    world: World,
+) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        finish()
+        reset.reset(world.lake.opened, "main")
+
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        with pytest.raises(Conflict, match="lost its changes"):
+            commit(waiting(world, act))
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_commit_is_answered_that_commit_if_it_came_later(world: World) -> None:
+    world.lake.put("d", "3")
+    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+
+    def act() -> None:
+        world.lake.commit("somebody else's")
+        world.work(job.id)
+
+    made = commit(waiting(world, act), EMPTY)
+    assert [each.id for each in world.marked(job.id)] == [made.id]
+    assert made.id == world.lake.head() and world.lake.tree()["d"] == "3"
+
+
+def test_a_commit_that_a_reset_takes_away_is_not_the_answer(world: World) -> None:
+    world.lake.put("d", "3")
+    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+
+    def act() -> None:
+        held = world.lake.commit("somebody else's").id
+        world.work(job.id)
+        reset.hard_reset(world.lake.opened, "main", held)
+
+    made = commit(waiting(world, act), EMPTY)
+    assert made.id == world.lake.head() and made.commit.message == "somebody else's"
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_joining_a_landed_commit_and_changes_nothing_is_answered_what_has_its_rows(
+    world: World, is_reset: bool
+) -> None:
+    job, before = begin_commit(world), world.lake.head()
+    lake, script = world.lake.interposed()
+    script.after("set_if", _die, 7)  # of the branch: the job has landed, and does not say so
+    with pytest.raises(Killed):
+        world.work(job.id, lake)
+    landed = world.lake.head()
+    assert landed != before
+    world.lake.put("d", "3")
+
+    def act() -> None:
+        record.free_all(world.lake.opened)
+        world.work(job.id)
+        if is_reset:
+            reset.reset(world.lake.opened, "main")
+            reset.hard_reset(world.lake.opened, "main", before)
+            world.lake.put("a", "1")
+
+    caller = waiting(world, act)
+    if is_reset:
+        with pytest.raises(Conflict):
+            commit(caller)
+    else:
+        assert commit(caller).id == landed
+    assert world.lake.head() == (before if is_reset else landed)
+
+
+def _die() -> None:
+    raise Killed
