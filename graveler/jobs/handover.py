@@ -17,8 +17,8 @@ Used by the service.
 """
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from typing import Final, Literal, NamedTuple
@@ -31,6 +31,7 @@ from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
 from graveler.engine.ports import OpenRepository
 from graveler.errors import (
     Code,
+    Contended,
     GravelerError,
     HandedOver,
     NoChanges,
@@ -113,12 +114,13 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     If an equal request already runs as a job, wait for that job, and do the work only if the job's
     result or error may not be that of this request (join.py).
 
-    Errors: those of `direct` or of the job; `OutcomeUnknown`: the job still runs; `HandedOver`: a
-    cluster must do the work, and the same request, sent again later, returns the result.  Cost
-    beyond that of `direct`: 1 KV request; none if neither time nor rows are limited.  After a
-    hand-over: 2 more KV requests and a message, 1 or more KV requests for each poll, and at most 4
-    at the end.  If the request joins a job: also those of `join.arrive` and of
-    `join.find_whole` or `join.find_landed`, and those of `direct` if it does the work.
+    Errors: those of `direct` or of the job; `OutcomeUnknown`: the job still runs, or the store does
+    not answer any more; `HandedOver`: a cluster must do the work, and the same request, sent again
+    later, returns the result.  Cost beyond that of `direct`: 1 KV request; none if neither time nor
+    rows are limited.  After a hand-over: 2 more KV requests and a message, 1 or more KV requests
+    for each poll, and at most 4 at the end.  If the request joins a job: also those of
+    `join.arrive` and of `join.find_whole` or `join.find_landed`, and those of `direct` if it does
+    the work.
     """
     has_bound = request.kind == COMMIT and desk.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
@@ -126,13 +128,14 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     task = Task(request, due.answer, direct)
     known = newest(desk, request)
     if known is not ABSENT and not known.ended:
-        known, waits_for = commit.standing(desk.repo, known)
+        with _unknown_unless_read(known):
+            known, waits_for = commit.standing(desk.repo, known)
         if not known.ended and not waits_for:
             return _join(desk, known, task)
     try:
         return _work(desk, task, known, due.hand_over)
     except NoChanges:
-        if known is ABSENT or known.state is not JobState.DONE or _was_told(desk, known):
+        if known is ABSENT or not _is_owed(desk, known):
             raise
         return _deliver(desk, known)  # no client has received this result yet
 
@@ -187,12 +190,16 @@ def _join(desk: Desk, known: Job, task: Task) -> CommitEntry:
     If the result, or the error, may not be that of this request, do the work of the request then,
     once.  That work may be handed to a worker, too.
     """
-    arrival = join.arrive(desk.repo, task.request)
-    revive(desk, known)
+    with _unknown_unless_read(known):
+        arrival = join.arrive(desk.repo, task.request)
+        revive(desk, known)
     ended = _wait_for(desk, known, task.answer)
     outcome = _outcome(desk, ended)
     if isinstance(outcome, CommitEntry):
-        return _complete(desk, task, ended, arrival, outcome)
+        with _unknown_unless_read(known):  # the job has made a commit, whatever the own work makes
+            entry = _complete(desk, task, ended, arrival, outcome)
+        _note_told(desk, ended)
+        return entry
     landed = join.find_landed(desk.repo, arrival, ended, outcome)
     return _work(desk, task, ended, task.answer) if landed is ABSENT else landed
 
@@ -212,15 +219,19 @@ def _complete(
 
 
 def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
-    """The job when it has ended.  Errors: `OutcomeUnknown`: it still runs; `HandedOver`."""
+    """The job when it has ended.
+
+    Errors: `OutcomeUnknown`: it still runs, or the store does not answer; `HandedOver`.
+    """
     clock = desk.repo.clock
     while clock.steady_seconds() < answer:
-        now = record.status(desk.repo, job.id)
-        now, waits_for = commit.standing(desk.repo, now)
-        if now.ended:
-            return now
-        if waits_for:
-            bulk_handover.check(desk.repo, job.branch, fresh(desk.repo, job.branch).branch)
+        with _unknown_unless_read(job):
+            now = record.status(desk.repo, job.id)
+            now, waits_for = commit.standing(desk.repo, now)
+            if now.ended:
+                return now
+            if waits_for:
+                bulk_handover.check(desk.repo, job.branch, fresh(desk.repo, job.branch).branch)
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"
@@ -230,17 +241,51 @@ def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
 def _deliver(desk: Desk, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
     outcome = _outcome(desk, job)
+    _note_told(desk, job)
     if isinstance(outcome, GravelerError):
         raise outcome
     return outcome
 
 
 def _outcome(desk: Desk, job: Job) -> CommitEntry | GravelerError:
-    """Like `_deliver`, with the error as a value."""
-    record.note_told(desk.repo, job.id)
+    """The result of a job that has ended, or its error, as a value."""
+    with _unknown_unless_read(job):
+        if job.state is not JobState.DONE:
+            return failure(desk, job)
+        return CommitEntry(job.commit, commit_of(desk.repo, job.commit))
+
+
+def _note_told(desk: Desk, job: Job) -> None:
+    """Record that a client receives the result.  Only once the answer is certain: else no client
+    would receive it."""
+    with suppress(Unavailable, Contended):  # then an equal request gets this result once more
+        record.note_told(desk.repo, job.id)
+
+
+@contextmanager
+def _unknown_unless_read(job: Job) -> Iterator[None]:
+    """A context for what follows once a job may have landed.
+
+    An `Unavailable` or `Contended` that leaves the block changed nothing, but the job may have: it
+    is raised as `OutcomeUnknown`, which names the job.  Other errors pass unchanged.
+    """
+    try:
+        yield
+    except (HandedOver, OutcomeUnknown):
+        raise
+    except (Unavailable, Contended) as error:
+        raise OutcomeUnknown(
+            f"{job.kind} runs or has ended, but its result is not known: {error}; outcome unknown: "
+            f"job={job.id}"
+        ) from error
+
+
+def _is_owed(desk: Desk, job: Job) -> bool:
+    """Whether a job has made a commit that no client has received yet.  Cost: 1 KV request."""
     if job.state is not JobState.DONE:
-        return failure(desk, job)
-    return CommitEntry(job.commit, commit_of(desk.repo, job.commit))
+        return False
+    with _unknown_unless_read(job):
+        return not _was_told(desk, job)
 
 
 def _was_told(desk: Desk, job: Job) -> bool:
@@ -328,8 +373,7 @@ def standing(desk: Desk, kind: str, job_id: str, branch: str = "") -> JobStandin
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
     now = look(desk, job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):
-        with suppress(Unavailable):  # then an equal request gets this result once more
-            record.note_told(desk.repo, job.id)
+        _note_told(desk, job)
     return now
 
 

@@ -22,6 +22,7 @@ from tests.engine.lake import Lake
 from tests.jobs.world import COMMIT, World
 
 SHORT = Patience(20.0, 27.0)
+NO_TIME = Patience(0.0, 27.0)  # the work is handed over before it begins
 SCANNED = ("set_many", 1)  # of the worker's commit: the request after it has read what it folds in
 RESOLVED = ("scan", 1)  # of the worker's merge: the request after it has resolved the source
 _SECONDS = 30.0  # of a thread that waits for another one; reached only if a test fails
@@ -81,13 +82,16 @@ def waiting(world: World, act: Callable[[], object], lake: Lake | None = None) -
     return World(Lake(replace(seen.ports, clock=clock), seen.repo), world.queue)
 
 
-def commit(world: World, request: CommitRequest = COMMIT) -> CommitEntry:
+def commit(
+    world: World, request: CommitRequest = COMMIT, patience: Patience = SHORT
+) -> CommitEntry:
     """A caller commits `main`, and waits."""
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return committing.commit(repo, "main", request)
 
-    return _attend(world.desk, orders.commit_asked("main", request, force=False), direct)
+    asked = orders.commit_asked("main", request, force=False)
+    return _attend(world.desk, asked, patience, direct)
 
 
 def merged(world: World, request: MergeRequest) -> CommitEntry:
@@ -97,9 +101,12 @@ def merged(world: World, request: MergeRequest) -> CommitEntry:
         made = merge.merge(repo, "other", "main", request)
         return CommitEntry(made, commit_of(repo, made))
 
-    return _attend(world.desk, orders.merge_asked("other", "main", request, force=False), direct)
+    asked = orders.merge_asked("other", "main", request, force=False)
+    return _attend(world.desk, asked, SHORT, direct)
 
 
-def _attend(desk: Desk, asked: orders.JobRequest, direct: handover.Direct) -> CommitEntry:
-    due = SHORT.since(desk.repo.clock.steady_seconds())
+def _attend(
+    desk: Desk, asked: orders.JobRequest, patience: Patience, direct: handover.Direct
+) -> CommitEntry:
+    due = patience.since(desk.repo.clock.steady_seconds())
     return handover.attend(desk, asked, due, direct)

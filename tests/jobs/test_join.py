@@ -1,16 +1,23 @@
 """Requests that join the job of an equal request: what they are answered, and what they commit."""
 
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+
 import pytest
 
 from graveler.engine.commits import reset
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.jobs import record
 from graveler.errors import Conflict, MergeConflict, NoChanges, OutcomeUnknown, Unsupported
+from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
+from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
+from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import COMMITTER
-from tests.jobs.joins import RESOLVED, SCANNED, commit, merged, paused, waiting
+from tests.jobs.joins import NO_TIME, RESOLVED, SCANNED, SHORT, commit, merged, paused, waiting
 from tests.jobs.world import COMMIT, Killed, World, begin_commit, new_world
 
 ASKED = orders.commit_asked("main", COMMIT, force=False)
@@ -236,3 +243,89 @@ def test_joining_a_landed_commit_and_changes_nothing_is_answered_what_has_its_ro
 
 def _die() -> None:
     raise Killed
+
+
+# ---- stores that do not answer -------------------------------------------------------------------
+
+
+@dataclass
+class Outage:
+    """Once it has begun, the request of that number is refused.  `seen`: how many came since."""
+
+    number: int
+    seen: int = -1
+
+    def begin(self) -> None:
+        self.seen = 0
+
+    def plan(self, _: int, __: str) -> Fault:
+        if self.seen >= 0:
+            self.seen += 1
+        return Fault.REFUSED if self.seen == self.number else Fault.NONE
+
+
+@pytest.mark.parametrize(("patience", "count_min"), [(NO_TIME, 4), (SHORT, 5)])
+def test_after_a_job_has_landed_its_result_is_told_or_unknown(
+    patience: Patience, count_min: int
+) -> None:
+    """`SHORT`: the request joins a job that is there; `NO_TIME`: it begins the job."""
+    for number in count(1):
+        world, outage = new_world(), Outage(number)
+        world.lake.put("d", "3")
+        if patience is SHORT:
+            requests.ask(world.desk, ASKED)
+
+        def act(world: World = world, outage: Outage = outage) -> None:
+            [message] = world.queue.messages
+            assert isinstance(message, JobMessage)
+            world.work(JobId(message.job))
+            outage.begin()
+
+        lake = world.lake.with_kv(partial(FaultyStore, plan=outage.plan))
+        try:
+            made = commit(waiting(world, act, lake), patience=patience)
+        except OutcomeUnknown as error:
+            [message] = world.queue.messages
+            assert isinstance(message, JobMessage) and message.job in str(error)
+            made = commit(world)  # the same request again
+        assert made.id == world.lake.head() and made.commit.message == "job", number
+        if outage.seen < number:
+            break
+    assert number > count_min  # of status, order, commit, note; of a joined one also the holder
+
+
+def test_a_note_that_cannot_be_stored_fails_no_answer(world: World) -> None:
+    job = begin_commit(world)
+    outage = Outage(0)
+
+    def refuse_swaps(_: int, verb: str) -> Fault:
+        return Fault.REFUSED if outage.seen == 0 and verb == "set_if" else Fault.NONE
+
+    def act() -> None:
+        world.work(job.id)
+        outage.begin()
+
+    lake = world.lake.with_kv(partial(FaultyStore, plan=refuse_swaps))
+    made = commit(waiting(world, act, lake))
+    assert commit(world).id == made.id  # as if nobody had been told
+    with pytest.raises(NoChanges):
+        commit(world)
+
+
+def test_own_work_that_a_store_refuses_after_the_job_has_landed_is_unknown(world: World) -> None:
+    job = begin_commit(world)
+    outage = Outage(0)
+
+    def refuse_batches(_: int, verb: str) -> Fault:
+        return Fault.REFUSED if outage.seen == 0 and verb == "set_many" else Fault.NONE
+
+    def act() -> None:
+        finish()
+        outage.begin()
+
+    lake = world.lake.with_kv(partial(FaultyStore, plan=refuse_batches))
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        with pytest.raises(OutcomeUnknown, match=job.id):
+            commit(waiting(world, act, lake))
+    assert len(world.marked(job.id)) == 1 and world.lake.uncommitted() == [("added", "late")]
