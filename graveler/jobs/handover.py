@@ -209,10 +209,10 @@ def _complete(
 ) -> CommitEntry:
     """The commit that has what the request must contain, after its job has made `done`."""
     try:
-        whole = join.find_whole(desk.repo, arrival, done)
+        whole = join.find_whole(desk.repo, arrival, ended.id, done)
         return _work(desk, task, ended, task.answer) if whole is ABSENT else whole
     except NoChanges:
-        settled = join.find_settled(desk.repo, arrival, done)
+        settled = join.find_settled(desk.repo, arrival, ended.id, done)
         if settled is ABSENT:
             raise
         return settled
@@ -323,7 +323,7 @@ def submit(desk: Desk, request: JobRequest, known: Seen) -> Job:
     """Record a job and enqueue it; if a job of the same request still runs, return that one.
 
     `known`: the answer of `newest`.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
-    message.
+    message; for a squash merge also that of its source.
     """
     if known is not ABSENT and not known.ended:
         revive(desk, known)
@@ -344,7 +344,8 @@ def begin(desk: Desk, request: JobRequest, known: Seen) -> Job:
 def _new_job(desk: Desk, request: JobRequest, known: Seen, since: str) -> NewJob:
     job_id = record.next_id(desk.repo, request.stem, known)
     branch = BranchId(request.branch)  # its record was read under this name, if it has one
-    return NewJob(job_id, request.kind, branch, request.body, since)
+    parts = join.parts_of(desk.repo, request)
+    return NewJob(job_id, request.kind, branch, request.body, since, parts=parts)
 
 
 def hand_on(desk: Desk, job: Job) -> None:

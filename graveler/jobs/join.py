@@ -1,27 +1,40 @@
 """What a request that joins a running job of an equal request must be answered with.
 
-    the request joins ──► it notes the newest token with rows, and the head
-    the job is done   ──a commit has folded in that token──► that commit, or the job's if newer
-    the job failed    ──the branch still names that token──► the request does its own work
+    a commit joins     ──► it notes the newest token with rows, and the head
+    the job is done    ──a commit has folded in that token──► that commit, or the job's if newer
+    the job has ended  ──the branch still names that token──► the request does its own work
 
-The job may have read the branch before rows were staged that the request must contain.  So neither
-the job's commit nor its error is the answer for certain.  Used by handover.py.
+    a merge joins      ──► it notes what its source names
+    the job is done    ──it has merged that, or what the source names now──► the job's commit
+                       ──else──► the request does its own work; also if the job failed
+
+The job may have read the branch, or resolved the source, before what the request must contain was
+there.  So neither the job's commit nor its error is the answer for certain.  Used by handover.py.
 """
 
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler.engine.commits import search
-from graveler.engine.commits.heads import commit_of, fresh
+from graveler.engine.commits.heads import commit_of, fresh, resolved
+from graveler.engine.jobs import record as jobs
 from graveler.engine.ports import OpenRepository
-from graveler.errors import GravelerError, HistoryTooLong, NoChanges, OutcomeUnknown, Unsupported
-from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.errors import (
+    GravelerError,
+    HistoryTooLong,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unsupported,
+)
+from graveler.ids import BranchId, CommitId, JobId, StagingToken
 from graveler.jobs import commit
-from graveler.jobs.orders import COMMIT, JobRequest
+from graveler.jobs.orders import COMMIT, MERGE, JobRequest
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
+_SOURCE: Final = "source"
 _LOOK_BACK_COUNT_MAX: Final = 1_000
 Answer = CommitEntry | Literal[Absent.ABSENT]
 
@@ -30,19 +43,21 @@ class Arrival(NamedTuple):
     """A request that joins a job, and what it must contain.
 
     `token`: of a commit, the newest token that held rows when the request joined; ABSENT if none
-    did.  `head`: the head of the branch then.
+    did.  `head`: the head of the branch then.  `source`: of a merge, the commit that its source
+    named then; ABSENT if it named none.
     """
 
     request: JobRequest
     token: StagingToken | Literal[Absent.ABSENT] = ABSENT
     head: CommitId = CommitId("")
+    source: CommitId | Literal[Absent.ABSENT] = ABSENT
 
     @property
     def branch(self) -> BranchId:
         return BranchId(self.request.branch)
 
     @property
-    def fields(self) -> Mapping[str, object]:
+    def fields(self) -> Mapping[str, Any]:
         return self.request.fields
 
 
@@ -50,23 +65,46 @@ def arrive(repo: OpenRepository, request: JobRequest) -> Arrival:
     """Note what a request must contain.
 
     Errors: `NotFound`.  Cost: of a commit of staged rows, 1 KV request, and at most 1 for each
-    shard; else none.
+    shard; of a merge, that of its source; else none.
     """
+    if request.kind == MERGE:
+        return Arrival(request, source=_source(repo, request))
     if request.kind == COMMIT and not request.fields["source_metarange"]:
         staged = commit.staged(repo, request.branch)
         return Arrival(request, staged.tokens[0] if staged.tokens else ABSENT, staged.head)
     return Arrival(request)
 
 
-def find_whole(repo: OpenRepository, arrival: Arrival, done: CommitEntry) -> Answer:
-    """The commit that contains what the request must contain, after a job has made `done`; ABSENT
+def _source(repo: OpenRepository, request: JobRequest) -> CommitId | Literal[Absent.ABSENT]:
+    try:
+        return resolved(repo, request.fields["source"]).commit
+    except NotFound:
+        return ABSENT
+
+
+def parts_of(repo: OpenRepository, request: JobRequest) -> Mapping[str, str]:
+    """What the order of a job must keep for requests that join it.
+
+    A squash merge does not name its source in its commit.  So the order keeps the commit that the
+    source names before the job resolves it.  If the source moves in between, a request that joins
+    merges once more than it must.  Cost: that of the source of a squash merge; else none.
+    """
+    if request.kind != MERGE or not request.fields["squash"]:
+        return {}
+    source = _source(repo, request)
+    return {} if source is ABSENT else {_SOURCE: source}
+
+
+def find_whole(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> Answer:
+    """The commit that contains what the request must contain, after the job has made `done`; ABSENT
     if the request must do its own work.
 
-    Errors: those of `search.holder`.  Cost: none for a commit with nothing staged, else those of
-    `search.holder`; if a commit below `done` has the rows, also those of `is_in_history`.
+    Errors: those of `search.holder`.  Cost: of a commit with rows staged, those of `search.holder`;
+    if a commit below `done` has the rows, also those of `is_in_history`; of a merge, 1 KV request
+    if it is a squash merge, and that of its source if the source has moved; else none.
     """
-    if arrival.request.kind != COMMIT:  # the source of a merge may have moved on
-        return done if arrival.fields.get("allow_empty", True) else ABSENT
+    if arrival.request.kind == MERGE:
+        return done if _has_source(repo, arrival, job, done) else ABSENT
     if arrival.token is ABSENT:
         return done
     held = search.holder(repo, arrival.branch, arrival.token, arrival.head)
@@ -75,16 +113,25 @@ def find_whole(repo: OpenRepository, arrival: Arrival, done: CommitEntry) -> Ans
     return done if is_in_history(repo, arrival.branch, done.id) else held
 
 
-def find_settled(repo: OpenRepository, arrival: Arrival, done: CommitEntry) -> Answer:
+def _has_source(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> bool:
+    """Whether a job has merged the source as it was when the request came, or as it is now."""
+    if arrival.source is ABSENT:
+        return True
+    parents = done.commit.parents
+    merged = parents[1] if len(parents) > 1 else jobs.ordered(repo, job).parts.get(_SOURCE, "")
+    return merged in (arrival.source, _source(repo, arrival.request))
+
+
+def find_settled(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> Answer:
     """The commit that contains what the request must contain, if its own work found no change
-    after a job has made `done`.  ABSENT: a reset took `done` away.
+    after the job has made `done`.  ABSENT: a reset took `done` away.
 
     If no commit has folded in the rows of the request, they equal the head, which is then the
     answer.  Errors: those of `search.holder`.  Cost: those of `find_whole`, and at most 2 KV
     requests and 1 for each commit since `done`.
     """
     with suppress(NoChanges):
-        whole = find_whole(repo, arrival, done)
+        whole = find_whole(repo, arrival, job, done)
         if whole is not ABSENT:
             return whole
     head = fresh(repo, arrival.branch).branch.commit

@@ -26,7 +26,7 @@ def ask(desk: Desk, request: JobRequest) -> Job:
     that job is returned instead.  A merge takes the commit that its source names now.
 
     Errors: `Invalid`, `Refused`, `NotFound`, `Unavailable`.  Cost: 3 KV requests and a message; 1
-    KV request more to resolve the source of a merge.
+    KV request more to resolve the source of a merge, 2 of a squash merge.
     """
     check_writable(desk.repo.record, request.fields["force"])
     if request.kind == COMMIT:

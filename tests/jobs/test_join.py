@@ -1,6 +1,6 @@
 """Requests that join the job of an equal request: what they are answered, and what they commit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -9,7 +9,15 @@ import pytest
 from graveler.engine.commits import reset
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.jobs import record
-from graveler.errors import Conflict, MergeConflict, NoChanges, OutcomeUnknown, Unsupported
+from graveler.engine.names import branches
+from graveler.errors import (
+    Conflict,
+    HookFailed,
+    MergeConflict,
+    NoChanges,
+    OutcomeUnknown,
+    Unsupported,
+)
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import Patience
@@ -91,6 +99,15 @@ def test_joining_a_commit_with_nothing_staged_is_answered_its_error(world: World
         with pytest.raises(Conflict, match="lost its changes"):
             commit(waiting(world, finish))
     assert world.queue.messages == [JobMessage("lake", job.id)]
+
+
+def test_joining_a_failing_commit_that_needs_no_rows_makes_it(world: World) -> None:
+    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+    refused = HookFailed("vetoed")
+    made = commit(
+        waiting(world, lambda: record.fail(world.lake.opened, job.id, refused, b"")), EMPTY
+    )
+    assert made.id == world.lake.head() and made.commit.message == "job"
 
 
 def test_joining_a_failing_commit_is_answered_the_commit_that_has_the_rows(world: World) -> None:
@@ -239,6 +256,99 @@ def test_joining_a_landed_commit_and_changes_nothing_is_answered_what_has_its_ro
     else:
         assert commit(caller).id == landed
     assert world.lake.head() == (before if is_reset else landed)
+
+
+MERGES = [
+    replace(MERGE, squash=squash, allow_empty=allow_empty)
+    for squash in (False, True)
+    for allow_empty in (False, True)
+]
+
+
+@pytest.mark.parametrize("terms", MERGES)
+def test_joining_a_merge_whose_source_has_not_moved_makes_no_other_commit(
+    world: World, terms: MergeRequest
+) -> None:
+    job = _begun_merge(world, terms)
+    made = merged(waiting(world, lambda: world.work(job.id)), terms)
+    assert [each.id for each in world.marked(job.id)] == [made.id] == [world.lake.head()]
+
+
+@pytest.mark.parametrize("terms", MERGES)
+def test_joining_a_merge_whose_source_has_moved_merges_it(
+    world: World, terms: MergeRequest
+) -> None:
+    job = _begun_merge(world, terms)
+    with paused(world, job.id, RESOLVED) as finish:
+        world.lake.commit_of("other", new="2")
+        made = merged(waiting(world, finish), terms)
+    assert world.lake.tree(made.id)["new"] == "2" and made.id == world.lake.head()
+    assert [made.commit.parents[0]] == [each.id for each in world.marked(job.id)]
+
+
+def test_joining_a_merge_that_takes_the_source_as_it_is_makes_no_other_commit(
+    world: World,
+) -> None:
+    request = replace(MERGE, allow_empty=True)
+    job = _begun_merge(world, request)
+
+    def act() -> None:
+        world.lake.commit_of("other", new="2")
+        world.work(job.id)
+
+    made = merged(waiting(world, act), request)
+    assert [each.id for each in world.marked(job.id)] == [made.id] == [world.lake.head()]
+
+
+@pytest.mark.parametrize("terms", MERGES)
+def test_joining_a_merge_whose_source_is_deleted_then_is_answered_its_commit(
+    world: World, terms: MergeRequest
+) -> None:
+    job = _begun_merge(world, terms)
+
+    def act() -> None:
+        world.work(job.id)
+        branches.delete_branch(world.lake.opened, "other")
+
+    assert merged(waiting(world, act), terms).id == world.lake.head()
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_merge_with_nothing_new_is_answered_what_has_its_source(world: World) -> None:
+    job = _begun_merge(world)
+
+    def act() -> None:
+        finish()
+        world.lake.merge("other")
+
+    with paused(world, job.id, RESOLVED) as finish:
+        world.lake.commit_of("other", new="2")
+        made = merged(waiting(world, act), MERGE)
+    assert made.id == world.lake.head() and world.lake.tree(made.id)["new"] == "2"
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_merge_that_a_reset_takes_away_is_not_answered_its_commit(world: World) -> None:
+    world.lake.branch("third")
+    job = _begun_merge(world)
+
+    def act() -> None:
+        finish()
+        third = world.lake.merge("other", "third")
+        reset.hard_reset(world.lake.opened, "main", third)
+
+    with paused(world, job.id, RESOLVED) as finish:
+        world.lake.commit_of("other", new="2")
+        with pytest.raises(NoChanges):
+            merged(waiting(world, act), MERGE)
+
+
+def test_joining_a_merge_whose_source_is_gone_is_answered_its_commit(world: World) -> None:
+    job = _begun_merge(world)
+    with paused(world, job.id, RESOLVED) as finish:
+        branches.delete_branch(world.lake.opened, "other")
+        made = merged(waiting(world, finish), MERGE)
+    assert [each.id for each in world.marked(job.id)] == [made.id]
 
 
 def _die() -> None:

@@ -102,7 +102,7 @@ NOT_HANDED: Final = HandedCommit("", "")
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job to record.  `body`: the request, in a form that any worker can read; `since`: a head of
-    the branch from before the job.
+    the branch from before the job; `parts`: as in its order.
     """
 
     id: JobId
@@ -112,6 +112,7 @@ class NewJob:
     since: str = ""
     owner: bytes = b""
     handed: HandedCommit = NOT_HANDED
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,8 @@ class JobOrder:
     whether a client has received the result.  `result`: the result, if it is not a commit.
     `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
     beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
-    `parts`: the parts of the work that are done, by name.  `sent`: the last swaps of a branch that
-    attempts were about to send, as JSON.
+    `parts`: the parts of the work that are done, by name, and what the job was begun with.
+    `sent`: the last swaps of a branch that attempts were about to send, as JSON.
     """
 
     body: str
@@ -156,6 +157,8 @@ def begin(repo: OpenRepository, new: NewJob) -> Job:
     now_ns = repo.clock.now_ns()
     job = Job(new.id, new.kind, JobState.RUNNING, new.owner, now_ns, now_ns, branch=new.branch)
     order = {_BODY: new.body, _SINCE: new.since}
+    for name, value in new.parts.items():
+        order |= part(name, value)
     if new.handed.token:
         order |= {_WANTED: new.handed.token, _WAITS_FOR: new.handed.job}
     if record.begin(repo.kv, repo.record, job, order, repo.ids.stamp()):
