@@ -120,7 +120,8 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     rows are limited.  After a hand-over: 2 more KV requests and a message, 1 or more KV requests
     for each poll, and at most 4 at the end.  If the request joins a job: also those of
     `join.arrive` and of `join.find_whole` or `join.find_landed`, and those of `direct` if it does
-    the work.
+    the work.  If there is nothing to do, and a job has ended: at most 5, and 1 for each commit
+    since that is not cached.
     """
     has_bound = request.kind == COMMIT and desk.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
@@ -281,11 +282,17 @@ def _unknown_unless_read(job: Job) -> Iterator[None]:
 
 
 def _is_owed(desk: Desk, job: Job) -> bool:
-    """Whether a job has made a commit that no client has received yet.  Cost: 1 KV request."""
+    """Whether a job has made a commit that no client has received yet, and that no reset took away.
+
+    Errors: `NotFound`.  Cost: none if the job is not done, else 1 KV request; if no client has
+    received the commit, also those of `join.is_in_history`.
+    """
     if job.state is not JobState.DONE:
         return False
     with _unknown_unless_read(job):
-        return not _was_told(desk, job)
+        if _was_told(desk, job):
+            return False
+        return join.is_in_history(desk.repo, job.branch, job.commit)
 
 
 def _was_told(desk: Desk, job: Job) -> bool:

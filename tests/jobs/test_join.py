@@ -355,6 +355,33 @@ def _die() -> None:
     raise Killed
 
 
+# ---- results that no client has received ---------------------------------------------------------
+
+
+def test_a_commit_that_a_hard_reset_took_away_is_told_to_nobody(world: World) -> None:
+    before = world.lake.head()
+    job = begin_commit(world)
+    world.work(job.id)
+    reset.hard_reset(world.lake.opened, "main", before)
+    with pytest.raises(NoChanges):
+        commit(world)
+    assert world.lake.head() == before
+
+
+@pytest.mark.parametrize("commit_count", [0, 1, 5])
+def test_a_commit_with_others_on_top_is_told_also_if_it_is_too_far_back_to_look_for(
+    world: World, commit_count: int
+) -> None:
+    job = begin_commit(world)
+    world.work(job.id)
+    for _ in range(commit_count):
+        world.lake.commit("somebody else's", allow_empty=True)
+    short = World(world.lake.with_settings(walk_count_max=3), world.queue)
+    assert [commit(short).id] == [each.id for each in world.marked(job.id)]
+    with pytest.raises(NoChanges):
+        commit(short)
+
+
 # ---- stores that do not answer -------------------------------------------------------------------
 
 
