@@ -15,10 +15,13 @@ from graveler.jobs import handover, worker
 from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.jobs.queue import Message
-from graveler.records import CommitEntry
+from graveler.records import ABSENT, CommitEntry, JobState
 from tests.engine.lake import Lake
 from tests.hooks.test_gate import _prepared
 from tests.hooks.world import OtherSide, World
+from tests.jobs import joins
+from tests.jobs.world import COMMIT, Held
+from tests.jobs.world import World as JobsWorld
 
 
 @dataclass
@@ -84,6 +87,27 @@ def test_the_veto_of_a_worker_is_the_answer() -> None:
         assert failed.value.fields["event"] == "prepare-commit"
     assert world.lake.head() == before
     assert threads == ["worker", "worker"]
+
+
+def test_joining_a_commit_that_is_vetoed_has_another_job_ask_the_hooks_again() -> None:
+    world, _ = _world()
+    world.lake.put("new", "1")
+    asked = commit_asked("main", COMMIT, force=False)
+    job = handover.begin(Desk(world.lake.opened, Held()), asked, ABSENT)
+    jobs = JobsWorld(world.lake, Held())
+
+    def act() -> None:
+        world.side.answer = lambda _: 403
+        jobs.work(job.id)
+        world.side.answer = lambda _: 200
+
+    class AtOnce(Held):
+        def enqueue(self, message: Message) -> None:
+            WorkersThread(world.lake).enqueue(message)
+
+    entry = joins.commit(JobsWorld(joins.waiting(jobs, act).lake, AtOnce()))
+    assert jobs.status(job.id).state is JobState.FAILED
+    assert world.lake.head() == entry.id and world.lake.uncommitted() == []
 
 
 def test_a_worker_runs_the_hooks_of_a_merge() -> None:
