@@ -22,6 +22,7 @@ from graveler.engine.commits.heads import commit_of, fresh, resolved
 from graveler.engine.jobs import record as jobs
 from graveler.engine.ports import OpenRepository
 from graveler.errors import (
+    Conflict,
     GravelerError,
     HistoryTooLong,
     NoChanges,
@@ -99,15 +100,21 @@ def find_whole(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitE
     """The commit that contains what the request must contain, after the job has made `done`; ABSENT
     if the request must do its own work.
 
-    Errors: those of `search.holder`.  Cost: of a commit with rows staged, those of `search.holder`;
-    if a commit below `done` has the rows, also those of `is_in_history`; of a merge, 1 KV request
-    if it is a squash merge, and that of its source if the source has moved; else none.
+    Errors: those of `search.holder`, but no `Conflict` with `allow_empty`.  Cost: of a commit with
+    rows staged, those of `search.holder`; if a commit below `done` has the rows, or with
+    `allow_empty` none, also those of `is_in_history`; of a merge, 1 KV request if it is a squash
+    merge, and that of its source if the source has moved; else none.
     """
     if arrival.request.kind == MERGE:
         return done if _has_source(repo, arrival, job, done) else ABSENT
     if arrival.token is ABSENT:
         return done
-    held = search.holder(repo, arrival.branch, arrival.token, arrival.head)
+    try:
+        held = search.holder(repo, arrival.branch, arrival.token, arrival.head)
+    except Conflict:  # a reset dropped the rows, which `allow_empty` survives
+        if not _needs_no_rows(arrival):
+            raise
+        return done if is_in_history(repo, arrival.branch, done.id) else ABSENT
     if held is ABSENT or held.id == done.id or held.commit.depth >= done.commit.depth:
         return held
     return done if is_in_history(repo, arrival.branch, done.id) else held
@@ -119,7 +126,7 @@ def _has_source(repo: OpenRepository, arrival: Arrival, job: JobId, done: Commit
         return True
     parents = done.commit.parents
     merged = parents[1] if len(parents) > 1 else jobs.ordered(repo, job).parts.get(_SOURCE, "")
-    return merged in (arrival.source, _source(repo, arrival.request))
+    return merged == arrival.source or merged == _source(repo, arrival.request)
 
 
 def find_settled(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> Answer:
@@ -145,20 +152,24 @@ def find_landed(repo: OpenRepository, arrival: Arrival, job: Job, error: Gravele
     ABSENT if the request must do its own work.
 
     Raises `error` if it is that of the request too: the outcome is unknown, the job was cancelled
-    or given up, or nothing was staged that the request must contain.  Other errors: those of
-    `search.holder`.  Cost: those of `search.holder`, if rows were staged.
+    or given up, or nothing was staged that the request must contain.  A request that needs no
+    staged rows (a merge; a commit with `allow_empty` or of a metarange) always does its own work.
+    Other errors, and the cost: those of `search.holder`, if rows were staged.
     """
     if job.state is not JobState.FAILED or isinstance(error, OutcomeUnknown | Unsupported):
         raise error
-    if arrival.token is not ABSENT:
-        return search.holder(repo, arrival.branch, arrival.token, arrival.head)
-    if arrival.request.kind != COMMIT or _needs_no_rows(arrival):
+    if _needs_no_rows(arrival):
         return ABSENT
-    raise error
+    if arrival.token is ABSENT:
+        raise error
+    return search.holder(repo, arrival.branch, arrival.token, arrival.head)
 
 
 def _needs_no_rows(arrival: Arrival) -> bool:
-    return bool(arrival.fields["allow_empty"] or arrival.fields["source_metarange"])
+    fields = arrival.fields
+    return bool(
+        arrival.request.kind != COMMIT or fields["allow_empty"] or fields["source_metarange"]
+    )
 
 
 def is_in_history(repo: OpenRepository, branch: BranchId, commit_id: CommitId) -> bool:

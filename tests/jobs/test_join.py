@@ -110,6 +110,20 @@ def test_joining_a_failing_commit_that_needs_no_rows_makes_it(world: World) -> N
     assert made.id == world.lake.head() and made.commit.message == "job"
 
 
+def test_joining_a_failing_commit_with_allow_empty_makes_it_after_a_reset_too(
+    world: World,
+) -> None:
+    world.lake.put("d", "3")
+    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+
+    def act() -> None:
+        record.fail(world.lake.opened, job.id, HookFailed("vetoed"), b"")
+        reset.reset(world.lake.opened, "main")
+
+    made = commit(waiting(world, act), EMPTY)
+    assert made.id == world.lake.head() and made.commit.message == "job"
+
+
 def test_joining_a_failing_commit_is_answered_the_commit_that_has_the_rows(world: World) -> None:
     job = begin_commit(world)
 
@@ -213,6 +227,27 @@ def test_joining_a_commit_is_answered_that_commit_if_it_came_later(world: World)
     made = commit(waiting(world, act), EMPTY)
     assert [each.id for each in world.marked(job.id)] == [made.id]
     assert made.id == world.lake.head() and world.lake.tree()["d"] == "3"
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_joining_a_commit_with_allow_empty_is_a_success_though_a_reset_drops_its_rows(
+    world: World, is_hard: bool
+) -> None:
+    before = world.lake.head()
+    world.lake.put("d", "3")
+    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+
+    def act() -> None:
+        finish()
+        reset.reset(world.lake.opened, "main")
+        if is_hard:
+            reset.hard_reset(world.lake.opened, "main", before)
+
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        made = commit(waiting(world, act), EMPTY)
+    assert made.id == world.lake.head()
+    assert [made.id] == [each.id for each in world.marked(job.id)] or is_hard
 
 
 def test_a_commit_that_a_reset_takes_away_is_not_the_answer(world: World) -> None:
