@@ -23,7 +23,7 @@ from graveler.engine.objects.intents import Intent
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Deadlines, Desk
+from graveler.jobs.handover import Deadlines, Desk, unknown_unless_read
 from graveler.jobs.orders import CopyOrder
 from graveler.records import ABSENT, Entry, Job, JobState
 from graveler.wire import decode_entry, encode_entry
@@ -44,7 +44,7 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
     its result, the request returns that result: its failure, or the copy, if the source and the
     staged entry are unchanged.
 
-    Errors: those of the job; `OutcomeUnknown`: it still runs.
+    Errors: those of the job; `OutcomeUnknown`: it still runs, or the store does not answer.
     """
     request = orders.copy_asked(branch, order)
     known = handover.newest(desk, request)
@@ -53,7 +53,8 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
     job = handover.submit(desk, request, known)
     clock = desk.repo.clock
     while clock.steady_seconds() < due.answer:
-        now = record.status(desk.repo, job.id)
+        with unknown_unless_read(job):
+            now = record.status(desk.repo, job.id)
         if now.ended:
             return _told(desk, now)
         clock.sleep(_POLL_SECONDS)
@@ -76,10 +77,12 @@ def _still_holds(desk: Desk, job: Job, copy: CopyOrder) -> bool:
 
 
 def _told(desk: Desk, job: Job) -> Entry:
-    record.note_told(desk.repo, job.id)
+    with unknown_unless_read(job):
+        ordered = record.ordered(desk.repo, job.id)
+    handover.note_told(desk, job)
     if job.state is not JobState.DONE:
-        raise handover.failure(desk, job)
-    return _result(record.ordered(desk.repo, job.id))
+        raise handover.error_of(job, ordered)
+    return _result(ordered)
 
 
 def _result(order: JobOrder) -> Entry:

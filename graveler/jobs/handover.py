@@ -129,7 +129,7 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     task = Task(request, due.answer, direct)
     known = newest(desk, request)
     if known is not ABSENT and not known.ended:
-        with _unknown_unless_read(known):
+        with unknown_unless_read(known):
             known, waits_for = commit.standing(desk.repo, known)
         if not known.ended and not waits_for:
             return _join(desk, known, task)
@@ -191,15 +191,15 @@ def _join(desk: Desk, known: Job, task: Task) -> CommitEntry:
     If the result, or the error, may not be that of this request, do the work of the request then,
     once.  That work may be handed to a worker, too.
     """
-    with _unknown_unless_read(known):
+    with unknown_unless_read(known):
         arrival = join.arrive(desk.repo, task.request)
         revive(desk, known)
     ended = _wait_for(desk, known, task.answer)
     outcome = _outcome(desk, ended)
     if isinstance(outcome, CommitEntry):
-        with _unknown_unless_read(known):  # the job has made a commit, whatever the own work makes
+        with unknown_unless_read(known):  # the job has made a commit, whatever the own work makes
             entry = _complete(desk, task, ended, arrival, outcome)
-        _note_told(desk, ended)
+        note_told(desk, ended)
         return entry
     landed = join.find_landed(desk.repo, arrival, ended, outcome)
     return _work(desk, task, ended, task.answer) if landed is ABSENT else landed
@@ -226,7 +226,7 @@ def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
     """
     clock = desk.repo.clock
     while clock.steady_seconds() < answer:
-        with _unknown_unless_read(job):
+        with unknown_unless_read(job):
             now = record.status(desk.repo, job.id)
             now, waits_for = commit.standing(desk.repo, now)
             if now.ended:
@@ -242,7 +242,7 @@ def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
 def _deliver(desk: Desk, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
     outcome = _outcome(desk, job)
-    _note_told(desk, job)
+    note_told(desk, job)
     if isinstance(outcome, GravelerError):
         raise outcome
     return outcome
@@ -250,13 +250,13 @@ def _deliver(desk: Desk, job: Job) -> CommitEntry:
 
 def _outcome(desk: Desk, job: Job) -> CommitEntry | GravelerError:
     """The result of a job that has ended, or its error, as a value."""
-    with _unknown_unless_read(job):
+    with unknown_unless_read(job):
         if job.state is not JobState.DONE:
             return failure(desk, job)
         return CommitEntry(job.commit, commit_of(desk.repo, job.commit))
 
 
-def _note_told(desk: Desk, job: Job) -> None:
+def note_told(desk: Desk, job: Job) -> None:
     """Record that a client receives the result.  Only once the answer is certain: else no client
     would receive it."""
     with suppress(Unavailable, Contended):  # then an equal request gets this result once more
@@ -264,7 +264,7 @@ def _note_told(desk: Desk, job: Job) -> None:
 
 
 @contextmanager
-def _unknown_unless_read(job: Job) -> Iterator[None]:
+def unknown_unless_read(job: Job) -> Iterator[None]:
     """A context for what follows once a job may have landed.
 
     An `Unavailable` or `Contended` that leaves the block changed nothing, but the job may have: it
@@ -289,7 +289,7 @@ def _is_owed(desk: Desk, job: Job) -> bool:
     """
     if job.state is not JobState.DONE:
         return False
-    with _unknown_unless_read(job):
+    with unknown_unless_read(job):
         if _was_told(desk, job):
             return False
         return join.is_in_history(desk.repo, job.branch, job.commit)
@@ -381,7 +381,7 @@ def standing(desk: Desk, kind: str, job_id: str, branch: str = "") -> JobStandin
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
     now = look(desk, job)
     if now.job.state is JobState.DONE and not _was_told(desk, now.job):
-        _note_told(desk, job)
+        note_told(desk, job)
     return now
 
 

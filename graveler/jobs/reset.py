@@ -24,7 +24,7 @@ from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NoChanges, OutcomeUnknown
 from graveler.ids import StagingToken
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Deadlines, Desk, TimeUp
+from graveler.jobs.handover import Deadlines, Desk, TimeUp, unknown_unless_read
 from graveler.records import ABSENT, Job, JobState
 
 _POLL_SECONDS: Final = 0.5
@@ -44,7 +44,8 @@ def attend(desk: Desk, branch: str, prefix: str, due: Deadlines, *, force: bool)
     A request that joins a running job resets again afterwards, because the job may have made its
     swap before this request arrived.
 
-    Errors: those of `reset.reset_prefix`, or of the job; `OutcomeUnknown`: the job still runs.
+    Errors: those of `reset.reset_prefix`, or of the job; `OutcomeUnknown`: the job still runs, or
+    the store does not answer.
     Cost beyond that of the reset: 1 KV request; none if time is not limited.
     """
 
@@ -70,11 +71,14 @@ def attend(desk: Desk, branch: str, prefix: str, due: Deadlines, *, force: bool)
 def _wait_for(desk: Desk, job: Job, answer: float) -> None:
     clock = desk.repo.clock
     while clock.steady_seconds() < answer:
-        now = record.status(desk.repo, job.id)
-        if now.state is JobState.DONE:
-            return
+        with unknown_unless_read(job):
+            now = record.status(desk.repo, job.id)
+            has_failed = now.ended and now.state is not JobState.DONE
+            error = handover.failure(desk, now) if has_failed else ABSENT
+        if error is not ABSENT:
+            raise error
         if now.ended:
-            raise handover.failure(desk, now)
+            return
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"reset still runs, and the same request joins it; outcome unknown: job={job.id}"

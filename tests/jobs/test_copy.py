@@ -1,12 +1,15 @@
 """Copies of long objects: left to a worker, joined, told once, taken over."""
 
+from contextlib import suppress
+from itertools import count
+
 import pytest
 
 from graveler import limits
 from graveler.engine.commits import heads, reset, seal
 from graveler.engine.jobs import record
 from graveler.engine.objects import copies, read, write
-from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown
+from graveler.errors import Conflict, Gone, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import JobId, parse_branch_id
 from graveler.jobs import copy
 from graveler.jobs.handover import AT_ONCE, Patience
@@ -106,6 +109,36 @@ def test_a_failure_is_told_once_to_the_same_request() -> None:
     with pytest.raises(Gone, match="path=c"):
         attend(world)
     assert left_to_a_worker(world) != job
+
+
+def refuse() -> None:
+    raise Unavailable("no answer")
+
+
+def test_a_store_that_does_not_answer_while_a_copy_runs_makes_its_outcome_unknown() -> None:
+    """Another answer would say that nothing is changed."""
+    world = new_world()
+    put_long(world)
+    lake, script = world.lake.interposed()
+    script.before("get", refuse, 8)  # while the request waits
+    with pytest.raises(OutcomeUnknown, match="outcome unknown: job=copy-"):
+        attend(World(lake, world.queue))
+    assert script.finished and len(world.queue.messages) == 1
+
+
+def test_a_result_that_could_not_be_read_is_told_to_the_same_request() -> None:
+    for number in count(1):
+        world = new_world()
+        put_long(world)
+        world.work(left_to_a_worker(world))
+        lake, script = world.lake.interposed()
+        script.before("get", refuse, number)
+        with suppress(Unavailable, OutcomeUnknown):
+            attend(World(lake, world.queue))
+        if not script.finished:  # no request is left to be refused
+            break
+        assert attend(world) == stat(world) and world.queue.messages == []
+    assert number > 3
 
 
 def test_what_was_at_the_source_first_is_copied() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from graveler.engine.commits import reset as resets
 from graveler.engine.jobs import record
-from graveler.errors import Conflict, OutcomeUnknown
+from graveler.errors import Conflict, OutcomeUnknown, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import handover, reset
 from graveler.jobs.handover import AT_ONCE, Patience
@@ -110,6 +110,20 @@ def test_the_failure_of_the_job_is_told() -> None:
     )
     with pytest.raises(Conflict, match="too many resets"):
         attend(world, lake)
+
+
+def test_a_store_that_does_not_answer_while_a_reset_runs_makes_its_outcome_unknown() -> None:
+    world = staged()
+    job = left_to_a_worker(world)
+    lake, script = world.lake.interposed()
+
+    def refuse() -> None:
+        raise Unavailable("no answer")
+
+    script.before("get", refuse, 2)  # its first look at the job
+    with pytest.raises(OutcomeUnknown, match=f"outcome unknown: job={job}"):
+        attend(world, lake)
+    assert script.finished
 
 
 # ---- workers that die ----------------------------------------------------------------------------
