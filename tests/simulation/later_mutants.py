@@ -45,7 +45,11 @@ LATER_MUTANTS = (
         "R2a",
         "a merge does not note which tokens it took off",
         ("merge", "clean"),
-        (Edit(LANDING, "_move", "trim_writes(*__arguments__)", "trim_writes(*__arguments__)[1:]"),),
+        (
+            Edit(
+                LANDING, "_store", "trim_writes(*__arguments__)", "trim_writes(*__arguments__)[1:]"
+            ),
+        ),
     ),
     Mutant(
         "R2b",

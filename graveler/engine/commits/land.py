@@ -49,7 +49,7 @@ from graveler.errors import (
 from graveler.framing import identity_of
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.kv.store import Declined, Write
+from graveler.kv.store import Declined
 from graveler.lanes import Turn
 from graveler.records import (
     ABSENT,
@@ -207,10 +207,7 @@ def _move(
                 if landing.at not in (b"", seen.version):
                     continue
                 deadline.check("landing a commit")
-                # The rows equal the old head.  A new commit is made from it; an existing one has
-                # perhaps other content, and must not count as the commit that holds them.
-                holds = landing.entry.id if landing.is_new else head.id
-                _store(repo, landing, trim_writes(repo, branch, holds, tokens))
+                _store(repo, branch, landing, head.id, tokens)
                 event = _event(branch, seen, landing, terms)
                 pending = _run_gate_hooks(repo, event, tried, deadline)
                 swap = swap_over(seen.branch, landing.entry.id)
@@ -327,9 +324,21 @@ def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterato
         cursor.advance()
 
 
-def _store(repo: OpenRepository, landing: Landing, writes: list[Write]) -> None:
+def _store(
+    repo: OpenRepository,
+    branch: BranchId,
+    landing: Landing,
+    head: CommitId,
+    tokens: tuple[StagingToken, ...],
+) -> None:
+    """Store what a swap needs to be there: the commit, if it is new, and what takes `tokens` off.
+
+    The rows of the tokens equal `head`, the old head.  A new commit is made from it.  An existing
+    one has perhaps other content, and must not count as the commit that holds them.
+    """
+    entry = landing.entry
+    writes = trim_writes(repo, branch, entry.id if landing.is_new else head, tokens)
     if landing.is_new:
-        entry = landing.entry
         writes = [*commits.writes_of(repo.record, *entry, repo.ids.stamp()), *writes]
     if writes:
         repo.kv.set_many(writes)
