@@ -2,8 +2,8 @@
 
 Linux can sync a whole file system in one call.  From version 5.8 on, the call also reports what
 failed since the given descriptor was opened.  Older versions do not, and some file systems pass the
-call on to nobody.  There, and on other systems, each file and each folder is synced.  For the local
-driver, and for the folder of an embedded store.
+call on to nobody.  There each file and each folder is synced after it, and on other systems instead
+of it.  For the local driver, and for the folder of an embedded store.
 """
 
 import ctypes
@@ -30,11 +30,12 @@ def sync_files(root: str, descriptor: int, places: Iterable[Place]) -> None:
     `descriptor`: of `root`, open since before the first of them was written.  Raises `OSError`.
     """
     sync = _sync_of_file_systems()
+    if sync is not None and sync(descriptor):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
     if sync is not None and _is_trusted(root):
-        if sync(descriptor):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
         return
+    # After a sync of the whole file system these find little to write, but report what was lost.
     folders = set()
     for place in places:
         folder = Path(root, *place.folders)

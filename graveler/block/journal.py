@@ -155,8 +155,8 @@ class Segment:
         except OSError as error:
             self.is_lost = True
             _LOG.error(
-                "a sync of the file system failed: %d small files stay in the journal, and cannot "
-                "be deleted or replaced until the service is started again: segment=%s error=%s",
+                "a sync of the file system failed: %d small files cannot be deleted or replaced "
+                "until the service is started again: segment=%s error=%s",
                 len(self.places),
                 self.name,
                 error,

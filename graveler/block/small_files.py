@@ -9,7 +9,8 @@ of many before the answer, so each is created under its name, with fewer system 
 If the journal takes no record, or its sync fails, the files are withdrawn and written again with
 syncs of their own.  So a journal that fails costs time, not an answer, unless a sync of the file
 system fails too.  A withdrawn file still counts as one of its segment, because a record of it may
-be there: its name is given again only after a checkpoint.  For the local driver only.
+be there: its name is given again only after a checkpoint.  If that fails, the put is refused, and
+the next start may place the file, which nothing names.  For the local driver only.
 """
 
 import os

@@ -288,11 +288,18 @@ def check_ranges(ranges: Sequence[RangeRef]) -> None:
                 "write a metarange: ranges must be in order and apart: "
                 f"max_key={left.max_key!r} next_min_key={right.min_key!r}"
             )
-    longest = max((len(ref.max_key) for ref in ranges), default=0)
-    size = sum(len(ref.min_key) + 2 * len(ref.max_key) + _AROUND_KEYS for ref in ranges)
-    index = (size // BLOCK_LENGTH + 1) * (longest + _AROUND_BOUND)
-    if index > limits.table_index_expanded_bytes_max:
+    if _index_bytes(ranges) > limits.table_index_expanded_bytes_max:
+        longest = max(len(ref.max_key) for ref in ranges)
         raise Invalid(
             "write a metarange: too many ranges with long paths; pack the branch into longer "
             f"ranges: ranges={len(ranges)} longest_path_bytes={longest}"
         )
+
+
+def _index_bytes(ranges: Sequence[RangeRef]) -> int:
+    """How long the index of a metarange may be, as its limit counts: a bound for each block, and
+    the longest paths are the bounds."""
+    size = sum(len(ref.min_key) + 2 * len(ref.max_key) + _AROUND_KEYS for ref in ranges)
+    blocks = size // BLOCK_LENGTH + 1
+    lengths = sorted((len(ref.max_key) for ref in ranges), reverse=True)
+    return sum(lengths[:blocks]) + _AROUND_BOUND * blocks

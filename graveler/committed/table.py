@@ -258,7 +258,7 @@ class SortedTable:
     def _streamed(self, first: int) -> Iterator["Chunk"]:
         index = first
         while index < len(self._starts):
-            for stored in self.span(index, SPAN_LENGTH):
+            for stored in _current_span(self, index, SPAN_LENGTH):
                 yield StoredChunk(self._bounds[index], stored, self._prefixed, self)
                 index += 1
 
@@ -354,7 +354,7 @@ class CachedChunk:
 
     @property
     def stored(self) -> bytes:
-        return self._table.span(self._index, 0)[0]
+        return _current_span(self._table, self._index, 0)[0]
 
     def records(self) -> list[Record]:
         return list(zip(*self._table.block_columns(self._index), strict=True))
@@ -385,6 +385,16 @@ def _check_current(table: SortedTable) -> None:
         raise StoredAgain(
             f"table was stored again with other blocks; try again: layout={table.layout}"
         )
+
+
+def _current_span(table: SortedTable, index: int, reach: int) -> list[bytes]:
+    """As `SortedTable.span`.  Raises `StoredAgain` if the file has other blocks than `table`: then
+    it may be shorter."""
+    try:
+        return table.span(index, reach)
+    except Corrupt:
+        _check_current(table)
+        raise
 
 
 class _Tail:

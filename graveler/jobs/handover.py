@@ -173,7 +173,7 @@ def timed(repo: OpenRepository, end: float) -> OpenRepository:
 def _work(desk: Desk, task: Task, known: Seen, end: float) -> CommitEntry:
     """Do the work in the request until `end`; else hand it to a worker and wait for the result.
 
-    `known`: the newest job of the same request; it has ended.
+    `known`: the newest job of the same request; it has ended, or waits for a bulk job.
     """
     try:
         return task.direct(timed(desk.repo, end))

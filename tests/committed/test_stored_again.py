@@ -17,7 +17,7 @@ from graveler.committed.table import SortedTable
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.errors import Corrupt, Unavailable
 from graveler.ids import RangeId
-from graveler.records import BreakParameters, RangeRef, Record
+from graveler.records import ABSENT, BreakParameters, RangeRef, Record
 from graveler.streams import END
 from tests.committed.files import contents, stored_columns
 from tests.committed.stores import NAMESPACE
@@ -78,6 +78,12 @@ class Lake:
 def other_blocks(records: list[Record], folder: Path) -> Run:
     """The records in stored blocks that end elsewhere than in a table that is written at once."""
     pieces = [stored_columns(part, folder) for part in (records[:37], records[37:])]
+    return Run([columns for piece in pieces for columns in piece])
+
+
+def short_blocks(records: list[Record], folder: Path) -> Run:
+    """The records in stored blocks that are shorter than usual, and compress less."""
+    pieces = [stored_columns(records[at : at + 30], folder) for at in range(0, len(records), 30)]
     return Run([columns for piece in pieces for columns in piece])
 
 
@@ -207,3 +213,40 @@ def test_a_file_that_is_shorter_now_is_corrupt_for_those_who_knew_it(tmp_path: P
     for offset in (0, size - 10):
         with pytest.raises(Corrupt, match="shorter than its index states"):
             source.read(offset, 10)
+
+
+def test_scans_of_a_file_that_is_shorter_now_are_tried_again_once(tmp_path: Path) -> None:
+    """Its end was passed, so it is not in memory any more."""
+    records = [(b"%08d" % at, CHANCE.randbytes(40) + bytes(range(200))) for at in range(8_000)]
+    blocks = MemoryBlocks(SystemClock())
+    ref = far(blocks, tmp_path).splice_range(NAMESPACE, short_blocks(records, tmp_path))
+    table = far(blocks, tmp_path).open_range(NAMESPACE, ref.id)
+    assert table.get(records[0][0]) == records[0][1]
+    blocks.delete(file_address(NAMESPACE, ref.id))
+    far(blocks, tmp_path).write_range(NAMESPACE, records)
+    with pytest.raises(Unavailable, match="try again"):
+        contents(table)
+    with pytest.raises(Unavailable, match="try again"):
+        [chunk.stored for chunk in table.chunks(records[-1][0], streaming=False)]
+    assert contents(table.reopened()) == records
+
+
+def test_a_metarange_that_is_shorter_now_is_read(tmp_path: Path) -> None:
+    stem = bytes(range(150))
+    refs = [
+        RangeRef(RangeId(CHANCE.randbytes(32).hex()), key, key, 1_500_000, 10_000)
+        for key in (stem + b"%08d" % at for at in range(5_000))
+    ]
+    records = [wire.encode_range(ref) for ref in refs]
+    blocks = MemoryBlocks(SystemClock())
+    store = far(blocks, tmp_path)
+    name = store.write_metarange(NAMESPACE, refs)
+    content = splice.spliced(short_blocks(records, tmp_path))
+    address = file_address(NAMESPACE, name)
+    whole = blocks.read(address, 0, 1 << 30)
+    blocks.put(address, content)
+    reader_of_it = far(blocks, tmp_path)
+    assert reader_of_it.find_range(NAMESPACE, name, refs[3].min_key) is not ABSENT
+    blocks.put(address, [whole])
+    found = reader_of_it.read_metarange(NAMESPACE, name)
+    assert [each.id for each in found.ranges] == [each.id for each in refs]
