@@ -4,8 +4,9 @@
     %uploads/<id>/<number>   a part: its bytes, then their MD5 (16 bytes), which is its etag in hex
 
 The join compares the MD5 at the end of each part with the etag that the caller names, before it
-stores anything.  After a crash right after the join the parts still exist, and the join can be
-repeated.  The folder of an upload goes as a whole: an upload that is known has all its parts.
+stores anything.  One call at a time joins an upload.  After a crash right after the join the parts
+still exist, and the join can be repeated.  The folder of an upload goes as a whole: an upload that
+is known has all its parts.
 
 Uploads that are never finished go after `limits.stale_upload_seconds`, as with the rule of a bucket
 that discards incomplete uploads: the first `create` of a process, and then one each day, looks for
@@ -15,8 +16,9 @@ them.  For the local driver only.
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from graveler import limits
@@ -42,6 +44,8 @@ class LocalUploads:
         self._ids = ids
         self._clock = clock
         self._look_ns = 0  # when to look for stale uploads again
+        self._joining: set[str] = set()  # the uploads that calls join now
+        self._changed = threading.Condition()
 
     def create(self, address: str) -> str:
         """See `Multipart.create_upload`."""
@@ -82,13 +86,29 @@ class LocalUploads:
     ) -> ObjectHead:
         """See `Multipart.complete_upload`."""
         bounds.check_parts(parts)
-        self._check(address, upload_id)
-        for part in parts:
-            self._check_part(address, upload_id, part)
-        head = self._files.join(place, self._opened(address, upload_id, parts), address)
-        with suppress(GravelerError):  # the object is stored
-            self._forget(address, upload_id)
-        return head
+        with self._alone(upload_id):
+            self._check(address, upload_id)
+            for part in parts:
+                self._check_part(address, upload_id, part)
+            head = self._files.join(place, self._opened(address, upload_id, parts), address)
+            with suppress(GravelerError):  # the object is stored
+                self._forget(address, upload_id)
+            return head
+
+    @contextmanager
+    def _alone(self, upload_id: str) -> Iterator[None]:
+        """Wait until no other call joins this upload: one that ended late would put other parts
+        over an object that was answered."""
+        with self._changed:
+            while upload_id in self._joining:
+                self._changed.wait()
+            self._joining.add(upload_id)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._joining.discard(upload_id)
+                self._changed.notify_all()
 
     def abort(self, address: str, upload_id: str) -> None:
         """See `Multipart.abort_upload`."""

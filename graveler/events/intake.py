@@ -101,11 +101,11 @@ def take_in(
     repos = _Repositories(ports)
     rules = tuple(event_rules.every(ports.kv))
     for message in messages:
-        try:
-            for rule, each in _matches(ports, repos, rules, message):
-                matched[rule].append(each)
-        except GravelerError as error:
-            failed[message.id] = error
+        taken_by, broken_by = _matches(ports, repos, rules, message)
+        for rule, each in taken_by:
+            matched[rule].append(each)
+        if broken_by is not ABSENT:
+            failed[message.id] = broken_by
     counts: dict[IntakeResult, int] = defaultdict(int)
     for rule, matches in matched.items():
         taker = _Taker(rule, cast(OpenRepository, repos.of(rule)))
@@ -235,21 +235,30 @@ class _Repositories:
 
 def _matches(
     ports: Ports, repos: _Repositories, rules: Sequence[EventRule], message: Message
-) -> list[tuple[EventRule, _Match]]:
-    """All events of a message with the rules that take them.  Raises `Invalid` if any event cannot
-    be taken.
-    """
-    matches = []
+) -> tuple[list[tuple[EventRule, _Match]], GravelerError | Literal[Absent.ABSENT]]:
+    """The events of a message with the rules that take them, and an error if any event cannot be
+    taken by any of its rules: that does not stop the other rules."""
+    matches: list[tuple[EventRule, _Match]] = []
+    broken_by: GravelerError | Literal[Absent.ABSENT] = ABSENT
     too_old_ns = ports.clock.now_ns() - _AGE_SECONDS_MAX * limits.SECOND_NS
-    for event in parse(message.body):
+    try:
+        events = parse(message.body)
+    except GravelerError as error:
+        return [], error
+    for event in events:
         for rule in rules:
-            repo = repos.of(rule) if rule.takes(event.bucket, event.key) else None
-            if repo is None:
+            if not rule.takes(event.bucket, event.key):
                 continue
-            if event.told_ns < too_old_ns:
-                raise Invalid("notification is too old to be ordered against newer ones")
-            matches.append((rule, _matched(_Taker(rule, repo), message, event)))
-    return matches
+            try:
+                repo = repos.of(rule)
+                if repo is None:
+                    continue
+                if event.told_ns < too_old_ns:
+                    raise Invalid("notification is too old to be ordered against newer ones")
+                matches.append((rule, _matched(_Taker(rule, repo), message, event)))
+            except GravelerError as error:
+                broken_by = error
+    return matches, broken_by
 
 
 def _matched(taker: _Taker, message: Message, event: Notification) -> _Match:

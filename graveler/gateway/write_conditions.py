@@ -35,9 +35,13 @@ _HEADERS: Final = frozenset(name.encode() for name in WRITE_CONDITIONS)
 
 
 def mode_of(headers: Mapping[bytes, bytes]) -> Mode:
-    """The condition of a write.  Raises `S3Error`: NotImplemented for one that is not served."""
+    """The condition of a write.  Raises `S3Error`: NotImplemented for one that is not served, or is
+    empty."""
     if _HEADERS.isdisjoint(headers):
         return OVERWRITE
+    for name in _HEADERS.intersection(headers):
+        if not headers[name].strip():  # an unset variable of a client must not replace an object
+            raise S3Error("NotImplemented", f"not implemented: an empty {name.decode()}")
     absent = headers.get(b"if-none-match", b"").decode("latin-1").strip()
     etag = headers.get(b"if-match", b"").decode("latin-1").strip()
     if absent and (etag or absent.strip('"') != "*"):
@@ -46,7 +50,7 @@ def mode_of(headers: Mapping[bytes, bytes]) -> Mode:
         return CREATE
     if any(mark in etag for mark in _IN_LISTS):
         raise S3Error("NotImplemented", "not implemented: If-Match other than one etag")
-    return Update(etag.strip('"')) if etag else OVERWRITE
+    return Update(etag.strip('"'))
 
 
 def source_of(call: S3Call) -> CopySource:

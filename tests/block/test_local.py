@@ -5,18 +5,21 @@ import errno
 import gc
 import os
 import stat
+import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from graveler import limits
 from graveler.block import disk
-from graveler.block.adapter import CREATE, Blocks
+from graveler.block.adapter import CREATE, Blocks, ObjectHead, Part
 from graveler.block.counter import ObservedBlocks
 from graveler.block.file_reads import Chunks
+from graveler.block.files import Files
 from graveler.block.folders import Temporary
+from graveler.block.layout import Place
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import OpenFile
 from graveler.block.retry import RetryingBlocks
@@ -277,6 +280,49 @@ def test_parts_are_joined_without_a_copy_in_the_process(blocks: LocalBlocks) -> 
         tracemalloc.stop()
     assert peak < limits.chunk_length_bytes // 2
     assert content(blocks, address) == body * 2
+
+
+def test_one_call_at_a_time_joins_an_upload(
+    blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late one would put other parts over an object that was answered."""
+    address = f"local://suite/{DATA}"
+    upload = blocks.create_upload(address)
+    old = blocks.put_part(address, upload, 1, [b"old"])
+    begun, gate, answers = threading.Event(), threading.Event(), list[object]()
+    join = Files.join
+
+    def held(pieces: Iterable[Chunks]) -> Iterator[Chunks]:
+        for piece in pieces:
+            begun.set()
+            assert gate.wait(60)
+            yield piece
+
+    def late(files: Files, place: Place, pieces: Iterable[Chunks], where: str) -> ObjectHead:
+        return join(files, place, held(pieces), where)
+
+    def complete(part: Part) -> None:
+        try:
+            answers.append(blocks.complete_upload(address, upload, (part,)))
+        except GravelerError as error:
+            answers.append(error)
+
+    monkeypatch.setattr(Files, "join", late)
+    first = threading.Thread(target=complete, args=(old,))
+    first.start()
+    assert begun.wait(60)
+    new = blocks.put_part(address, upload, 1, [b"new"])
+    second = threading.Thread(target=complete, args=(new,))
+    second.start()
+    second.join(0.2)
+    assert second.is_alive() and answers == []
+    gate.set()
+    first.join(60)
+    second.join(60)
+    assert len(answers) == 2
+    head, refused = sorted(answers, key=lambda each: isinstance(each, GravelerError))
+    assert isinstance(refused, NotFound), answers
+    assert isinstance(head, ObjectHead) and content(blocks, address) == b"old"
 
 
 def test_what_the_kernel_does_not_copy_is_read_and_written(tmp_path: Path) -> None:

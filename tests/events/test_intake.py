@@ -170,6 +170,15 @@ def test_poison_fails_alone(lake: Lake) -> None:
     assert lake.tree() == {"in/a": "x"}
 
 
+def test_a_rule_that_cannot_name_an_object_stops_no_other_rule(lake: Lake) -> None:
+    watch(lake, prefix="in/", path="x" * 900 + "/{key}")
+    watch(lake, prefix="in/")
+    key = "in/" + "k" * 200
+    counts, failed, _ = take_in(lake, message("1", event(key, "1", "x"), event("in/a", "2", "y")))
+    assert failed == ["1"] and counts == {"staged": 3}
+    assert lake.tree() == {key: "x", "in/a": "y", "x" * 900 + "/in/a": "y"}
+
+
 def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_gone_ends(
     lake: Lake,
 ) -> None:

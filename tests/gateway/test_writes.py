@@ -103,6 +103,8 @@ def test_a_put_on_a_condition(served_gateway: Gateway, boto: Any, repo: str) -> 
         {"IfMatch": "*"},
         {"IfMatch": f"{first}, {first}"},
         {"IfMatch": etag(b"three"), "IfNoneMatch": "*"},
+        {"IfMatch": ""},  # an unset variable of the client
+        {"IfNoneMatch": ""},
     ):
         assert fails(**condition) == (501, "NotImplemented")
     assert content(served_gateway, repo, "a") == b"three"

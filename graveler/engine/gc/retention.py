@@ -3,6 +3,9 @@
     main     ●──●──●──●──●   head        a commit is kept while a commit that follows it is younger
              old   └ 30 days ┘           than the rule's days: every state of those days is readable
 
+A commit counts as made no earlier than its ancestors, because clients choose dates: one with a date
+long ago does not let the history below it expire.  Dates in the future do not count for that.
+
 The commits of branch heads and tags are always kept.  A commit that no ref reaches is kept for some
 days, counted from the moment at which a run of garbage collection first found it unreachable.
 During these days the default rule keeps its ancestors, as if a branch were at the commit.
@@ -124,9 +127,10 @@ def kept(
     `unreached`: the time since which a commit is known to be unreachable; a commit that is missing
     there counts as unreachable since now.
 
-    Pure; visits each commit once for each distinct number of days, and once more.
+    Pure; visits each commit once for each distinct number of days, and twice more.
     """
     led_to = with_ancestors(history, heads.commits)
+    made_ns = _made_ns(history, now_ns)
     left_ns = now_ns - rule.unreachable_days * _DAY_NS
     lately = {id for id in history.keys() - led_to if unreached.get(id, now_ns) > left_ns}
     starts: dict[int, set[CommitId]] = {rule.default_days: lately.union(heads.tags)}
@@ -134,20 +138,43 @@ def kept(
         starts.setdefault(rule.days(branch), set()).add(commit)
     alive: set[CommitId] = set()
     for days, commits in starts.items():
-        alive |= _walk(history, commits, 0 if days == FOREVER else now_ns - days * _DAY_NS)
+        if days == FOREVER:
+            alive |= with_ancestors(history, commits)
+        else:
+            alive |= _walk(history, commits, made_ns, now_ns - days * _DAY_NS)
     return KeptCommits(alive, led_to)
+
+
+def _made_ns(history: Mapping[CommitId, Commit], now_ns: int) -> dict[CommitId, int]:
+    """When each commit was made at the earliest: the latest date of it and of its ancestors, up to
+    `now_ns`; 0 if they have none."""
+    latest_ns: dict[CommitId, int] = {}
+    todo = list(history)
+    while todo:
+        commit = history[todo[-1]]
+        parents = [parent for parent in commit.parents if parent in history]
+        missing = [parent for parent in parents if parent not in latest_ns]
+        if missing:
+            todo.extend(missing)
+            continue
+        own = commit.created_ns if commit.created_ns <= now_ns else 0
+        latest_ns[todo.pop()] = max([own, *(latest_ns[parent] for parent in parents)])
+    return latest_ns
 
 
 def with_ancestors(history: Mapping[CommitId, Commit], starts: Iterable[CommitId]) -> set[CommitId]:
     """`starts` and all their ancestors, as far as `history` has them.  Pure."""
-    return _walk(history, starts, 0)
+    return _walk(history, starts, {}, 0)
 
 
 def _walk(
-    history: Mapping[CommitId, Commit], starts: Iterable[CommitId], horizon_ns: int
+    history: Mapping[CommitId, Commit],
+    starts: Iterable[CommitId],
+    made_ns: Mapping[CommitId, int],
+    horizon_ns: int,
 ) -> set[CommitId]:
     """`starts`, and the parents of every visited commit that was made after `horizon_ns` (0: of
-    every visited commit).
+    every visited commit).  `made_ns`: of all commits, unless `horizon_ns` is 0.
     """
     reached: set[CommitId] = set()
     todo = [id for id in starts if id in history]
@@ -157,6 +184,6 @@ def _walk(
             continue
         reached.add(id)
         commit = history[id]
-        if not horizon_ns or commit.created_ns > horizon_ns:
+        if not horizon_ns or max(commit.created_ns, made_ns[id]) > horizon_ns:
             todo.extend(parent for parent in commit.parents if parent in history)
     return reached

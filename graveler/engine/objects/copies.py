@@ -149,7 +149,8 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
 
     The checksum of an object outside is the etag that a storage gave it.  It may be no MD5, and
     then says nothing of the copy: that has the etag of its own.
-    Errors: `Gone`, `Refused`.  Cost: 1 copy, and that of `reachable.address_of`.
+    Errors: `Gone`, also if an object outside has another size than the entry; `Refused`.
+    Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
     bytes_at = reachable.address_of(source.repo, source.entry)
@@ -158,6 +159,11 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
     except NotFound as error:
         raise Gone(f"no data: path={source.path}") from error
     is_own = source.entry.address_type == AddressType.RELATIVE
+    if not is_own and copied.size != source.entry.size:
+        raise Gone(
+            f"object outside has changed since: path={source.path} size={copied.size} "
+            f"expected={source.entry.size}"
+        )
     return source.entry._replace(
         address=relative,
         checksum=source.entry.checksum if is_own else copied.etag,

@@ -79,7 +79,8 @@ def check(rule: EventRule) -> None:
     """Raises `Invalid` for a rule with an impossible or excessive value."""
     if not _BUCKET.fullmatch(rule.bucket):
         raise Invalid("bucket must have 3 to 63 characters of a-z, 0-9, '.' and '-'")
-    for name, text in (("prefix", rule.prefix), ("suffix", rule.suffix), ("marker", rule.marker)):
+    for name in ("prefix", "suffix", "marker", "path"):
+        text = getattr(rule, name)
         if len(text.encode(errors="replace")) > limits.path_length_bytes_max or "\0" in text:
             raise Invalid(f"{name} is too long or has a NUL character")
     if "/" in rule.marker:

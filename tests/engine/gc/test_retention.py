@@ -61,6 +61,26 @@ def test_what_is_kept(rule: Retention, expected: set[str]) -> None:
     assert (found.commits, found.led_to) == (expected, LED_TO)
 
 
+def test_commits_with_dates_long_ago_let_no_history_expire() -> None:
+    """Clients choose dates.  What lies below was there until these commits came."""
+    history = _history(
+        ("root", 50, ""),
+        ("m1", 9, "root"),
+        ("m2", 5, "m1"),
+        ("late", -400, "m2"),  # a date in the future
+        ("old", 999, "late"),
+        ("older", 1_000, "old"),
+    )
+    heads = Heads(((BranchId("main"), CommitId("older")),), ())
+    for days, expected in (
+        (1, {"older"}),
+        (6, {"older", "old", "late", "m2", "m1"}),
+        (10, {"older", "old", "late", "m2", "m1", "root"}),
+    ):
+        found = retention.kept(Retention(days), history, heads, {}, NOW_NS)
+        assert found.commits == expected, days
+
+
 def test_what_is_found_unreachable_just_now_has_all_its_days() -> None:
     found = retention.kept(Retention(1, unreachable_days=1), HISTORY, HEADS, {}, NOW_NS)
     assert found.commits >= {"lost", "dead"}

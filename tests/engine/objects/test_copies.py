@@ -15,6 +15,7 @@ from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
 from graveler.kv.counter import ObservedStore
+from graveler.records import AddressType, Entry
 from graveler.requests import Counts
 from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.storage import Storage, new_storage
@@ -145,3 +146,18 @@ def test_a_replacement_whose_answer_is_lost_is_not_refused_by_itself(storage: St
     faulty, faults = losing_an_answer(repo)
     write.upload(faulty, "main", "a", Upload([b"new"], mode=Update(checksum)))
     assert not faults and storage.read("main", "a") == b"new"
+
+
+def test_an_object_outside_that_has_another_size_now_is_not_copied(storage: Storage) -> None:
+    """The entry would say the size of the old bytes."""
+    outside = "mem://landing/a"
+    head = storage.blocks.put(outside, [b"first"])
+    entry = Entry(outside, head.size, head.etag, 1, address_type=AddressType.FULL)
+    write.stage(storage.opened, "main", "a", entry)
+    made = copies.copy_entry(storage.opened, "main", "b", of(storage.opened, "a"))
+    assert (made.size, made.address_type) == (5, AddressType.RELATIVE)
+    storage.blocks.put(outside, [b"second one"])
+    with pytest.raises(Gone, match="changed since: path=a size=10 expected=5"):
+        copies.copy_entry(storage.opened, "main", "c", of(storage.opened, "a"))
+    with pytest.raises(NotFound):
+        read.stat(storage.opened, "main", "c")
