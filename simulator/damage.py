@@ -16,7 +16,8 @@ from graveler import framing, wire
 from graveler.committed import seal, splice
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
-from graveler.committed.table import MAGIC, SortedTable
+from graveler.committed.table import SortedTable
+from graveler.committed.table_end import MAGIC
 from graveler.errors import Corrupt, Invalid
 from graveler.records import Record
 from graveler.refs.names import expression

@@ -15,6 +15,7 @@ The contract, and the range store in memory:
 Ranges as files of RocksDB's table format:
     sstable                       the range store of production
     table, walk, blocks           reads a table; how far a listing reads ahead; blocks
+    table_end                     reads footer, properties and index
     seal, splice, whole, columns  writes blocks; takes over blocks of stored tables; records of a
                                   block
     hash                          the id of a table, fast

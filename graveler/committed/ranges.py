@@ -39,6 +39,13 @@ RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
 METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}
 _AROUND_KEYS = 128  # bytes of a range's record beside its keys, at most
 _AROUND_BOUND = 128  # the same of a bound in an index, as its limit counts
+# So many ranges have an index that is read, however long their paths are.
+_READABLE_COUNT = (
+    limits.table_index_expanded_bytes_max
+    // (limits.path_length_bytes_max + _AROUND_BOUND)
+    * BLOCK_LENGTH
+    // (3 * limits.path_length_bytes_max + _AROUND_KEYS)
+)
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
 
 
@@ -288,7 +295,10 @@ def check_ranges(ranges: Sequence[RangeRef]) -> None:
                 "write a metarange: ranges must be in order and apart: "
                 f"max_key={left.max_key!r} next_min_key={right.min_key!r}"
             )
-    if _index_bytes(ranges) > limits.table_index_expanded_bytes_max:
+    if (
+        len(ranges) > _READABLE_COUNT
+        and _index_bytes(ranges) > limits.table_index_expanded_bytes_max
+    ):
         longest = max(len(ref.max_key) for ref in ranges)
         raise Invalid(
             "write a metarange: too many ranges with long paths; pack the branch into longer "

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from graveler.block.adapter import BlockStore
 from graveler.committed.cache import BudgetedCache
-from graveler.committed.table import TAIL_LENGTH, length_told
+from graveler.committed.table_end import TAIL_LENGTH, length_told
 from graveler.errors import Corrupt, RangeUnsatisfiable
 from graveler.records import ABSENT, Absent
 

@@ -24,7 +24,8 @@ from graveler.committed.seal import (
     sealed,
     varint,
 )
-from graveler.committed.table import MAGIC, Handle, StoredChunk
+from graveler.committed.table import StoredChunk
+from graveler.committed.table_end import MAGIC, Handle
 from graveler.records import Record
 
 _SMALL = 2 * 1024  # smaller stored blocks are rebuilt, so that small blocks do not pile up

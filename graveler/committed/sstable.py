@@ -38,14 +38,13 @@ from graveler.committed.ranges import (
     ref_of,
 )
 from graveler.committed.table import (
-    TAIL_LENGTH,
     BlockCache,
-    ByteSource,
     RecordCache,
     SortedTable,
     StoredAgain,
     StoredChunk,
 )
+from graveler.committed.table_end import TAIL_LENGTH, ByteSource
 from graveler.committed.tiers import TableFiles
 from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.ids import MetarangeId, RangeId, is_hex64

@@ -2,12 +2,7 @@
 
     data blocks ‖ (filter) ‖ properties ‖ metaindex ‖ index … ‖ footer
 
-    footer, 53 bytes   checksum kind 1 (CRC32C) ‖ varints: metaindex offset, length, index offset,
-                       length ‖ zeros ‖ version (4, little endian) ‖ magic (8)
-    footer, 48 bytes   the oldest form: the varints ‖ zeros ‖ magic (8)
-
-Opening reads the last 64 KiB of the file in one request, and more only if the index is larger.  A
-look-up of one key reads one block more.  Filters are not read.
+Opening reads the end of the file (`table_end.py`).  A look-up of one key reads one block more.
 
 A table is either correct or raises `Corrupt`, because these are checked:
 
@@ -30,35 +25,19 @@ So a reader that meets it opens the file again (`SortedTable.reopened`):
 any number of threads.
 """
 
-import struct
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
-from graveler import limits
-from graveler.committed.blocks import (
-    TRAILER_LENGTH,
-    Block,
-    StoredBlock,
-    index_entries,
-    plain_entries,
-    read_varint,
-    unseal,
-)
+from graveler.committed.blocks import Block, StoredBlock, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.columns import Columns
+from graveler.committed.table_end import ByteSource, properties_of, read_end
 from graveler.committed.walk import NEAR, TableWalk, far
 from graveler.committed.whole import columns_of
 from graveler.errors import Corrupt, Unavailable
 from graveler.records import ABSENT, Absent, Record
 
-MAGIC = 0x88E241B785F4CFF7
-_MAGIC_OLDEST = 0xDB4775248B80FB57
-_FOOTER_LENGTH = 53
-_FOOTER_LENGTH_OLDEST = 48
-_CRC32C = 1
-TAIL_LENGTH = 64 * 1024
 SPAN_LENGTH = 1024 * 1024
 _TABLE_COST = 2_000  # bytes of memory: an open table, its source and its entry in a cache
 _BLOCK_COST = 60  # bytes of memory: a block in an index, without the bytes of its bound
@@ -68,40 +47,6 @@ _KEPT_RECORD_COST = 370  # bytes of memory: a record in a cache, without its key
 BlockCache = BudgetedCache[tuple[str, int], Block]  # by the layout of a table, and the number
 RecordCache = BudgetedCache[tuple[str, bytes], bytes]
 _NO_RECORDS: Final[RecordCache] = BudgetedCache(0)
-
-
-class ByteSource(Protocol):
-    """The bytes of a file."""
-
-    @property
-    def name(self) -> str:
-        """The file's name: for messages, and unique among all tables that share a cache."""
-        ...
-
-    @property
-    def held(self) -> int:
-        """The number of bytes of the file that stay in memory as long as the source exists."""
-        ...
-
-    def size(self) -> int:
-        """The length of the file in bytes."""
-        ...
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes from `offset`.  Raises `Corrupt` if the file is shorter."""
-        ...
-
-
-class Handle(NamedTuple):
-    """Where a block's payload is in the file."""
-
-    offset: int
-    length: int
-
-    @property
-    def end(self) -> int:
-        """The end of the block, with its type and checksum."""
-        return self.offset + self.length + TRAILER_LENGTH
 
 
 class StoredAgain(Unavailable):
@@ -175,36 +120,19 @@ class SortedTable:
         self._is_near = is_near
         self._cache = cache
         self._records = records
-        size = source.size()
-        if not _FOOTER_LENGTH_OLDEST <= size <= limits.table_length_bytes_max:
-            raise Corrupt(f"table has an impossible length: table={source.name} length={size}")
-        self.length = size
-        start = max(0, size - TAIL_LENGTH)
-        tail = _Tail(source, start, source.read(start, size - start))
-        try:
-            metaindex, handle, self._prefixed = _footer(tail.bytes)
-            self.stored_properties = self._read_properties(tail, metaindex)
-            most = limits.table_index_expanded_bytes_max
-            index = unseal(tail.block(handle, most), self._prefixed, most)
-            self._bounds, self._starts, self._ends = _read_index(index, handle.offset)
-        except Corrupt as error:
-            raise Corrupt(f"{error}: table={source.name}") from error
-        self.count = _checked_count(self, source.name)
+        end = read_end(source)
+        self.length, self.count = end.length, end.count
+        self.stored_properties, self._prefixed = end.properties, end.is_prefixed
+        self._bounds, self._starts, self._ends = end.bounds, end.starts, end.ends
         # A file that was deleted and stored again has the same records, perhaps in other blocks.
         # If the indexes are equal, so are the records of each block: the name is the hash of all
         # records, and the bounds in the index divide them.
-        self.layout = f"{source.name} {hash(index):x}"
-
-    def _read_properties(self, tail: "_Tail", metaindex: Handle) -> bytes:
-        for name, handle in plain_entries(unseal(tail.block(metaindex), self._prefixed)):
-            if name == b"rocksdb.properties":
-                return unseal(tail.block(_handle(handle, 0)[0]), self._prefixed)
-        return b""
+        self.layout = f"{source.name} {hash(end.index):x}"
 
     @property
     def marks(self) -> Mapping[str, str]:
         """The properties that lakeFS hashes into the ids of dumped refs."""
-        known = properties_of(self)
+        known = properties_of(self.stored_properties)
         return {name: known[name].decode(errors="replace") for name in _MARKS if name in known}
 
     @property
@@ -368,15 +296,6 @@ Reopen = Callable[[SortedTable], SortedTable]
 
 _MARKS = ("entity", "schema_name", "schema_definition")
 
-_PLAIN_PROPERTIES = {
-    "rocksdb.block.based.table.index.type": b"\0\0\0\0",
-    "rocksdb.comparator": b"leveldb.BytewiseComparator",
-    "rocksdb.deleted.keys": b"\0",
-    "rocksdb.merge.operands": b"\0",
-    "rocksdb.num.range-deletions": b"\0",
-    "rocksdb.external_sst_file.global_seqno": bytes(8),
-}
-
 
 def _check_current(table: SortedTable) -> None:
     """Open the file of `table` again, for later readers.  Raises `StoredAgain` if it has other
@@ -395,110 +314,3 @@ def _current_span(table: SortedTable, index: int, reach: int) -> list[bytes]:
     except Corrupt:
         _check_current(table)
         raise
-
-
-class _Tail:
-    """The end of a file, which contains index and properties of most tables.  Other bytes are read
-    on demand."""
-
-    def __init__(self, source: ByteSource, start: int, tail: bytes) -> None:
-        self._source = source
-        self._start = start
-        self.bytes = tail
-
-    def block(self, handle: Handle, length_max: int = limits.table_block_length_bytes_max) -> bytes:
-        """A block with its type and checksum."""
-        length = handle.length + TRAILER_LENGTH
-        if handle.offset + length > self._start + len(self.bytes):
-            raise Corrupt("table has a block after its end")
-        if length > length_max + TRAILER_LENGTH:
-            raise Corrupt(f"table has a block that is too long: length={length}")
-        if handle.offset >= self._start:
-            begin = handle.offset - self._start
-            return self.bytes[begin : begin + length]
-        return self._source.read(handle.offset, length)
-
-
-def _handle(raw: bytes, at: int) -> tuple[Handle, int]:
-    offset, at = read_varint(raw, at)
-    length, at = read_varint(raw, at)
-    return Handle(offset, length), at
-
-
-def _read_index(
-    payload: bytes, end_max: int
-) -> tuple[Sequence[bytes], Sequence[int], Sequence[int]]:
-    """The bounds of all data blocks, and where the blocks begin and end; all before `end_max`.
-    The numbers are in arrays to save memory: of a large repository, thousands of indexes stay in
-    the cache."""
-    bounds: list[bytes] = []
-    starts, ends = array("Q"), array("Q")
-    end = 0
-    for bound, encoded in index_entries(payload):
-        handle, _ = _handle(encoded, 0)
-        if handle.offset < end or handle.offset + handle.length > end_max:
-            raise Corrupt("table has blocks that overlap")
-        if handle.length > limits.table_block_length_bytes_max:
-            raise Corrupt(f"table has a block that is too long: length={handle.length}")
-        end = handle.end
-        bounds.append(bound)
-        starts.append(handle.offset)
-        ends.append(end)
-    return bounds, starts, ends
-
-
-def properties_of(table: SortedTable) -> Mapping[str, bytes]:
-    """The properties of a table."""
-    stored = table.stored_properties
-    if not stored:
-        return {}
-    return {key.decode("latin-1"): value for key, value in plain_entries(stored)}
-
-
-def _checked_count(table: SortedTable, name: str) -> int:
-    """The number of entries in the properties; -1 if they do not state it.  Raises `Corrupt` if the
-    properties name a kind of table that cannot be read here: another kind of index, deletions, or
-    a sequence number for the whole file."""
-    known = properties_of(table)
-    for property_name, allowed in _PLAIN_PROPERTIES.items():
-        if known.get(property_name, allowed) != allowed:
-            raise Corrupt(f"table is of an unknown kind: table={name} property={property_name}")
-    encoded = known.get("rocksdb.num.entries")
-    if encoded is None:
-        return -1
-    count, _ = read_varint(encoded, 0)
-    if count > limits.table_records_count_max:
-        raise Corrupt(f"table states an impossible number of records: table={name}")
-    return count
-
-
-def length_told(tail: bytes) -> int:
-    """The length of the file that ends with `tail`, computed from its footer.  Raises `Corrupt`.
-
-    Index or metaindex is directly before the footer, so its handle gives the length.  If the file
-    is damaged and the length wrong, blocks fail their checksums."""
-    if len(tail) < _FOOTER_LENGTH_OLDEST:
-        raise Corrupt(f"table has an impossible length: length={len(tail)}")
-    metaindex, index, _ = _footer(tail)
-    end = max(handle.offset + handle.length for handle in (metaindex, index)) + TRAILER_LENGTH
-    (magic,) = struct.unpack_from("<Q", tail, len(tail) - 8)
-    return end + (_FOOTER_LENGTH if magic == MAGIC else _FOOTER_LENGTH_OLDEST)
-
-
-def _footer(tail: bytes) -> tuple[Handle, Handle, bool]:
-    """The handles of metaindex and index, and whether compressed blocks begin with their
-    length.  Raises `Corrupt`."""
-    (magic,) = struct.unpack_from("<Q", tail, len(tail) - 8)
-    if magic == _MAGIC_OLDEST:
-        body, prefixed = tail[-_FOOTER_LENGTH_OLDEST:-8], False
-    elif magic == MAGIC and len(tail) >= _FOOTER_LENGTH:
-        footer = tail[-_FOOTER_LENGTH:]
-        (version,) = struct.unpack_from("<I", footer, len(footer) - 12)
-        if footer[0] != _CRC32C or version not in (1, 2):
-            raise Corrupt(f"table has an unknown form: checksum={footer[0]} version={version}")
-        body, prefixed = footer[1:-12], version == 2
-    else:
-        raise Corrupt("table has no footer")
-    metaindex, at = _handle(body, 0)
-    index, _ = _handle(body, at)
-    return metaindex, index, prefixed

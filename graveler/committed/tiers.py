@@ -24,7 +24,7 @@ from graveler.clock import SystemClock
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.folder import CacheFolder, Copy, LocalFile, scratch_path
 from graveler.committed.remote import RemoteFile, room_for_tails
-from graveler.committed.table import ByteSource
+from graveler.committed.table_end import ByteSource
 from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
 from graveler.records import ABSENT, Absent
 

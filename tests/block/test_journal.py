@@ -322,14 +322,7 @@ class TestCheckpoints:
         blocks = opened(root)
         for number in range(2):
             blocks.put(address(number), [b"x"], CREATE)
-        synced: set[str] = set()
-        sync = os.fsync
-
-        def noted(descriptor: int) -> None:
-            synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
-            sync(descriptor)
-
-        monkeypatch.setattr(os, "fsync", noted)
+        synced = stores.synced_paths(monkeypatch)
         blocks.close()
         files = placed(root)
         assert {str(path) for path in (*files, files[0].parent)} < synced

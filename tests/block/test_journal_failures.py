@@ -283,14 +283,7 @@ def test_where_one_call_does_not_sync_all_each_file_is_synced(
     disk._is_trusted.cache_clear()
     monkeypatch.setattr(disk, "_is_trusted", disk._is_trusted.__wrapped__)
     blocks.put(address(1), [b"one"], CREATE)
-    synced: set[str] = set()
-    sync = os.fsync
-
-    def noted(descriptor: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", noted)
+    synced = stores.synced_paths(monkeypatch)
     blocks.delete(address(1))
     folder = root / "lake/ns/data"
     assert any(path.startswith(str(folder)) and path.endswith("01") for path in synced)

@@ -11,7 +11,8 @@ from graveler.block.local import LocalBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.sstable import SstRangeStore
-from graveler.committed.table import TAIL_LENGTH, BlockCache, SortedTable
+from graveler.committed.table import BlockCache, SortedTable
+from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles
 from graveler.ids import RangeId
 from graveler.records import RangeRef

@@ -16,7 +16,8 @@ from graveler.committed.ranges import (
     RANGE_PROPERTIES,
     Keyspace,
 )
-from graveler.committed.table import SortedTable, properties_of
+from graveler.committed.table import SortedTable
+from graveler.committed.table_end import properties_of
 from graveler.ids import CommitId, MetarangeId
 from graveler.records import AddressType, BreakParameters, Commit, Record
 from tests.committed.files import BytesFile
@@ -69,7 +70,9 @@ def test_ids_of_lakefs_files_come_out_of_their_records(path: Path) -> None:
     table = SortedTable(BytesFile(path.read_bytes()), BudgetedCache(0))
     records = [record for chunk in table.chunks() for record in chunk.records()]
     properties = {
-        name: text.decode() for name, text in properties_of(table).items() if name in HASHED
+        name: text.decode()
+        for name, text in properties_of(table.stored_properties).items()
+        if name in HASHED
     }
     assert len(records) == table.count
     assert hash.file_id(records, properties) == path.name

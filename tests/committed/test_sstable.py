@@ -16,7 +16,8 @@ import rocksdict
 from graveler.committed import splice, sstable
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
-from graveler.committed.table import SortedTable, properties_of
+from graveler.committed.table import SortedTable
+from graveler.committed.table_end import properties_of
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Record
 from graveler.testing.range_suite import numbered
@@ -70,7 +71,7 @@ def test_the_written_form_is_the_one_that_both_readers_take(tmp_path: Path) -> N
     raw = (tmp_path / "table.sst").read_bytes()
     assert raw[-53] == 1  # CRC32C
     assert raw[-12:] == struct.pack("<IQ", 2, 0x88E241B785F4CFF7)
-    known = properties_of(opened(raw))
+    known = properties_of(opened(raw).stored_properties)
     assert known["rocksdb.compression"] == b"Snappy"
     assert known["rocksdb.external_sst_file.global_seqno"] == bytes(8)
     assert known["rocksdb.block.based.table.index.type"] == bytes(4)
@@ -199,7 +200,7 @@ MALICIOUS = """
 import resource, struct, sys
 from graveler.committed import splice, sstable
 from graveler.committed.blocks import masked_crc
-from graveler.committed.table import MAGIC
+from graveler.committed.table_end import MAGIC
 from graveler.errors import Corrupt
 from tests.committed.files import contents, opened
 

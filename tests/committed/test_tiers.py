@@ -17,7 +17,7 @@ from graveler.clock import SystemClock
 from graveler.committed import reader, sstable, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
-from graveler.committed.table import TAIL_LENGTH
+from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
 from graveler.records import BreakParameters, Record

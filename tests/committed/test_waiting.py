@@ -12,7 +12,7 @@ import pytest
 
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.committed.sstable import SstRangeStore
-from graveler.committed.table import TAIL_LENGTH
+from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles
 from graveler.ids import MetarangeId, RangeId
 from graveler.kv.wait import Prompt, WouldWait

@@ -130,12 +130,12 @@ def kept(
     Pure; visits each commit once for each distinct number of days, and twice more.
     """
     led_to = with_ancestors(history, heads.commits)
-    made_ns = _made_ns(history, now_ns)
     left_ns = now_ns - rule.unreachable_days * _DAY_NS
     lately = {id for id in history.keys() - led_to if unreached.get(id, now_ns) > left_ns}
     starts: dict[int, set[CommitId]] = {rule.default_days: lately.union(heads.tags)}
     for branch, commit in heads.branches:
         starts.setdefault(rule.days(branch), set()).add(commit)
+    made_ns = {} if starts.keys() == {FOREVER} else _made_ns(history, now_ns)
     alive: set[CommitId] = set()
     for days, commits in starts.items():
         if days == FOREVER:

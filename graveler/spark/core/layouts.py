@@ -9,7 +9,8 @@ from math import ceil, exp
 from typing import Final, NamedTuple
 
 from graveler.committed.ranges import totals
-from graveler.committed.table import SPAN_LENGTH, TAIL_LENGTH
+from graveler.committed.table import SPAN_LENGTH
+from graveler.committed.table_end import TAIL_LENGTH
 from graveler.records import BreakParameters, RangeRef
 
 CHANGES: Final = 1_000  # of a commit whose cost is estimated
