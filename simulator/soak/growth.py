@@ -38,7 +38,10 @@ _CONTROL_SHARE = 0.25
 
 
 class Sample(NamedTuple):
-    """The measurements of one interval; the latencies are of all its requests."""
+    """The measurements of one interval; the latencies are of all its requests.
+
+    `disk_mib`, `changes`: at the last look at the disk, which not every interval has.
+    """
 
     seconds: float
     memory_mib: float  # resident

@@ -6,7 +6,6 @@ kept.  So the disk is judged by the bytes for each change, and in a separate loa
 after a garbage collection.  For tests only.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from simulator.service.process import LiveService, command, serving
 from simulator.soak import heap_room
 from simulator.soak.fixed_work import FixedWork
 from simulator.soak.growth import Sample, judged
+from simulator.soak.stored_bytes import StoredBytes
 
 CLIENTS = 4
 PATHS = 400
@@ -45,6 +45,7 @@ _SMALL_CACHES = (
     "write_buffer_count=2, block_cache_bytes=1 << 20, open_files_max=24); "
 )
 _SLICE_SECONDS = 0.5
+_SAMPLES_FOR_A_LOOK = 3  # at the disk: it takes longer the more is stored
 _DAYS_LATER = (
     "import time; real = time.time_ns; time.time_ns = lambda: real() + %d * 86_400 * 10**9; "
 )
@@ -104,7 +105,7 @@ class SteadyLoad:
         """Collect garbage after a load, and check that the remaining disk is bounded by what is in
         use."""
         failed = _collected(self.folder)
-        self.collected_mib = bytes_below(self.folder / "store") / 2**20
+        self.collected_mib = StoredBytes(self.folder / "store").now() / 2**20
         if failed:
             self.wrong.append(failed)
         elif self.collected_mib > _COLLECTED_MIB:
@@ -112,7 +113,8 @@ class SteadyLoad:
 
     def _sample(self, service: LiveService, ended: Callable[[], bool], on_sample: OnSample) -> None:
         begun = time.monotonic()
-        work = FixedWork(self.folder)
+        work, stored = FixedWork(self.folder), StoredBytes(self.folder / "store")
+        disk, changes = 0, 0
         while not ended():
             fixed = self._passed(work, ended)
             taken, self._latencies = sorted(self._latencies), []
@@ -122,14 +124,16 @@ class SteadyLoad:
                 self.wrong.append("no request was answered for a whole interval")
                 break
             memory = service.memory()
+            if len(self.samples) % _SAMPLES_FOR_A_LOOK == 0:
+                disk, changes = stored.now(), self.changes
             sample = Sample(
                 time.monotonic() - begun,
                 memory.resident / 2**20,
                 memory.of_files / 2**20,
                 heap_room.told(self._heap_room) / 2**20,
                 service.open_files(),
-                bytes_below(self.folder / "store") / 2**20,
-                self.changes,
+                disk / 2**20,
+                changes,
                 len(taken),
                 1000 * taken[len(taken) // 2],
                 1000 * taken[len(taken) * 99 // 100],
@@ -236,15 +240,3 @@ def _collected(folder: Path) -> str:
             "gc", "--store", store, "--delete", "--yes", prelude=_DAYS_LATER % days
         )
     return f"collection failed: {said}" if said else ""
-
-
-def bytes_below(folder: Path) -> int:
-    """The size of all files below a folder; files that vanish meanwhile are not counted."""
-    total = 0
-    for at, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(at, name)).st_size
-            except FileNotFoundError:
-                continue
-    return total
