@@ -216,8 +216,9 @@ class CollectionTurn(Shape, frozen=True):
 def condemn_commits(call: Call, body: Condemnation) -> Answer:
     """Condemn commits without retention, for a collection that runs on a cluster.
 
-    With `metaranges`: the commits with these metaranges.  Without: all commits that retention does
-    not keep, page by page.
+    With `metaranges`: these metaranges and the commits that have them, if retention does not keep
+    them; also a metarange that no commit has.  Without: all commits that retention does not keep,
+    page by page.
     """
     order = cluster.DeletionOrder(call.arguments["id"], body.files, body.size_bytes, body.turn)
     if body.metaranges is not UNSET:

@@ -13,9 +13,11 @@ request (`condemn`: one per page) and raises the errors of `Session.ask`.  Part 
 client.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graveler import limits
 from graveler.client.session import Session, below
 from graveler.errors import Internal
 
@@ -102,14 +104,24 @@ def end(session: Session, repository: str, turn: str) -> None:
     session.ask("DELETE", _turns(repository, turn))
 
 
-def condemn(session: Session, repository: str, run: str, listed: Files, *, turn: str) -> int:
+def condemn(
+    session: Session,
+    repository: str,
+    run: str,
+    listed: Files,
+    metaranges: Sequence[str] = (),
+    *,
+    turn: str,
+) -> int:
     """Condemn the commits that retention does not keep: from now on the server refuses their use.
     Returns the number of runs that were undone so far; pass it to `sweep`.
 
-    `run`: the caller's id of the run, 1 to 64 letters and digits; `undo` undoes it.  Call this
-    before relying on a list of `listed` files.  Idempotent.  Errors: `Conflict` if the run was
-    undone or the lease is lost; `Gone` if the calls took longer than a day: call again.  Cost: one
-    request per 4,000 commits and metaranges that no run has condemned before.
+    `run`: the caller's id of the run, 1 to 64 letters and digits; `undo` undoes it.  `metaranges`:
+    those in the list; the server then also refuses those that no commit has.  Call this before
+    relying on a list of `listed` files.  Idempotent.  Errors: `Conflict` if the run was undone or
+    the lease is lost; `Gone` if the calls took longer than a day: call again.  Cost: one request
+    per 4,000 commits and metaranges that no run has condemned before, and one per 1,000
+    `metaranges`.
     """
     where = _runs(repository, run, "condemned")
     body = {"files": listed.count, "size_bytes": listed.size_bytes, "turn": turn}
@@ -117,6 +129,9 @@ def condemn(session: Session, repository: str, run: str, listed: Files, *, turn:
     while answer["following"]:
         page = session.ask("POST", where, {**body, "after": answer["following"]})
         answer = _checked(page, "undone", "following")
+    for at in range(0, len(metaranges), limits.collect_condemn_count_max):
+        some = metaranges[at : at + limits.collect_condemn_count_max]
+        _checked(session.ask("POST", where, {**body, "metaranges": list(some)}), "undone")
     return int(first["undone"])
 
 

@@ -226,6 +226,19 @@ def test_a_namespace_in_use_is_refused(client: Client, repo: str) -> None:
         assert "namespace already in use" in reply.message
 
 
+def test_the_id_of_a_range_is_no_metarange(live: Served, client: Client, repo: str) -> None:
+    """A range lies in the same folder, under an id of the same form."""
+    client.upload(repo, "a", b"x")
+    where = f"/repositories/{repo}/branches/main/commits"
+    head = client.send("POST", where, body={"message": "m"}).json
+    listed = live.embedded.ports.blocks.list(f"local://{repo}/x/_lakefs/", "", 100).lines
+    names = {each.address.rpartition("/")[2] for each in listed}
+    [id] = names - {"dummy", head["meta_range_id"]}
+    reply = client.send("POST", where, {"source_metarange": id}, body={"message": "m"})
+    assert reply.status == 400 and "not the id of a sound metarange" in reply.message
+    assert client.send("GET", f"/repositories/{repo}/branches/main").json["commit_id"] == head["id"]
+
+
 @pytest.mark.parametrize(
     ("path", "method"),
     [("/nothing/here", "GET"), ("/repositories", "PATCH"), ("/", "GET"), ("//repositories", "GET"),

@@ -58,6 +58,24 @@ def test_a_cluster_condemns_page_by_page() -> None:
     assert paths == {"/api/v1/repositories/lake/gc/runs/R/condemned"}
 
 
+def test_a_cluster_names_the_metaranges_of_its_list(session: Session, repo: str) -> None:
+    answer = json.dumps({"metaranges": [], "undone": 0, "following": ""}).encode()
+    listed = [f"{number:064x}" for number in range(2_001)]
+    with scripted([Said(200, answer)] * 4) as server:
+        away = connect(server.url, KEY, SECRET)
+        assert collections.condemn(away, "lake", "R", Files(7, 9), listed, turn="T") == 0
+        bodies = [json.loads(each.body) for each in server.asked]
+    assert [each.get("metaranges") for each in bodies] == [
+        None,
+        listed[:1_000],
+        listed[1_000:2_000],
+        listed[2_000:],
+    ]
+    assert {each["turn"] for each in bodies} == {"T"}
+    collections.begin(session, repo, "T")
+    assert collections.condemn(session, repo, "R1", Files(), listed, turn="T") == 0
+
+
 def test_a_cluster_says_that_it_sweeps(session: Session, repo: str) -> None:
     collections.begin(session, repo, "T")
     assert collections.condemn(session, repo, "R1", Files(), turn="T") == 0

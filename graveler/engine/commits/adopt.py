@@ -14,7 +14,7 @@ from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT
 from graveler.engine.ports import OpenRepository, check_writable, keyspace
-from graveler.errors import Invalid, NotFound
+from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.identity import commit_id
 from graveler.ids import (
     NO_METARANGE,
@@ -85,7 +85,8 @@ def _location(repo: OpenRepository, name: str, field: str) -> str:
 def known_metarange(repo: OpenRepository, text: str) -> MetarangeId:
     """Check that the metarange with the id `text` is stored in the repository's own namespace.
 
-    Errors: `Invalid`, `NotFound`, `Gone` (garbage collection condemned it).
+    Errors: `Invalid`, also for a file that is no sound metarange; `NotFound`; `Gone` (garbage
+    collection condemned it).
     """
     metarange = parse_metarange_id(text, "source_metarange")
     check_kept(repo, metarange)
@@ -93,6 +94,8 @@ def known_metarange(repo: OpenRepository, text: str) -> MetarangeId:
         keyspace(repo).metarange(metarange)
     except NotFound as error:
         raise NotFound(f"metarange not found: source_metarange={metarange}") from error
+    except Corrupt as error:  # it may be the id of a range
+        raise Invalid(f"source_metarange is not the id of a sound metarange: {error}") from error
     return metarange
 
 

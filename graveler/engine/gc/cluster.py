@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.block import address
+from graveler.engine.dumps import dump
 from graveler.engine.gc import cluster_turns, collect, eligible, judgements, roots
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.content import NO_FILE
@@ -83,13 +84,14 @@ class _MarkTarget(NamedTuple):
 def condemn(
     repo: OpenRepository, order: DeletionOrder, metaranges: Sequence[MetarangeId]
 ) -> CondemnationPage:
-    """Mark the commits with these metaranges, unless retention keeps them; unmark what is kept
-    again.
+    """Mark these metaranges and the commits that have them, unless retention keeps them; unmark
+    what is kept again.
 
+    A metarange that no commit has is marked, too: from then on no client can commit it.
     Idempotent.  A run may condemn in several calls; each call judges.
 
-    Not condemned is a metarange that a kept commit shares, that is younger than
-    `collect_min_age_seconds`, or that no commit has.
+    Not condemned is a metarange that a kept commit shares, that a dump of refs names, or that is
+    younger than `collect_min_age_seconds`.
 
     Errors: `Invalid`; `Unsupported` if the storage keeps no versions: nothing is condemned then;
     `Conflict` if the run was undone, if its files are being deleted, or if the caller does not hold
@@ -97,7 +99,7 @@ def condemn(
 
     Cost: that of `roots.judged`; 1 KV request for each 1,000 runs, 3 for the run, 1 for the turn, 1
     for the repository and 1 for each 1,000 marks; a block request, 1 for each metarange, and 1 for
-    each commit that is kept again.
+    each commit that is kept again; that of `dump.files_in_use` if no commit has one of them.
     """
     if len(metaranges) > limits.collect_condemn_count_max:
         raise Invalid(
@@ -108,6 +110,7 @@ def condemn(
     judgement = _judged(repo)
     chosen = set(metaranges)
     doomed = [each for each in _let_go(judgement) if each.metarange in chosen]
+    doomed += _orphans(repo, judgement, chosen)
     old, standing = _old(repo, doomed), _standing(judgement, states)
     undone = _mark(repo, order, states, [each for each in old if each.name not in standing])
     return CondemnationPage(_metaranges(old), undone)
@@ -119,19 +122,22 @@ def condemn_page(
     """Put at most `amount` marks on commits and metaranges that retention lets go and that have
     none.
 
-    The first page also unmarks what is kept again.  `after`: the continuation token of the page
+    The first page also unmarks what is kept again, and metaranges that no commit has and that are
+    gone or were written again.  `after`: the continuation token of the page
     before.  A page is idempotent.
 
     Left out is what `condemn` leaves out, too.  Errors: those of `condemn`; `Gone` if the snapshot
     of the judgement is not stored any more: begin again.  Cost: of the first page that of
-    `condemn`, and a put if there are more pages; of a later page a read, and 2 KV requests for each
-    1,000 refs instead of the judgement.
+    `condemn`, a block request for each mark of a metarange that no commit has, and a put if there
+    are more pages; of a later page a read, and 2 KV requests for each 1,000 refs instead of the
+    judgement.
     """
     spot = judgements.parse_spot(after) if after else ABSENT
     limit = max(1, min(amount, limits.collect_mark_count_max))
     states = _noted(repo, order)
     if spot is ABSENT:
         judgement = _judged(repo)
+        marks.forget(repo.kv, repo.record, _outlived(repo, judgement))
         standing = _standing(judgement, states)
         let_go = _let_go(judgement)
         records = [_record(each) for each in let_go if each.name not in standing]
@@ -179,6 +185,16 @@ def _let_go(judgement: Judgement) -> list[_MarkTarget]:
     return sorted(named)
 
 
+def _orphans(
+    repo: OpenRepository, judgement: Judgement, chosen: set[MetarangeId]
+) -> list[_MarkTarget]:
+    """Those of the metaranges `chosen` that neither a commit nor a dump of refs has."""
+    unnamed = chosen - {commit.metarange for commit in judgement.history.values()} - set(NO_FILE)
+    if unnamed:
+        unnamed -= dump.files_in_use(repo)
+    return [_MarkTarget(each, each) for each in sorted(unnamed)]
+
+
 def _standing(judgement: Judgement, states: Mapping[str, RunState]) -> set[str]:
     """Commits and metaranges that a run has marked which was not undone."""
     undone = RunState.UNDONE
@@ -199,6 +215,13 @@ def _old(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarge
 
     A commit of a young metarange may be about to land, whatever the dates of other commits.
     """
+    old = _old_ones(repo, sorted({each.metarange for each in doomed}))
+    return [each for each in doomed if old[each.metarange]]
+
+
+def _old_ones(repo: OpenRepository, metaranges: Sequence[MetarangeId]) -> dict[MetarangeId, bool]:
+    """Whether each metarange is stored and was not written recently.  One block request for
+    each."""
     before_ns = repo.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
@@ -208,9 +231,7 @@ def _old(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarge
             return False
         return head.modified_ns < before_ns
 
-    ids = sorted({each.metarange for each in doomed})
-    old = dict(zip(ids, repo.fanout.map(is_old, ids), strict=True))
-    return [each for each in doomed if old[each.metarange]]
+    return dict(zip(metaranges, repo.fanout.map(is_old, metaranges), strict=True))
 
 
 def _mark(
@@ -263,6 +284,14 @@ def _revived(repo: OpenRepository, judgement: Judgement) -> list[str]:
         for id, metarange in sorted(named.items())
         if metarange in NO_FILE or roots.is_stored(repo, metarange)
     ]
+
+
+def _outlived(repo: OpenRepository, judgement: Judgement) -> list[MetarangeId]:
+    """Marked metaranges that no commit has and whose file is gone or was written again."""
+    known = {commit.metarange for commit in judgement.history.values()}.union(judgement.history)
+    unnamed = [MetarangeId(id) for id in sorted(judgement.marks.keys() - known)]
+    old = _old_ones(repo, unnamed)
+    return [id for id in unnamed if not old[id]]
 
 
 def sweep(repo: OpenRepository, run: str, undone: int, turn: str) -> None:

@@ -326,7 +326,11 @@ def _join(repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part])
             repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
             return planned
         except (Invalid, NotFound, OutcomeUnknown) as error:
-            if multipart.joined(repo, full) is not ABSENT:
+            head = multipart.joined(repo, full)
+            if head is not ABSENT:
+                # A join of a plan that was withdrawn may have landed late, with other parts.
+                if head.size != decode_entry(seen.entry).size:
+                    raise unknown(seen.id) from error
                 return present(repo, planned)
             if isinstance(error, Invalid):  # a part was replaced since the plan was made
                 unplanned = seen._replace(entry=b"", parts=b"")

@@ -4,7 +4,8 @@
     2 roots    staged addresses, issued addresses, and last the metaranges in use: the API's order
     3 uses     the names in those metaranges, range by range, as hashes (`uses.py`)
     4 condemn  old files whose hash is not among the used ones: written in pieces; then the API
-               marks the commits that retention releases; then a summary is written
+               marks the commits that retention releases, and the metaranges that no commit has;
+               then a summary is written, and the undo period begins
     5 sweep    files that an earlier run has condemned too, at least `undo_seconds` ago, in the same
                version, unless that run was undone; the roots are read once more just before
     6 tidy     files that only saved work for what is now deleted (`leftovers.py`)
@@ -19,10 +20,11 @@ One run collects any number of repositories.  Why nothing in use is deleted:
 - If a metarange or range in use cannot be read, the run ends before it deletes anything.
 
 A metarange that no commit names is garbage like any other file: commit it within a day of writing
-it.  A commit that retention releases stays a root of step 5 until its mark has stood for the undo
-period.  So it is deleted in the same way as by the server's own collection, and
-`client.collections.undo` can undo a run.  A run holds each repository's turn, so no other
-collection of these repositories runs at the same time.  For users of the package.
+it.  The API refuses it as soon as a run has condemned it.  A commit that retention releases stays a
+root of step 5 until its mark has stood for the undo period.  So it is deleted in the same way as by
+the server's own collection, and `client.collections.undo` can undo a run.  A run holds each
+repository's turn, so no other collection of these repositories runs at the same time.  For users of
+the package.
 """
 
 import json
@@ -112,7 +114,7 @@ def collect(
 
     Cost: a list of all files, the roots twice, `uses.by_metaranges`; for each repository the cost
     of `client.collections.condemn`, four more requests to the API, and one each 90 s; one read for
-    each file of `_lakefs/` that is deleted.
+    each file of `_lakefs/` that is condemned, and one for each that is deleted.
     """
     chosen = careful or Careful()
     check_settings(chosen.settings)
@@ -147,7 +149,8 @@ def _deleted(
     """All steps; returns what was condemned now and what was deleted.  A run that was made
     before `due_ns` is due."""
     condemned, roots = _found(lake, scope, now_ns, careful)
-    scopes.condemn(lake, scope, condemned, now_ns)
+    unused = pieces.frame(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
+    scopes.condemn(lake, scope, condemned, uses.metaranges_of(lake.spark, scope, unused))
     # Before the roots: a swept run's expired commits are then no longer among them.
     earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
     last = scopes.roots(lake, scope, "roots-late")

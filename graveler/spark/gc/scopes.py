@@ -214,9 +214,16 @@ def _put_addresses(scope: Scope, repo: CollectedRepository, name: str, hashes: "
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def condemn(lake: Lake, scope: Scope, condemned: Sequence[ListPiece], now_ns: int) -> None:
-    """Make the API refuse the commits that retention releases; then write the summaries, from which
-    on the run counts.
+def condemn(
+    lake: Lake,
+    scope: Scope,
+    condemned: Sequence[ListPiece],
+    metaranges: Sequence[tuple[int, str]],
+) -> None:
+    """Make the API refuse the commits that retention releases, and the `metaranges` that no commit
+    has; then write the summaries, from which on the run counts.
+
+    The undo period begins here: only now every mark stands.
 
     Raises `Conflict` if the run was undone meanwhile.  Cost for each repository: that of
     `client.collections.condemn`, and a put.
@@ -225,7 +232,11 @@ def condemn(lake: Lake, scope: Scope, condemned: Sequence[ListPiece], now_ns: in
     def one(repo: CollectedRepository) -> None:
         own = [each for each in condemned if each.repo == repo.number]
         files = Files(sum(each.files for each in own), sum(each.size for each in own))
-        undone = collections.condemn(lake.session, repo.id, scope.run, files, turn=scope.run)
+        unused = [id for number, id in metaranges if number == repo.number]
+        undone = collections.condemn(
+            lake.session, repo.id, scope.run, files, unused, turn=scope.run
+        )
+        now_ns = lake.session.clock.now_ns()
         summary = {"run": scope.run, "created_ns": now_ns, "undone": undone}
         summary["pieces"] = [each.name for each in own]
         opened(scope.place).blocks.put(
@@ -237,7 +248,7 @@ def condemn(lake: Lake, scope: Scope, condemned: Sequence[ListPiece], now_ns: in
 
 
 def earlier(scope: Scope, due_ns: int) -> list[EarlierRun]:
-    """The last run before `due_ns` of each repository."""
+    """The last run of each repository whose undo period began before `due_ns`."""
     runs: list[EarlierRun] = []
     for repo in scope.repositories:
         done = [each for each in _summaries(scope, repo) if each["created_ns"] <= due_ns]

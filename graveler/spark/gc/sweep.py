@@ -18,14 +18,13 @@ from pyspark.sql import DataFrame
 from graveler import limits
 from graveler.block.adapter import Target
 from graveler.block.address import FILES, is_ours
-from graveler.committed.ranges import Keyspace
-from graveler.errors import Corrupt, NotFound
-from graveler.ids import MetarangeId
+from graveler.errors import Corrupt
 from graveler.spark.cluster import pieces
 from graveler.spark.cluster.places import opened
 from graveler.spark.gc import scopes
 from graveler.spark.gc.listing import Scope
 from graveler.spark.gc.scopes import ListPiece
+from graveler.spark.gc.uses import is_metarange
 
 _AT_ONCE: Final = 8  # in one task
 _ROWS: Final = limits.block_delete_count_max
@@ -92,17 +91,7 @@ def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
     name = row["name"]
     if not is_ours(name) or not row["version"]:
         raise Corrupt(f"a list names a file of another kind: {name=}")
-    return not only_metaranges or _is_metarange(scope, row["repo"], name)
-
-
-def _is_metarange(scope: Scope, repo: int, name: str) -> bool:
-    store = opened(scope.place).space.store
-    space = Keyspace(store, scope.namespace(repo), scope.place.breaks)
-    try:
-        space.metarange(MetarangeId(name.removeprefix(FILES)))
-    except (NotFound, Corrupt):
-        return False
-    return True
+    return not only_metaranges or is_metarange(scope, row["repo"], name)
 
 
 def _noted(

@@ -12,6 +12,7 @@ damage raises, and nothing is deleted.  For `collect.py`.
 
 from array import array
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -25,7 +26,7 @@ from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
 from graveler.engine.gc.candidates import used_name
 from graveler.engine.gc.leftovers import hashes_file
-from graveler.errors import NotFound
+from graveler.errors import Corrupt, NotFound
 from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository
 from graveler.spark.cluster.parallel import in_tasks
@@ -34,6 +35,8 @@ from graveler.spark.gc.listing import Scope, hashed
 
 USED: Final = "repo int, hash bigint"
 _RANGES: Final = "repo int, id string, min_key binary, max_key binary, size bigint, count bigint"
+_NAMES: Final = "repo int, name string"
+_READERS: Final = 8  # in one task
 _MAGIC: Final = b"GRVLUSE1"
 _HEAD: Final = len(_MAGIC) + 8 + 32
 
@@ -76,6 +79,34 @@ def of_tables(
 
     ranges = _ranges_of(spark, scope, metaranges).mapInArrow(run, USED)
     return ranges.union(named(spark, [(repo, FILES + id) for repo, id in metaranges]))
+
+
+def metaranges_of(spark: SparkSession, scope: Scope, names: DataFrame) -> list[tuple[int, str]]:
+    """The metaranges among files, which are given by the columns `repo` and `name`: the number of
+    the repository, and the id.  Cost: one get for each file of `_lakefs/`."""
+    files = names.where(names["name"].startswith(FILES)).select("repo", "name")
+    rows = files.mapInArrow(_only_metaranges(scope), _NAMES).collect()
+    return sorted((row["repo"], row["name"].removeprefix(FILES)) for row in rows)
+
+
+def _only_metaranges(scope: Scope) -> Any:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ThreadPoolExecutor(_READERS, "metaranges") as pool:
+            for batch in batches:
+                rows = batch.to_pylist()
+                readable = pool.map(lambda row: is_metarange(scope, row["repo"], row["name"]), rows)
+                yield batch.filter(pa.array(list(readable), pa.bool_()))
+
+    return run
+
+
+def is_metarange(scope: Scope, repo: int, name: str) -> bool:
+    """Whether the file with this relative address can be read, and is a metarange.  One get."""
+    try:
+        _space(scope, repo).metarange(MetarangeId(name.removeprefix(FILES)))
+    except (NotFound, Corrupt):
+        return False
+    return True
 
 
 def _space(scope: Scope, repo: int) -> Keyspace:

@@ -6,16 +6,19 @@ import pytest
 
 from graveler import limits
 from graveler.block.counter import ObservedBlocks
+from graveler.committed import writer
 from graveler.engine.bulk import job
 from graveler.engine.commits import commit
+from graveler.engine.dumps import dump
 from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root
 from graveler.engine.names import branches
-from graveler.engine.ports import open_repository
+from graveler.engine.ports import keyspace, open_repository
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
 from graveler.kv.counter import ObservedStore
+from graveler.records import Entry
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import runs
 from graveler.refs.gc.retention import Retention
@@ -23,6 +26,7 @@ from graveler.refs.gc.runs import RunState
 from graveler.refs.graph import commits
 from graveler.requests import Counts
 from graveler.testing.interposer import InterposedStore, Script
+from graveler.wire import encode_entry
 from tests.engine.storage import DAY, HOUR, Storage
 
 TURN = "T1"
@@ -65,6 +69,11 @@ def condemn(storage: Storage, run: str = "R1", *metaranges: MetarangeId) -> Cond
     asked = metaranges or expiring(storage)
     have_turn(storage)
     return cluster.condemn(storage.opened, DeletionOrder(run, 3, 300, TURN), asked)
+
+
+def first_page(storage: Storage, run: str) -> CondemnationPage:
+    have_turn(storage)
+    return cluster.condemn_page(storage.opened, DeletionOrder(run, 3, 300, TURN), "", 1_000)
 
 
 def marks(storage: Storage) -> dict[str, str]:
@@ -145,6 +154,59 @@ def test_a_metarange_that_was_written_lately_is_not_condemned(
     assert condemn(storage, "R1", content) == CondemnationPage([], 0)
     storage.wait(DAY + 1)
     assert condemn(storage, "R1", content) == CondemnationPage([content], 0)
+
+
+def orphaned(storage: Storage) -> tuple[MetarangeId, str]:
+    """A metarange that no commit has, and its address."""
+    rows = [(b"a", encode_entry(Entry("data/a", 1, "etag", 1)))]
+    id = writer.write(keyspace(storage.opened), rows)
+    return id, f"mem://bucket/lake/_lakefs/{id}"
+
+
+def test_a_metarange_that_no_commit_has_is_refused_once_it_is_condemned(storage: Storage) -> None:
+    """Otherwise a client may commit it while the cluster deletes its files."""
+    storage.commit(a="1")
+    orphan, place = orphaned(storage)
+    given = commit.CommitRequest("given", "me", source_metarange=orphan)
+    assert condemn(storage, "R1", orphan) == CondemnationPage([], 0)  # too young
+    storage.wait(DAY + 1)
+    assert condemn(storage, "R2", orphan) == CondemnationPage([orphan], 0)
+    assert marks(storage) == {orphan: "R2"}
+    with pytest.raises(Gone):
+        commit.commit(storage.opened, "main", given)
+    # Written again, it is as good as new.
+    storage.blocks.put(place, [b"".join(storage.blocks.get(place).chunks)])
+    assert first_page(storage, "R3") == CondemnationPage([], 0) and marks(storage) == {}
+    assert condemn(storage, "R3", orphan) == CondemnationPage([], 0)
+    commit.commit(storage.opened, "main", given)
+
+
+def test_the_mark_of_a_metarange_that_no_commit_has_goes_with_its_file(storage: Storage) -> None:
+    orphan, place = orphaned(storage)
+    storage.wait(DAY + 1)
+    condemn(storage, "R1", orphan)
+    assert first_page(storage, "R2") == CondemnationPage([], 0) and len(marks(storage)) == 1
+    storage.blocks.delete(place)
+    assert first_page(storage, "R3") == CondemnationPage([], 0) and marks(storage) == {}
+
+
+def test_a_metarange_that_was_committed_beside_its_condemnation_is_kept(storage: Storage) -> None:
+    orphan, _ = orphaned(storage)
+    storage.wait(DAY + 1)
+    unaware = replace(storage.repo, collected=False)  # somebody who looked before
+    condemn(storage, "R1", orphan)
+    given = commit.CommitRequest("given", "me", source_metarange=orphan)
+    commit.commit(open_repository(storage.ports, unaware), "main", given)
+    assert root(storage, orphan).kept
+    assert condemn(storage, "R2", orphan) == CondemnationPage([], 0) and marks(storage) == {}
+
+
+def test_the_tables_of_a_dump_are_not_condemned(storage: Storage) -> None:
+    storage.commit(a="1")
+    dumped = dump.dump(storage.opened)
+    tables = [dumped.commits, dumped.branches, dumped.tags]
+    storage.wait(DAY + 1)
+    assert condemn(storage, "R1", *map(MetarangeId, tables)) == CondemnationPage([], 0)
 
 
 def test_what_is_gone_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:

@@ -711,6 +711,39 @@ def test_a_join_whose_answers_are_lost_twice_is_of_unknown_outcome(storage: Stor
     uploads.complete(repo, upload, parts)
 
 
+def test_a_join_that_lands_after_its_plan_was_withdrawn_is_not_taken_for_the_next_one(
+    storage: Storage,
+) -> None:
+    """The object has the bytes of the old parts; the entry would have the size of the new ones."""
+    repo = storage.opened
+    upload = begun(repo)
+    old = sent(repo, upload, b"one")
+    late: list[tuple[Any, ...]] = []
+
+    def on_its_way(*arguments: Any) -> None:
+        late.append(arguments)
+        raise OutcomeUnknown("no answer")
+
+    with pytest.raises(OutcomeUnknown):
+        uploads.complete(storage.with_blocks(complete_upload=on_its_way).opened, upload, old)
+    stored = [(each.number, each.etag) for each in old]
+    new = sent(repo, upload, b"another one")
+    assert stored != [(each.number, each.etag) for each in new]
+    with pytest.raises(Invalid, match="cannot be joined"):
+        uploads.complete(repo, upload, old)
+
+    def landed(*_: Any) -> None:
+        address, id, _parts = late[0]
+        storage.blocks.put(address, [b"one"])
+        storage.blocks.abort_upload(address, id)
+        raise NotFound("upload not found")
+
+    with pytest.raises(NotFound, match="upload not found"):
+        uploads.complete(storage.with_blocks(complete_upload=landed).opened, upload, new)
+    with pytest.raises(NotFound):
+        read.stat(repo, "main", "a")
+
+
 def test_a_completion_that_never_wins_its_record_is_of_unknown_outcome(storage: Storage) -> None:
     repo = storage.opened
     upload = begun(repo)

@@ -29,7 +29,7 @@ from graveler.engine.names import tags
 from graveler.engine.objects import write
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, Invalid, NotFound, Refused
+from graveler.errors import Conflict, Gone, Invalid, NotFound, Refused
 from graveler.records import BreakParameters, Entry
 from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups
@@ -250,6 +250,49 @@ def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
         again = collect(days_on(lake, 2.2), names, ALL, dry_run=False)
         assert (again.condemned.files, again.deleted.files) == (0, 0)
         assert world.stored() == world.used
+
+
+class SlowClock(LaterClock):
+    """A clock on which everything behind the first look takes half a day."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._looks = 0
+
+    def now_ns(self) -> int:
+        self._looks += 1
+        return super().now_ns() + (self._looks > 1) * DAY_NS // 2
+
+
+@pytest.mark.one_version
+def test_the_undo_period_begins_when_everything_is_condemned(spark: SparkSession) -> None:
+    """Not when the run begins: a run may take long."""
+    with world_of(1, 5_005) as world, connect(spark, world.store, KEYS) as lake:
+        names, garbage = list(world.used), garbage_in(world)
+        slow = replace(lake, session=replace(lake.session, clock=SlowClock()))
+        assert collect(slow, names, ALL, dry_run=False).condemned.files == len(garbage)
+        assert collect(days_on(lake, 1.2), names, ALL, dry_run=False).deleted.files == 0
+        assert collect(days_on(lake, 1.7), names, ALL, dry_run=False).deleted.files == len(garbage)
+
+
+@pytest.mark.one_version
+def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSession) -> None:
+    """Its files go a day later, whoever would commit it then."""
+    with world_of(1, 5_007) as world, connect(spark, world.store, KEYS) as lake:
+        (name,) = world.used
+        tables = {each for _, each in garbage_in(world) if each.startswith("_lakefs/")}
+        where = f"/repositories/{name}/branches/main/commits?source_metarange="
+        collect(lake, [name], ALL, dry_run=True)
+        collect(lake, [name], ALL, dry_run=False)
+        refused = 0
+        for table in sorted(tables):
+            with pytest.raises((Gone, Invalid)) as error:
+                lake.session.ask(
+                    "POST", where + table.removeprefix("_lakefs/"), {"message": "late"}
+                )
+            refused += isinstance(error.value, Gone)
+        assert 0 < refused < len(tables)  # metaranges, and not ranges
+        assert world.used[name] <= world.stored()[name]
 
 
 class Losing(Session):

@@ -16,6 +16,7 @@ from graveler.engine.repositories import repository
 from graveler.errors import Gone
 from graveler.refs.gc import marks
 from graveler.refs.gc.retention import Retention
+from graveler.refs.graph import commits
 from graveler.spark import collect, connect
 from graveler.spark.cluster.places import opened
 from tests.engine.lake import Lake
@@ -62,7 +63,8 @@ def collected(store: Path) -> dict[str, set[str]]:
 
 
 def a_day_passes(store: Path) -> set[str]:
-    """For marks, which the server compares with its clock; the commits that have one."""
+    """For marks, which the server compares with its clock; the commits and
+    metaranges that have one."""
     embedded = open_embedded(store)
     ports, marked = embedded.ports, set()
     for name in NAMES:
@@ -73,6 +75,18 @@ def a_day_passes(store: Path) -> set[str]:
             marked.add(f"{name}/{id}")
     embedded.close()
     return marked
+
+
+def of_commits(store: Path) -> set[str]:
+    """The metaranges that commits have."""
+    embedded = open_embedded(store)
+    named = {
+        f"{name}/{each.commit.metarange}"
+        for name in NAMES
+        for each in commits.list_all(embedded.ports.kv, repository.get(embedded.ports, name))
+    }
+    embedded.close()
+    return named
 
 
 def is_there(stored: dict[str, set[str]], marked: str) -> bool:
@@ -93,12 +107,14 @@ def test_what_retention_lets_go_is_condemned_and_then_deleted(
     marked = a_day_passes(world.store)
     assert {each.partition("/")[0] for each in marked} == set(NAMES[:2])
     metaranges = {each for each in marked if is_there(before, each)}
-    assert metaranges and marked - metaranges
+    old, orphans = metaranges & of_commits(world.store), metaranges - of_commits(world.store)
+    assert old and orphans and marked - metaranges
     expected = collected(tmp_path / "copy") | {NAMES[2]: before[NAMES[2]]}
     with connect(spark, world.store, KEYS) as lake:
         swept = collect(days_on(lake, 1.1), NAMES, ALL, dry_run=False)
         assert world.stored() == expected
-        assert all(is_there(expected, each) for each in metaranges)  # refs lead to them
+        assert all(is_there(expected, each) for each in old)  # refs lead to them
+        assert not any(is_there(expected, each) for each in orphans)
         gone = {f"{name}/{each}" for name in NAMES for each in before[name] - expected[name]}
         assert swept.deleted.files == len(gone)
         name, _, commit = min(marked - metaranges).partition("/")
