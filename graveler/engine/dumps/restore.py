@@ -1,7 +1,7 @@
 """Restore: branches, tags and commits from a dump, into a bare repository on the same namespace.
 
-    verify the whole dump ─► record of the restore ─► commits ─► tags ─► branches
-                                                      by generation        the default one last
+    verify the whole dump ─► record of the restore ─► marks ─► commits ─► tags ─► branches
+                                                               by generation  the default one last
 
 A repository is *bare* until its default branch exists.  So a restore that stopped halfway left a
 bare repository, and the same restore, sent again, continues it.  Nothing that exists is changed.
@@ -13,7 +13,9 @@ only.  The place of a commit in the graph is computed anew.  Nothing is written 
 is checked.
 
 The content of a commit stays where it is: its metarange and ranges must be in the namespace.  This
-is checked for the commits that refs name.  An older commit may have lost its content to retention.
+is checked for the commits that refs name.  An older commit may have lost its content to retention:
+it gets the mark that it had, from the notes of collections (lost_content.py), or because no ref
+leads to it and its metarange is gone.
 
 Used by the delivery layer and by collection.
 """
@@ -26,6 +28,9 @@ from graveler import limits, wire_dumps
 from graveler.committed import dumps
 from graveler.engine.commits.heads import lookup, new_token
 from graveler.engine.commits.messages import check_message, check_metadata
+from graveler.engine.gc import eligible, lost_content, roots
+from graveler.engine.gc.content import NO_FILE
+from graveler.engine.gc.retention import with_ancestors
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable, keyspace
 from graveler.errors import (
     AlreadyExists,
@@ -49,12 +54,15 @@ from graveler.ids import (
     parse_tag_id,
 )
 from graveler.records import ABSENT, Branch, BranchState, Commit, CommitEntry, Record
+from graveler.refs.gc import marks
+from graveler.refs.gc.marks import DeletedContent, Mark
 from graveler.refs.graph import commits, graph
 from graveler.refs.names import branches, restores, tags
 from graveler.refs.names.restores import DumpIds
 from graveler.wire_dumps import DumpedRef
 
 T = TypeVar("T")
+_RESTORED: Final = "restored"  # the run of a mark whose own run is not known any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +119,20 @@ def restore(
     not in the namespace; `Unsupported` if the dump is too large; `Conflict` if a ref of the same
     name points elsewhere; `OutcomeUnknown` from the first write on: the same call continues.
     Cost: `check_bare`, 1 KV request for each 1,000 commits, 1 for each tag, 2 for each branch, and
-    2; 1 or 2 block requests for each table of the dump, and those that read the metaranges that
-    refs name.  Memory: the dump.
+    2; 1 or 2 block requests for each table of the dump, those that read the metaranges that refs
+    name, that of `lost_content.read`, and 1 for each commit that no ref leads to; if any commit has
+    lost its content, 2 KV requests and 1 for each 1,000 marks.  Memory: the dump.
     """
     if attempt.begun and is_complete(repo, dump):
         return
     check_bare(repo, dump, force=force)
     refs = _read(repo, dump)
+    lost = _lost(repo, refs)
     with UnconfirmedWrite("restore") as unconfirmed:
         unconfirmed.mark_unconfirmed()
         if restores.begin(repo.kv, repo.record, dump, repo.ids.stamp()) != dump:
             raise _other_dump(repo)
+        _mark_lost(repo, refs, lost)
         _put_commits(repo, refs.commits, attempt)
         for page in _pages(repo, refs.tags):
             repo.fanout.map(lambda tag: _put_tag(repo, tag), page)
@@ -249,12 +260,44 @@ def _check_heads(
         ) from error
 
 
+def _lost(repo: OpenRepository, refs: _Refs) -> dict[str, DeletedContent]:
+    """The commits of the dump that have lost content, and what of it."""
+    history = {entry.id: entry.commit for entry in refs.commits}
+    try:
+        noted = lost_content.read(repo)
+    except Corrupt as error:
+        raise Invalid(f"dump does not verify: {error}") from error
+    lost: dict[str, DeletedContent] = {id: noted[id] for id in history if id in noted}
+    heads = {ref.commit for ref in (*refs.branches, *refs.tags, refs.default)}
+    beyond = sorted(history.keys() - with_ancestors(history, heads) - lost.keys())
+    named = [id for id in beyond if history[id].metarange not in NO_FILE]
+    stored = repo.fanout.map(lambda id: roots.is_stored(repo, history[id].metarange), named)
+    return lost | {
+        id: DeletedContent.ALL for id, is_there in zip(named, stored, strict=True) if not is_there
+    }
+
+
 # ---- writing -------------------------------------------------------------------------------------
 
 
 def _pages(repo: OpenRepository, items: Sequence[T]) -> Iterator[Sequence[T]]:
     size = repo.settings.restore_batch_count
     return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _mark_lost(repo: OpenRepository, refs: _Refs, lost: Mapping[str, DeletedContent]) -> None:
+    """Mark the commits that have `lost` content, and their metaranges: verbs refuse them, and no
+    collection reads them."""
+    marked: dict[str, DeletedContent] = {**lost}
+    whole = {entry.commit.metarange for entry in refs.commits if entry.id not in lost}
+    for entry in refs.commits:
+        if entry.id in lost and entry.commit.metarange not in whole:
+            marked[entry.commit.metarange] = DeletedContent.NOTHING  # as collections do
+    if marked:
+        eligible.announce(repo)
+        now_ns = repo.clock.now_ns()
+        new = {id: Mark(_RESTORED, now_ns, kind) for id, kind in marked.items()}
+        marks.put_all(repo.kv, repo.record, new, repo.ids)
 
 
 def _put_commits(repo: OpenRepository, ordered: Sequence[CommitEntry], attempt: Attempt) -> None:

@@ -10,6 +10,7 @@
     readings         ranges of metaranges and names in ranges, kept between attempts of a job
     leftovers        files that jobs on Spark have left and no reader needs
     condemned_files  the condemned files of a run, as files in the namespace
+    lost_content     commits whose content was given up, as files in the namespace, for a restore
 
 For a collection that a cluster or lakeFS's Spark client makes:
     cluster            condemns and sweeps

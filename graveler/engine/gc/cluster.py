@@ -33,7 +33,14 @@ from typing import Final, NamedTuple
 from graveler import limits
 from graveler.block import address
 from graveler.engine.dumps import dump
-from graveler.engine.gc import cluster_turns, collect, eligible, judgements, roots
+from graveler.engine.gc import (
+    cluster_turns,
+    collect,
+    eligible,
+    judgements,
+    lost_content,
+    roots,
+)
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.content import NO_FILE
 from graveler.engine.gc.retention import list_refs
@@ -196,10 +203,13 @@ def _orphans(
 
 
 def _standing(judgement: Judgement, states: Mapping[str, RunState]) -> set[str]:
-    """Commits and metaranges that a run has marked which was not undone."""
+    """Commits and metaranges that a run has marked which was not undone, or that have lost
+    content."""
     undone = RunState.UNDONE
     return {
-        id for id, mark in judgement.marks.items() if states.get(mark.run, undone) is not undone
+        id
+        for id, mark in judgement.marks.items()
+        if mark.spent or states.get(mark.run, undone) is not undone
     }
 
 
@@ -308,7 +318,7 @@ def sweep(repo: OpenRepository, run: str, undone: int, turn: str) -> None:
 
     Errors: `NotFound`; `Conflict` if the list is void or the cluster does not hold the turn:
     nothing of the list may be deleted.  Cost: 1 KV request for each 1,000 runs, 3 more; that of
-    `roots.judged`, and 1 for each 1,000 marks that change.
+    `roots.judged`, and 1 for each 1,000 marks that change; a block request if any does.
     """
     cluster_turns.check(repo, turn)
     states = [seen.run.state for seen in runs.list_all(repo.kv, repo.record)]
@@ -341,4 +351,5 @@ def _spend(repo: OpenRepository) -> None:
     }
     losing = {id for id in losing if judgement.marks[id].run in final}
     spent = marking.spending(judgement.history, judgement.marks, losing, judgement.held(losing))
+    lost_content.note(repo, spent)
     marks.put_all(repo.kv, repo.record, spent, repo.ids)

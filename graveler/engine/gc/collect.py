@@ -36,7 +36,7 @@ from typing import Literal
 from graveler import limits
 from graveler.block.adapter import UNVERSIONED, Target
 from graveler.clock import ulid
-from graveler.engine.gc import condemned_files, eligible
+from graveler.engine.gc import condemned_files, eligible, lost_content
 from graveler.engine.gc import listing as listed
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc.candidates import Candidates, GarbageFile, candidates_of
@@ -188,7 +188,8 @@ def _sweep(repo: OpenRepository, plan: _Plan) -> list[GarbageFile]:
     because marking relied on the marks of that run for the files of the others, too.
 
     All due runs become *sweeping* first, so none of them can be undone when marks record the loss
-    of content.  All marks record it before the first file is deleted.
+    of content.  All marks record it before the first file is deleted, and a note in the namespace
+    before them.
     """
     sweeping: list[VersionedRun] = []
     for seen in plan.due:
@@ -197,6 +198,7 @@ def _sweep(repo: OpenRepository, plan: _Plan) -> list[GarbageFile]:
             return []
         sweeping.append(turned)
     if plan.candidates.due:
+        lost_content.note(repo, plan.verdict.spend)
         marks.put_all(repo.kv, repo.record, plan.verdict.spend, repo.ids)
     return [each for run in sweeping for each in _delete_all(repo, run, plan.candidates.due)]
 

@@ -17,7 +17,7 @@ from graveler.engine.commits import log, merge
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.dumps import dump, restore
 from graveler.engine.dumps.restore import Attempt
-from graveler.engine.gc import collect, root_pages
+from graveler.engine.gc import collect, retention, root_pages
 from graveler.engine.names import branches as branching
 from graveler.engine.names import tags as tagging
 from graveler.engine.objects import read as reads
@@ -28,6 +28,7 @@ from graveler.errors import (
     Code,
     Conflict,
     Contended,
+    Gone,
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -41,6 +42,9 @@ from graveler.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
 from graveler.kv.counter import ObservedStore
 from graveler.records import BreakParameters, Commit, Record
 from graveler.refs.cache import RefCache
+from graveler.refs.gc import marks
+from graveler.refs.gc.marks import DeletedContent
+from graveler.refs.gc.retention import Retention
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 from graveler.refs.names.restores import DumpIds
@@ -198,7 +202,89 @@ def test_a_restore_costs_a_row_for_each_ref_and_a_batch_of_commits(
     restore.restore(counted, ids)
     # the bare check: 2 gets and 2 scans; the record; 2 tags; 3 branches, each a get and a swap
     assert kv.snapshot() == {"get": 2 + 3, "scan": 2, "set_if": 1 + 2 + 3, "set_many": 1}
-    assert set(blocks.snapshot()) <= {"read", "get"}
+    assert set(blocks.snapshot()) == {"read", "list"}  # the notes of collections
+
+
+# ---- after collections ---------------------------------------------------------------------------
+
+
+def expired(storage: Storage) -> tuple[str, str]:
+    """A commit that lost its objects, and one without a ref that lost everything."""
+    retention.set_rule(storage.opened, Retention(default_days=1, unreachable_days=1))
+    old = storage.commit(a="old")
+    branching.create_branch(storage.opened, "side", "main")
+    lost = storage.commit("side", b="lost")
+    branching.delete_branch(storage.opened, "side")
+    storage.commit(a="new")
+    for _ in range(4):
+        storage.wait(3 * DAY)
+        storage.collect()
+    return old, lost
+
+
+def test_a_commit_that_lost_its_content_is_restored_as_such(storage: Storage) -> None:
+    """Marks are rows, and go with the repository: without them a collection would read what is
+    gone, and a branch from such a commit would have holes."""
+    old, lost = expired(storage)
+    repo = storage.opened
+    before = marks_of(repo)
+    assert before == {old: DeletedContent.OBJECTS, lost: DeletedContent.ALL}
+    ids = DumpIds(*dump.dump(repo)[:3])
+    copied(storage)
+    copy = bare(storage, breaks=storage.repo.breaks)
+    restore.restore(copy, ids)
+    copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
+    assert marks_of(copy) == before
+    for id in (old, lost):
+        with pytest.raises(Gone):
+            branching.create_branch(copy, "late", id)
+    content = log.get_commit(copy, old).commit.metarange
+    with pytest.raises(Gone):
+        commit(copy, "main", CommitRequest("given", "tester", source_metarange=content))
+    stored = {each.address for each in storage.blocks.list(f"{NAMESPACE}/", "", 10_000).lines}
+    for _ in range(3):
+        storage.wait(2 * DAY)
+        collect.collect(copy, delete=True)
+    left = {each.address for each in storage.blocks.list(f"{NAMESPACE}/", "", 10_000).lines}
+    assert {each for each in stored - left if "/_graveler/" not in each} == set()
+    assert content_of(copy, "main") == {"a": "new"}
+    assert marks_of(copy).items() >= before.items()
+
+
+def test_a_commit_without_a_ref_whose_content_is_nowhere_is_restored_as_gone(
+    storage: Storage,
+) -> None:
+    """As in a dump of lakeFS, or if the notes of collections were not copied."""
+    old, lost = expired(storage)
+    ids = DumpIds(*dump.dump(storage.opened)[:3])
+    copied(storage)
+    for line in storage.blocks.list(f"{NAMESPACE}/_graveler/gc/", "", 1_000).lines:
+        storage.blocks.delete(line.address)
+    copy = bare(storage, breaks=storage.repo.breaks)
+    restore.restore(copy, ids)
+    copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
+    assert marks_of(copy) == {lost: DeletedContent.ALL}
+    collect.collect(copy, delete=True)
+    assert log.get_commit(copy, old).id == old
+
+
+def test_a_note_that_cannot_be_read_restores_nothing(source: tuple[Storage, DumpIds]) -> None:
+    storage, ids = source
+    storage.blocks.put(f"{NAMESPACE}/_graveler/gc/lost/x.txt", [b"nonsense"])
+    copy = bare(storage, breaks=storage.repo.breaks)
+    with pytest.raises(Invalid, match="note of lost content"):
+        restore.restore(copy, ids)
+    assert shown(copy) == {"branches": {}, "tags": {}, "commits": {}}
+
+
+def marks_of(repo: OpenRepository) -> dict[str, DeletedContent]:
+    return {id: mark.spent for id, mark in marks.list_all(repo.kv, repo.record) if mark.spent}
+
+
+def content_of(repo: OpenRepository, ref: str) -> dict[str, str]:
+    page = reads.list_objects(repo, ref, reads.ListQuery())
+    bodies = {path: reads.open_body(repo, entry) for path, entry in page.lines}
+    return {path: b"".join(body.chunks).decode() for path, body in bodies.items()}
 
 
 # ---- what is refused -----------------------------------------------------------------------------
