@@ -11,7 +11,9 @@ again.  So callers that would compete take turns.  These rules hold:
   and confirm the offer when it has.  Such a caller works in its turn as all do; it takes the offer
   if it finds that nothing is left to do.
 - Only results are shared.  If the work raises anything, the callers that wait for its result are
-  the next in the queue: one of them works, also for the others.
+  the next in the queue: one of them works, also for the others.  But those that have waited for it
+  longer than their `turn_seconds` work at once, beside each other.  If each of them took as long,
+  the last of many would run out of time.
 - A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
   longer than `turn_seconds` of a caller in the queue, the next turn begins beside it.  So a caller
   that hangs does not stop the queue, and work may enter its own lane again.
@@ -111,7 +113,7 @@ class _State(Enum):
 
 class _Caller(Turn):
     """One call.  `followers`: the callers that wait for its result; it is their `leader`.
-    `is_done`: the result is theirs too."""
+    `is_done`: the result is theirs too.  `is_late`: it has waited long for its leader."""
 
     def __init__(
         self, lock: AbstractContextManager[object], lane: "_Lane", gate: Gate, *, shares: bool
@@ -124,6 +126,7 @@ class _Caller(Turn):
         self.leader: _Caller | None = None
         self.followers: list[_Caller] = []
         self.is_done = False
+        self.is_late = False
         self.result: Any = None
         self.offerer: _Caller | None = None
         self.confirmed: Any = None
@@ -221,8 +224,12 @@ class TurnLanes:
             return
         if patience.remaining() <= 0:
             self._step_out(lane, own)
-        elif own.leader is None and lane.turn == turn:
+        elif lane.turn != turn:
+            return
+        elif own.leader is None:
             lane.next_turn()
+        else:
+            own.is_late = True
 
     def _gather(self, lane: _Lane, own: _Caller) -> None:
         """Take on the callers that wait now, and not those that come later: what they did before
@@ -244,12 +251,20 @@ class TurnLanes:
                     each.state, each.result = _State.ANSWERED, own.result
                     each.gate.open()
             if not own.is_done:
-                lane.queue[:0] = followers
+                self._let_go(lane, followers)
             if lane.holder is own or lane.holder is None:
                 lane.next_turn()
             lane.callers -= 1
             if not lane.callers:
                 del self._lanes[key]
+
+    def _let_go(self, lane: _Lane, followers: list[_Caller]) -> None:
+        """What the callers do whose leader has failed."""
+        lane.queue[:0] = [each for each in followers if not each.is_late]
+        for each in followers:
+            if each.is_late:
+                each.state = _State.WORKING
+                each.gate.open()
 
     def _step_out(self, lane: _Lane, own: _Caller) -> None:
         own.state = _State.OUTSIDE

@@ -35,6 +35,7 @@ from graveler.kv.store import (
 )
 from graveler.lanes import FREE, Lanes
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
+from graveler.refs.cache import Moment
 from graveler.requests import RetryPolicy
 from simulator.schedule import Fault, World
 
@@ -94,7 +95,10 @@ class StaleCache:
     def repository(self, id: object) -> Repository | Literal[Absent.ABSENT]:
         return self._repository
 
-    def put_repository(self, repository: Repository) -> None:
+    def now(self) -> Moment:
+        return Moment(0.0, 0)
+
+    def put_repository(self, repository: Repository, read_at: Moment) -> None:
         return None
 
     def forget_repository(self, id: object) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 import pytest
@@ -199,6 +200,45 @@ def test_those_that_share_wait_for_their_leader_however_long_it_takes(crew: Crew
     crew.end("b", "a")
     crew.close()
     assert crew.results["c"] == "of b"
+
+
+class _Held(ThreadGate):
+    """A gate at which the thread stays until `go`."""
+
+    def __init__(self, go: threading.Event) -> None:
+        super().__init__()
+        self._go = go
+
+    def wait(self, seconds: float) -> None:
+        assert self._go.wait(PATIENCE_SECONDS)
+        super().wait(seconds)
+
+
+def test_those_that_waited_long_for_a_leader_that_fails_work_at_once() -> None:
+    """One after the other, the last of many would wait for all of them."""
+    go, looks = threading.Event(), {"c": 0, "d": 0}
+    held = partial(_Held, go)
+    gates: list[Callable[[], ThreadGate]] = [ThreadGate, ThreadGate, held, held, ThreadGate]
+    crew = Crew(lambda: gates.pop(0)())
+
+    def left(name: str) -> float:
+        looks[name] += 1
+        return PATIENCE_SECONDS
+
+    crew.call("a")
+    crew.call("b", error=ValueError())
+    for name in looks:
+        crew.call(name, patience=Patience(0.001, partial(left, name)))
+    crew.call("e")
+    crew.end("a")
+    crew.works("b")
+    go.set()
+    until(lambda: min(looks.values()) > 10, "c and d wait for b for a long time")
+    crew.end("b")
+    crew.works("c", "d", "e")
+    crew.end("d", "c", "e")
+    crew.close()
+    assert crew.results == {name: f"of {name}" for name in "acde"}
 
 
 def test_a_call_whose_time_ends_while_it_waits_does_its_own_work(crew: Crew) -> None:

@@ -31,12 +31,13 @@ async def authorize(
 
 
 def lacks(call: Call, action: str, path: str) -> bool:
-    """Whether the caller lacks the permission for `action` on `path` of the repository.  If so, the
-    audit trail gets `path` as an item of a batch that was denied."""
+    """Whether the caller lacks the permission for `action` on `path` of the repository.  The audit
+    trail gets `path` as an item of a batch that was denied, or that was let through."""
     assert call.account is not ABSENT, "the operation needs no credentials"
-    refused = call.account.lacks((_permission(call, action, path),))
-    call.refused.extend(refused)
-    return bool(refused)
+    permission = _permission(call, action, path)
+    is_refused = bool(call.account.lacks((permission,)))
+    (call.refused if is_refused else call.granted).append(permission)
+    return is_refused
 
 
 def require(call: Call, action: str, path: str = "") -> None:

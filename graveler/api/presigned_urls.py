@@ -15,7 +15,7 @@ from graveler.api.answers import Answer, Headers, StreamedBody, crc32c_headers, 
 from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
-from graveler.block.adapter import CREATE, ObjectHead
+from graveler.block.adapter import CREATE, Blocks, ObjectHead
 from graveler.block.signature import Grant
 from graveler.errors import (
     AlreadyExists,
@@ -128,12 +128,19 @@ def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:
     except AlreadyExists as error:
         for _ in body:
             pass  # a store may refuse before it has read the whole body
-        stored = MeasuredBody(blocks.get(address).chunks)
-        for _ in stored:
-            pass
-        if (stored.size, stored.checksum) != (body.size, body.checksum):
+        if not _is_stored(blocks, address, body):
             raise PreconditionFailed("object already exists with other bytes") from error
     return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))
+
+
+def _is_stored(blocks: Blocks, address: str, body: MeasuredBody) -> bool:
+    """Whether the object has the bytes of `body`.  It is read only if it has their size."""
+    if blocks.head(address).size != body.size:
+        return False
+    stored = MeasuredBody(blocks.get(address).chunks)
+    for _ in stored:
+        pass
+    return stored.checksum == body.checksum
 
 
 def _exactly(size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:

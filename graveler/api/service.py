@@ -111,7 +111,7 @@ class Call:
     case.
     `account` is set if the operation needs credentials; `repository` is set if its path names one.
     `acting`: the user that an operation without credentials has found out, for the audit trail.
-    `refused`: items of a batch that the caller may not touch.
+    `refused`, `granted`: items of a batch that the caller may not touch, and may touch.
     `changes`: what the service has changed itself to identify the caller, for the audit trail.
     `arrived_seconds`: time of arrival, on the steady clock of the ports.
     """
@@ -129,6 +129,7 @@ class Call:
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
     acting: str = ""
     refused: list[Permission] = field(default_factory=list)
+    granted: list[Permission] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
 

@@ -188,7 +188,8 @@ def _outcome(status: int) -> Outcome:
 def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...]:
     """What the permissions name, but for refused items; else the repository of the path."""
     apart = frozenset(refused)
-    resources = _named(each for each in trace.needed if each not in apart)
+    granted = trace.call.granted if trace.call is not ABSENT else []
+    resources = _named(each for each in trace.needed or granted if each not in apart)
     repository = trace.arguments.get("repository", "")
     if resources or apart or not repository:
         return resources

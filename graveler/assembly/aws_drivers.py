@@ -49,4 +49,14 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     # One partition key of the table takes 1/40 of the load that the whole table takes.
     shards_max = limits.staging_shard_count_max
     rows_max = deployment.commit_rows_max
-    return Drivers(kv, blocks, ranges, clock, ids, ThreadFanout(), shards_max, rows_max)
+    return Drivers(
+        kv,
+        blocks,
+        ranges,
+        clock,
+        ids,
+        ThreadFanout(),
+        shards_max,
+        rows_max,
+        repository_cached_seconds=limits.repository_cache_seconds_max,
+    )

@@ -17,8 +17,8 @@ UPLOADS_PURPOSE = "upload addresses"  # the purpose of the key that signs them
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """The drivers behind the ports.  For `staging_shards_max` and `commit_rows_max` see
-    `EngineSettings`."""
+    """The drivers behind the ports.  For `staging_shards_max`, `commit_rows_max` and
+    `repository_cached_seconds` see `EngineSettings`."""
 
     kv: Store
     blocks: Blocks
@@ -28,6 +28,7 @@ class Drivers:
     fanout: Fanout
     staging_shards_max: int = 1
     commit_rows_max: float = limits.commit_rows_max
+    repository_cached_seconds: float = 0
 
 
 def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
@@ -49,6 +50,7 @@ def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
             signing_key_before=secrets.derive(before, UPLOADS_PURPOSE) if before else b"",
             staging_shards_max=drivers.staging_shards_max,
             commit_rows_max=drivers.commit_rows_max,
+            repository_cached_seconds=drivers.repository_cached_seconds,
         ),
         lanes=thread_lanes(),
     )

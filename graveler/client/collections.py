@@ -121,7 +121,7 @@ def condemn(
     relying on a list of `listed` files.  Idempotent.  Errors: `Conflict` if the run was undone or
     the lease is lost; `Gone` if the calls took longer than a day: call again.  Cost: one request
     per 4,000 commits and metaranges that no run has condemned before, and one per 1,000
-    `metaranges`.
+    `metaranges`, for each of which the server judges all commits.
     """
     where = _runs(repository, run, "condemned")
     body = {"files": listed.count, "size_bytes": listed.size_bytes, "turn": turn}

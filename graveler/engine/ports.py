@@ -43,6 +43,8 @@ class EngineSettings:
     - `walk_count_max`: how many commits a verb looks through for its own commit, and how many
       commits the log reads ahead.
     - `restore_batch_count`: how many records of a dump one step of a restore writes.
+    - `repository_cached_seconds`: how long another process may use the record of a repository that
+      was deleted; 0 if there is no other process.
     - `lane_turn_seconds_max`: how long other verbs of this process wait for one that moves the head
       of a branch; then they go on beside it.
 
@@ -70,6 +72,7 @@ class EngineSettings:
     restore_bytes_max: int = limits.restore_bytes_max
     part_copy_bytes_max: int = limits.part_copy_bytes_max
     lane_turn_seconds_max: float = limits.lane_turn_seconds_max
+    repository_cached_seconds: float = 0
 
 
 @dataclass(frozen=True, slots=True)

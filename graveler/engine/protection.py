@@ -74,10 +74,11 @@ def is_protected(repo: OpenRepository, branch: BranchId) -> bool:
 def _current(repo: OpenRepository) -> Repository:
     known = repo.cache.repository(repo.id)
     if known is ABSENT:
+        read_at = repo.cache.now()
         stored = repositories.find(repo.kv, repo.id)
         if stored is ABSENT:
             return repo.record
         known = stored.repository
         if known.state is RepositoryState.LIVE:
-            repo.cache.put_repository(known)
+            repo.cache.put_repository(known, read_at)
     return known if known.uid == repo.record.uid else repo.record

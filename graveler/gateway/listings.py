@@ -7,7 +7,8 @@ Both versions of the list operation give the same lines; they differ in how a pa
 A page ends at a line, and the next one begins behind it: the token of version 2 and the marker of
 version 1 are that line.  A page of a branch may show a later state than the page before.
 
-A ref that does not exist has no objects: its listing is empty.
+A ref that does not exist has no objects: its listing is empty.  But a listing that goes on, and
+one of a ref whose content is gone, is no complete listing: it is refused.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,12 +61,14 @@ _FIELDS: Final = {
         "NextContinuationToken",
     )
 }
+_UNKNOWN_REF: Final = (Code.REF_NOT_FOUND, Code.ANCESTOR_NOT_FOUND)
 _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
 
 
 class ListRequest(NamedTuple):
     """The parameters of a listing.  `after`: the last line of the page before.  `shown`: a name as
-    the answer has it, in the encoding `encoding`, which may be empty."""
+    the answer has it, in the encoding `encoding`, which may be empty.  `is_continued`: a page came
+    before, as far as the request tells."""
 
     prefix: str
     delimiter: str
@@ -74,6 +77,7 @@ class ListRequest(NamedTuple):
     encoding: str
     shown: Callable[[str], str]
     is_second: bool
+    is_continued: bool
 
 
 class ListPage(NamedTuple):
@@ -95,11 +99,11 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
     if is_second and parameters["list-type"] != "2":
         raise S3Error("InvalidArgument", "The list-type must be 2.")
     encoding, shown = shown_as(parameters)
+    token = parameters.get("continuation-token" if is_second else "marker", "")
     if is_second:
-        token = parameters.get("continuation-token", "")
         after = _of_token(token) if token else parameters.get("start-after", "")
     else:
-        after = parameters.get("marker", "")
+        after = token
     return ListRequest(
         parameters.get("prefix", ""),
         parameters.get("delimiter", ""),
@@ -108,6 +112,7 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
         encoding,
         shown,
         is_second,
+        bool(token),
     )
 
 
@@ -127,7 +132,11 @@ def _of_token(token: str) -> str:
 
 
 def _object_page(call: S3Call, request: ListRequest) -> ListPage:
-    """The objects below the ref with which the prefix begins."""
+    """The objects below the ref with which the prefix begins.
+
+    Errors: `S3Error` for a ref that went away since the page before; `NotFound` for content that is
+    gone: a client that takes what is listed for all would delete the rest elsewhere.
+    """
     ref, _, prefix = request.prefix.partition("/")
     stem = f"{ref}/"
     after = ""
@@ -143,8 +152,11 @@ def _object_page(call: S3Call, request: ListRequest) -> ListPage:
     try:
         lines, more = read.list_records(call.repo, ref, query)
     except NotFound as error:
-        if error.code is Code.REPOSITORY_NOT_FOUND:
+        if error.code not in _UNKNOWN_REF:
             raise
+        if request.is_continued:
+            text = f"The ref of this listing does not exist any more: {ref}"
+            raise S3Error("NoSuchBucket", text) from error
         return ListPage((), False)
     return ListPage(lines, more, stem)
 
@@ -231,6 +243,9 @@ def _body(request: ListRequest, page: ListPage) -> Sequence[bytes]:
     return _LINES.of(_Context(page.stem, request.shown), lines)
 
 
+_LIST_ERRORS: Final = ("InvalidArgument", "NoSuchBucket", "NoSuchKey", "NoSuchVersion")
+
+
 def _is_common(record: Record) -> bool:
     return not record[1]
 
@@ -241,7 +256,7 @@ def _is_common(record: Record) -> bool:
     Level.BUCKET,
     BELOW_REF,
     permissions=(LIST_OBJECTS,),
-    errors=("InvalidArgument",),
+    errors=_LIST_ERRORS,
 )
 def list_objects(call: S3Call) -> Answer:
     """The objects below a ref, in the first version of the listing."""
@@ -255,7 +270,7 @@ def list_objects(call: S3Call) -> Answer:
     "list-type",
     BELOW_REF,
     permissions=(LIST_OBJECTS,),
-    errors=("InvalidArgument",),
+    errors=_LIST_ERRORS,
 )
 def list_objects_v2(call: S3Call) -> Answer:
     """The objects below a ref."""

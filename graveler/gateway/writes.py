@@ -9,6 +9,7 @@ from graveler.api.operation import Runs
 from graveler.block.adapter import OVERWRITE, Mode, Update
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.stage import check_mode
 from graveler.engine.objects.write import Upload
 from graveler.engine.objects.write_many import NewUpload
 from graveler.errors import Invalid
@@ -34,6 +35,7 @@ from graveler.gateway.write_conditions import (
 )
 from graveler.gateway.xml import NAMESPACE, Markup, Template
 from graveler.records import ABSENT, Entry
+from graveler.wire import encode_entry
 
 BODY_ERRORS: Final = (
     *("BadDigest", "EntityTooLarge", "IncompleteBody", "InvalidArgument", "InvalidDigest"),
@@ -169,6 +171,7 @@ def _copied(call: S3Call, source: CopySource, mode: Mode, *, replaces: bool) -> 
             "changing the object's metadata, storage class, website redirect location or "
             "encryption attributes.",
         )
+    check_mode(path, encode_entry(source.entry), mode)
     return source.entry
 
 

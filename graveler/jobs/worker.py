@@ -63,11 +63,12 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         purge.run(ports, message, seconds)
         return
     until = ports.clock.steady_seconds() + seconds
+    read_at = ports.cache.now()
     try:
         repo = open_repository(ports, repositories.get(ports.kv, RepositoryId(message.repository)))
     except NotFound:
         return
-    ports.cache.put_repository(repo.record)
+    ports.cache.put_repository(repo.record, read_at)
     owner, job_id = ports.ids.stamp(), JobId(message.job)
     if record.claim(repo, job_id, owner) is not Claim.OURS:
         return

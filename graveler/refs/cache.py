@@ -12,7 +12,7 @@ an entry may be dropped early, which is always allowed.  For the engine.
 """
 
 from collections.abc import Hashable
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.clock import Clock
@@ -59,6 +59,13 @@ class _Halves(Generic[K, V]):
         self._young.pop(key, None)
 
 
+class Moment(NamedTuple):
+    """When a read began: the steady seconds, and how many repositories had been forgotten."""
+
+    seconds: float
+    forgotten: int
+
+
 class RefCache:
     """The cache of one process.  Safe for any number of threads."""
 
@@ -79,20 +86,30 @@ class RefCache:
             commits_count_max, commits_bytes_max
         )
         self._namespaces: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
+        self._forgotten = 0
+
+    def now(self) -> Moment:
+        """For `put_repository`, before the record is read."""
+        return Moment(self._clock.steady_seconds(), self._forgotten)
 
     def repository(self, id: RepositoryId) -> Repository | Literal[Absent.ABSENT]:
-        """The record, if it was put less than `repository_cache_seconds_max` ago."""
+        """The record, if its read began less than `repository_cache_seconds_max` ago."""
         entry = self._repositories.get(id)
         if entry is ABSENT or self._aged(entry[0], limits.repository_cache_seconds_max):
             return ABSENT
         return entry[1]
 
-    def put_repository(self, repository: Repository) -> None:
-        """Cache a record that was just read from the store."""
-        self._repositories.put(repository.id, (self._clock.steady_seconds(), repository))
+    def put_repository(self, repository: Repository, read_at: Moment) -> None:
+        """Cache a record whose read began at `read_at`, unless a record was dropped since: a slow
+        read may have seen this one before it changed."""
+        if read_at.forgotten == self._forgotten:
+            self._repositories.put(repository.id, (read_at.seconds, repository))
+        if read_at.forgotten != self._forgotten:  # dropped in between
+            self._repositories.forget(repository.id)
 
     def forget_repository(self, id: RepositoryId) -> None:
         """Drop the record, because it changed."""
+        self._forgotten += 1
         self._repositories.forget(id)
 
     def namespaces(self) -> frozenset[str] | Literal[Absent.ABSENT]:

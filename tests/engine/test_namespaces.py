@@ -89,6 +89,37 @@ def world() -> World:
     return World(ports_of(drivers, bytes(32)), blocks, clock)
 
 
+# ---- a name that is used again -------------------------------------------------------------------
+
+
+def test_nobody_uses_the_record_of_a_deleted_repository_when_its_name_is_used_again(
+    world: World,
+) -> None:
+    """Not even a process that had it cached: what it writes there would be lost."""
+    settings = replace(world.ports.settings, repository_cached_seconds=10)
+    world.ports = replace(world.ports, settings=settings)
+    other = replace(world.ports, cache=RefCache(world.clock))
+    old = world.make("first")
+    assert repository.get(other, "first") == old
+    repository.delete(open_repository(world.ports, old))
+    world.clock.sleep(4)
+    new = world.make("first", "mem://bucket/two")
+    assert repository.get(other, "first") == new != old
+    repository.delete(open_repository(world.ports, new))
+    world.clock.sleep(21)
+    begun = world.clock.steady_seconds()
+    world.make("first", "mem://bucket/three")
+    assert world.clock.steady_seconds() - begun < 1
+
+
+def test_one_process_alone_does_not_wait(world: World) -> None:
+    repository.delete(open_repository(world.ports, world.make("first")))
+    begun = world.clock.steady_seconds()
+    new = world.make("first", "mem://bucket/two")
+    assert world.clock.steady_seconds() - begun < 1
+    assert repository.get(world.ports, "first") == new
+
+
 # ---- claims --------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.names import branches
 from graveler.engine.objects import addresses, copies, intents, link, multipart, write
 from graveler.engine.objects.addresses import Link
+from graveler.engine.ports import OpenRepository
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository, rules
 from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
@@ -332,6 +333,26 @@ def test_a_bulk_job_that_was_begun_before_the_rule_does_not_land(lake: Lake, mod
     age(lake)
     bulk_world.finish(lake, job, metarange)
     assert lake.head() != before
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda repo: reset.reset(repo, "main"),
+        lambda repo: reset.reset_prefix(repo, "main", "x/"),
+        lambda repo: reset.reset_path(repo, "main", "x/1"),
+    ],
+)
+def test_a_reset_that_runs_when_the_rule_comes_drops_nothing(
+    lake: Lake, verb: Callable[[OpenRepository], None]
+) -> None:
+    lake.put("x/1", "1")
+    before = lake.uncommitted()
+    slow, script = lake.interposed()
+    script.before("set_many", lambda: later(lake, "main"))
+    with pytest.raises(Refused):
+        verb(slow.opened)
+    assert script.finished and lake.uncommitted() == before
 
 
 def test_a_hard_reset_is_checked_again_in_every_round(lake: Lake, rival: Lake) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, identity, limits
+from graveler.block.adapter import CREATE
 from graveler.engine.commits import adopt, log, replay
 from graveler.engine.commits.replay import ReplayRequest
 from graveler.engine.names import branches
@@ -15,7 +16,7 @@ from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Gone, Invalid, NoChanges, NotFound
+from graveler.errors import Gone, Invalid, NoChanges, NotFound, PreconditionFailed
 from graveler.records import Commit
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
@@ -151,6 +152,21 @@ def test_a_link_of_what_nobody_wrote(lake: Lake) -> None:
     with pytest.raises(Invalid, match="no object"):
         addresses.link(lake.opened, "main", "p", link)
     assert lake.tree() == {}
+
+
+def test_a_conditional_link_that_is_repeated_undoes_no_later_change_of_metadata(lake: Lake) -> None:
+    """Its first answer was lost; the entry is committed by now, with other metadata."""
+    address = addresses.hand_out(lake.opened, "main", "p")
+    link = Link(address, "checksum", 5, metadata={"of": "link"}, mode=CREATE)
+    lake.ports.blocks.put(link.address, [b"bytes"])
+    addresses.link(lake.opened, "main", "p", link)
+    lake.commit()
+    addresses.link(lake.opened, "main", "p", link)  # the same once more
+    copies.set_user_metadata(lake.opened, "main", "p", {"of": "somebody"})
+    lake.commit()
+    with pytest.raises(PreconditionFailed):
+        addresses.link(lake.opened, "main", "p", link)
+    assert read.stat(lake.opened, "main", "p").metadata == {"of": "somebody"}
 
 
 def test_an_address_that_has_expired() -> None:

@@ -27,13 +27,16 @@ def test_it_is_what_a_walk_finds(tmp_path: Path) -> None:
     for folder in (*folders, *changing):
         folder.mkdir(parents=True)
     for step in range(200):
-        objects = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
-        if objects and random.random() < 0.2:
+        folder = random.choice(folders)
+        objects = sorted(path for path in folder.iterdir() if path.is_file())
+        if objects and random.random() < 0.3:
             random.choice(objects).unlink()
         else:
-            (random.choice(folders) / f"{step}").write_bytes(bytes(random.randrange(100)))
+            (folder / f"{step}").write_bytes(bytes(random.randrange(100)))
         with (random.choice(changing) / f"{random.randrange(3)}").open("ab") as file:
             file.write(bytes(random.randrange(100)))
+        if random.random() < 0.8:  # as if it was long ago: unchanged folders are not listed
+            os.utime(folder, ns=(step, step))
         assert stored.now() == walked(store), step
 
 

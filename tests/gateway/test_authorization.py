@@ -277,6 +277,8 @@ def test_a_denied_key_of_a_batch_is_denied_alone_and_put_on_record(world: World)
     assert {line["outcome"] for line in same} == {"done", "denied"}
     denied = next(line for line in same if line["outcome"] == "denied")
     assert denied["resources"] == [f"{objects}/a"]
+    done = next(line for line in same if line["outcome"] == "done")
+    assert done["resources"] == [f"{objects}/b"]
 
 
 def test_a_sub_resource_that_is_not_served_needs_credentials_too(world: World) -> None:

@@ -4,9 +4,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graveler.engine.repositories import repository
+from graveler.identity import commit_id
+from graveler.ids import MetarangeId
+from graveler.records import Commit
+from graveler.refs.graph import commits
 from tests.gateway.serving import Gateway, S3Client, code_of
 
 _NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -182,6 +188,50 @@ def test_times_in_listings_are_those_of_the_object(boto: Any, filled: str) -> No
 def test_a_ref_that_does_not_exist_has_no_objects(boto: Any, filled: str, prefix: str) -> None:
     page = boto.list_objects_v2(Bucket=filled, Prefix=prefix)
     assert (page["KeyCount"], page["IsTruncated"]) == (0, False)
+
+
+def _refused(call: Any, **arguments: Any) -> tuple[int, str]:
+    with pytest.raises(ClientError) as error:
+        call(**arguments)
+    response = error.value.response
+    return response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"]
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+def test_content_that_is_gone_is_not_listed_as_empty(
+    served_gateway: Gateway, boto: Any, repo: str, version: str
+) -> None:
+    """A client that makes another place equal to the listing would delete everything there."""
+    embedded = served_gateway.live.embedded
+    record = repository.get(embedded.ports, repo)
+    lost = Commit("somebody", "m", 1, generation=1, metarange=MetarangeId("ab" * 32))
+    id = commit_id(lost)
+    commits.put(embedded.ports.kv, record, id, lost, embedded.ports.ids.stamp())
+    call = getattr(boto, version)
+    assert _refused(call, Bucket=repo, Prefix=f"{id}/") == (404, "NoSuchVersion")
+
+
+@pytest.mark.parametrize(
+    ("version", "token", "given"),
+    [("list_objects", "NextMarker", "Marker"),
+     ("list_objects_v2", "NextContinuationToken", "ContinuationToken")],
+)  # fmt: skip
+def test_a_listing_whose_ref_goes_away_is_not_taken_for_complete(
+    served_gateway: Gateway, boto: Any, repo: str, version: str, token: str, given: str
+) -> None:
+    live = served_gateway.live
+    body = {"name": "tmp", "source": "main"}
+    assert live.client.send("POST", f"/repositories/{repo}/branches", body=body).status == 201
+    for path in "abc":
+        boto.put_object(Bucket=repo, Key=f"tmp/{path}", Body=b"x")
+    call = getattr(boto, version)
+    page = call(Bucket=repo, Prefix="tmp/", Delimiter="/", MaxKeys=2)
+    assert page["IsTruncated"]
+    where = f"/repositories/{repo}/branches/tmp"
+    assert live.client.send("DELETE", where).status == 204
+    more = {"Bucket": repo, "Prefix": "tmp/", "Delimiter": "/", given: page[token]}
+    assert _refused(call, **more) == (404, "NoSuchBucket")
+    assert "Contents" not in call(Bucket=repo, Prefix="tmp/")
 
 
 def test_every_kind_of_ref_is_listed(served_gateway: Gateway, boto: Any) -> None:

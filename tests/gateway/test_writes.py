@@ -342,6 +342,10 @@ def test_a_copy_onto_itself_replaces_the_description_alone(
     done = boto.copy_object(**itself, StorageClass="STANDARD")
     assert done["CopyObjectResult"]["ETag"] == etag(b"one")
     assert stat(served_gateway, repo, "a") == after
+    for condition in ({"IfNoneMatch": "*"}, {"IfMatch": etag(b"two")}):
+        failure = refused(boto.copy_object, **itself, StorageClass="STANDARD", **condition)
+        assert failure == (412, "PreconditionFailed")
+    boto.copy_object(**itself, StorageClass="STANDARD", IfMatch=etag(b"one"))
     stale = {"CopySourceIfMatch": etag(b"two"), "MetadataDirective": "REPLACE"}
     assert refused(boto.copy_object, **itself, **stale) == (412, "PreconditionFailed")
     absent = {"IfNoneMatch": "*", "MetadataDirective": "REPLACE"}

@@ -52,11 +52,13 @@ def test_looking_at_a_branch_does_not_make_it_younger() -> None:
     assert cache.branch(REPO, MAIN) is ABSENT
 
 
-def test_a_repository_is_kept_for_ten_seconds() -> None:
+def test_a_repository_is_kept_until_ten_seconds_after_its_read_began() -> None:
     clock = StoppedClock()
     cache = RefCache(clock)
-    cache.put_repository(REPO)
-    clock.sleep(9.9)
+    read_at = cache.now()
+    clock.sleep(1.9)
+    cache.put_repository(REPO, read_at)
+    clock.sleep(8.0)
     assert cache.repository(REPO.id) == REPO
     clock.sleep(0.1)
     assert cache.repository(REPO.id) is ABSENT
@@ -72,7 +74,7 @@ def test_commits_do_not_age() -> None:
 
 def test_what_is_forgotten_is_gone() -> None:
     cache = RefCache(StoppedClock())
-    cache.put_repository(REPO)
+    cache.put_repository(REPO, cache.now())
     cache.put_branch(REPO, MAIN, FOUND)
     cache.forget_repository(REPO.id)
     cache.forget_branch(REPO, MAIN)
@@ -80,6 +82,16 @@ def test_what_is_forgotten_is_gone() -> None:
     cache.forget_repository(RepositoryId("never"))
     assert cache.repository(REPO.id) is ABSENT
     assert cache.branch(REPO, MAIN) is ABSENT
+
+
+def test_a_read_that_began_before_a_repository_was_forgotten_is_not_kept() -> None:
+    cache = RefCache(StoppedClock())
+    read_at = cache.now()
+    cache.forget_repository(REPO.id)
+    cache.put_repository(REPO, read_at)
+    assert cache.repository(REPO.id) is ABSENT
+    cache.put_repository(REPO, cache.now())
+    assert cache.repository(REPO.id) == REPO
 
 
 def test_what_is_forgotten_is_gone_however_long_ago_it_was_put() -> None:

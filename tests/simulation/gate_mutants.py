@@ -41,7 +41,10 @@ GATE_MUTANTS = (
         "G1e",
         "a reset does not look at the rules",
         ("guard", "clean"),
-        (Edit(RESETTING, "reset", "protection.check_staging(...)", ""),),
+        (
+            Edit(RESETTING, "reset", "check_writable(...)\nprotection.check_staging(...)", ""),
+            Edit(RESETTING, "reset", "protection.check_staging(...)", ""),
+        ),
     ),
     Mutant(
         "G1f",

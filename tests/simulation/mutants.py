@@ -274,7 +274,7 @@ MUTANTS = (
                 "_write",
                 "__order__, __written__ = put_newer(...)",
                 """
-                state = look(repo, seen, key, WriteState(b"", "", []))
+                state = look(repo, seen, key, WriteState(b"", ABSENT, []))
                 if value is TOMBSTONE and state.present is ABSENT:
                     __written__ = True
                 else:

@@ -99,6 +99,7 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
                 changed_ns=repo.clock.now_ns(),
             )
             swap = _UnansweredSwap(seen, token)
+            protection.check_staging(repo, name)  # again: a rule may have come
             if _is_swapped(repo, name, swap, new, sent, unconfirmed):
                 return
             seen = fresh_after(repo, name, "reset", is_unconfirmed=bool(sent))
@@ -222,6 +223,7 @@ def _cover(
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=repo.clock.now_ns(),
             )
+            protection.check_staging(repo, branch)  # again: a rule may have come
             note(token, record.rev)
             if _is_swapped(repo, branch, _UnansweredSwap(seen, token), new, sent, unconfirmed):
                 return

@@ -14,8 +14,8 @@ is checked.
 
 The content of a commit stays where it is: its metarange and ranges must be in the namespace.  This
 is checked for the commits that refs name.  An older commit may have lost its content to retention:
-it gets the mark that it had, from the notes of collections (lost_content.py), or because no ref
-leads to it and its metarange is gone.
+it gets the mark that it had, from the notes of collections (lost_content.py), or because its
+metarange is gone.
 
 Used by the delivery layer and by collection.
 """
@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from graveler import limits, wire_dumps
+from graveler.block import address
+from graveler.block.listing import list_all
 from graveler.committed import dumps
 from graveler.engine.commits.heads import lookup, new_token
 from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.gc import eligible, lost_content, roots
+from graveler.engine.gc import eligible, lost_content
 from graveler.engine.gc.content import NO_FILE
-from graveler.engine.gc.retention import with_ancestors
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable, keyspace
 from graveler.errors import (
     AlreadyExists,
@@ -62,7 +63,6 @@ from graveler.refs.names.restores import DumpIds
 from graveler.wire_dumps import DumpedRef
 
 T = TypeVar("T")
-_RESTORED: Final = "restored"  # the run of a mark whose own run is not known any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def restore(
     name points elsewhere; `OutcomeUnknown` from the first write on: the same call continues.
     Cost: `check_bare`, 1 KV request for each 1,000 commits, 1 for each tag, 2 for each branch, and
     2; 1 or 2 block requests for each table of the dump, those that read the metaranges that refs
-    name, that of `lost_content.read`, and 1 for each commit that no ref leads to; if any commit has
-    lost its content, 2 KV requests and 1 for each 1,000 marks.  Memory: the dump.
+    name, that of `lost_content.read`, and 1 for each 1,000 files of `_lakefs/`; if any commit has
+    lost content, 2 KV requests and 1 for each 1,000 marks.  Memory: the dump.
     """
     if attempt.begun and is_complete(repo, dump):
         return
@@ -262,19 +262,29 @@ def _check_heads(
 
 def _lost(repo: OpenRepository, refs: _Refs) -> dict[str, DeletedContent]:
     """The commits of the dump that have lost content, and what of it."""
-    history = {entry.id: entry.commit for entry in refs.commits}
     try:
         noted = lost_content.read(repo)
     except Corrupt as error:
-        raise Invalid(f"dump does not verify: {error}") from error
-    lost: dict[str, DeletedContent] = {id: noted[id] for id in history if id in noted}
-    heads = {ref.commit for ref in (*refs.branches, *refs.tags, refs.default)}
-    beyond = sorted(history.keys() - with_ancestors(history, heads) - lost.keys())
-    named = [id for id in beyond if history[id].metarange not in NO_FILE]
-    stored = repo.fanout.map(lambda id: roots.is_stored(repo, history[id].metarange), named)
-    return lost | {
-        id: DeletedContent.ALL for id, is_there in zip(named, stored, strict=True) if not is_there
+        raise Invalid(f"nothing is restored: {error}") from error
+    named: dict[str, MetarangeId] = {
+        entry.id: entry.commit.metarange
+        for entry in refs.commits
+        if entry.commit.metarange not in NO_FILE
     }
+    stored = _stored(repo, set(named.values()))
+    return {id: noted[id] for id in named if id in noted} | {
+        id: DeletedContent.ALL for id, metarange in named.items() if metarange not in stored
+    }
+
+
+def _stored(repo: OpenRepository, metaranges: set[MetarangeId]) -> set[MetarangeId]:
+    """Those of the metaranges that are in the namespace.  The folder is listed, because one request
+    for each would outlive the lease of a job."""
+    if not metaranges:
+        return set()
+    folder = address.join(repo.namespace, address.FILES)
+    listed = (line.address.removeprefix(folder) for line in list_all(repo.blocks, folder))
+    return metaranges.intersection(listed)
 
 
 # ---- writing -------------------------------------------------------------------------------------
@@ -296,7 +306,7 @@ def _mark_lost(repo: OpenRepository, refs: _Refs, lost: Mapping[str, DeletedCont
     if marked:
         eligible.announce(repo)
         now_ns = repo.clock.now_ns()
-        new = {id: Mark(_RESTORED, now_ns, kind) for id, kind in marked.items()}
+        new = {id: Mark(marks.RESTORED, now_ns, kind) for id, kind in marked.items()}
         marks.put_all(repo.kv, repo.record, new, repo.ids)
 
 

@@ -27,7 +27,9 @@ Used by the delivery layer.  Basis: docs/explanation/protocol.md.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from graveler import limits
@@ -106,7 +108,7 @@ def condemn(
 
     Cost: that of `roots.judged`; 1 KV request for each 1,000 runs, 3 for the run, 1 for the turn, 1
     for the repository and 1 for each 1,000 marks; a block request, 1 for each metarange, and 1 for
-    each commit that is kept again; that of `dump.files_in_use` if no commit has one of them.
+    each commit that is kept again; that of `dump.files_in_use` if one of them has no commit.
     """
     if len(metaranges) > limits.collect_condemn_count_max:
         raise Invalid(
@@ -130,21 +132,21 @@ def condemn_page(
     none.
 
     The first page also unmarks what is kept again, and metaranges that no commit has and that are
-    gone or were written again.  `after`: the continuation token of the page
+    gone.  `after`: the continuation token of the page
     before.  A page is idempotent.
 
     Left out is what `condemn` leaves out, too.  Errors: those of `condemn`; `Gone` if the snapshot
     of the judgement is not stored any more: begin again.  Cost: of the first page that of
-    `condemn`, a block request for each mark of a metarange that no commit has, and a put if there
-    are more pages; of a later page a read, and 2 KV requests for each 1,000 refs instead of the
-    judgement.
+    `condemn`, a block request for each mark of a metarange that no commit has, at most
+    `collect_mark_count_max`, and a put if there are more pages; of a later page a read, and 2 KV
+    requests for each 1,000 refs instead of the judgement.
     """
     spot = judgements.parse_spot(after) if after else ABSENT
     limit = max(1, min(amount, limits.collect_mark_count_max))
     states = _noted(repo, order)
     if spot is ABSENT:
         judgement = _judged(repo)
-        marks.forget(repo.kv, repo.record, _outlived(repo, judgement))
+        marks.forget(repo.kv, repo.record, _outlived(repo, judgement, order.run))
         standing = _standing(judgement, states)
         let_go = _let_go(judgement)
         records = [_record(each) for each in let_go if each.name not in standing]
@@ -178,7 +180,9 @@ def _judged(repo: OpenRepository) -> Judgement:
     """The judgement now.  Records which commits no ref reaches, and unmarks what is kept again."""
     judgement = roots.judged(repo)
     collect.note_unreached(repo, judgement.lost, judgement.found)
-    marks.forget(repo.kv, repo.record, _revived(repo, judgement))
+    revived = _revived(repo, judgement)
+    lost_content.note_kept(repo, revived)
+    marks.forget(repo.kv, repo.record, revived)
     return judgement
 
 
@@ -209,7 +213,7 @@ def _standing(judgement: Judgement, states: Mapping[str, RunState]) -> set[str]:
     return {
         id
         for id, mark in judgement.marks.items()
-        if mark.spent or states.get(mark.run, undone) is not undone
+        if mark.spent or mark.run == marks.RESTORED or states.get(mark.run, undone) is not undone
     }
 
 
@@ -225,13 +229,6 @@ def _old(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarge
 
     A commit of a young metarange may be about to land, whatever the dates of other commits.
     """
-    old = _old_ones(repo, sorted({each.metarange for each in doomed}))
-    return [each for each in doomed if old[each.metarange]]
-
-
-def _old_ones(repo: OpenRepository, metaranges: Sequence[MetarangeId]) -> dict[MetarangeId, bool]:
-    """Whether each metarange is stored and was not written recently.  One block request for
-    each."""
     before_ns = repo.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
@@ -241,7 +238,9 @@ def _old_ones(repo: OpenRepository, metaranges: Sequence[MetarangeId]) -> dict[M
             return False
         return head.modified_ns < before_ns
 
-    return dict(zip(metaranges, repo.fanout.map(is_old, metaranges), strict=True))
+    ids = sorted({each.metarange for each in doomed})
+    old = dict(zip(ids, repo.fanout.map(is_old, ids), strict=True))
+    return [each for each in doomed if old[each.metarange]]
 
 
 def _mark(
@@ -296,12 +295,19 @@ def _revived(repo: OpenRepository, judgement: Judgement) -> list[str]:
     ]
 
 
-def _outlived(repo: OpenRepository, judgement: Judgement) -> list[MetarangeId]:
-    """Marked metaranges that no commit has and whose file is gone or was written again."""
+def _outlived(repo: OpenRepository, judgement: Judgement, run: str) -> list[MetarangeId]:
+    """Marked metaranges that no commit has and that are gone.
+
+    One that was written again stays marked: nothing keeps the objects that it names.  A run looks
+    at `collect_mark_count_max` of them, beginning at a place of its own.
+    """
     known = {commit.metarange for commit in judgement.history.values()}.union(judgement.history)
-    unnamed = [MetarangeId(id) for id in sorted(judgement.marks.keys() - known)]
-    old = _old_ones(repo, unnamed)
-    return [id for id in unnamed if not old[id]]
+    unnamed = sorted(judgement.marks.keys() - known)
+    begin = bisect_left(unnamed, sha256(run.encode()).hexdigest())
+    some = (unnamed[begin:] + unnamed[:begin])[: limits.collect_mark_count_max]
+    metaranges = [MetarangeId(id) for id in some]
+    stored = repo.fanout.map(lambda id: roots.is_stored(repo, id), metaranges)
+    return [id for id, is_there in zip(metaranges, stored, strict=True) if not is_there]
 
 
 def sweep(repo: OpenRepository, run: str, undone: int, turn: str) -> None:
@@ -349,6 +355,7 @@ def _spend(repo: OpenRepository) -> None:
             or collect.turn(repo, seen, RunState.SWEEPING) is not ABSENT
         )
     }
+    final.add(marks.RESTORED)
     losing = {id for id in losing if judgement.marks[id].run in final}
     spent = marking.spending(judgement.history, judgement.marks, losing, judgement.held(losing))
     lost_content.note(repo, spent)

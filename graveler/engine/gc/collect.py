@@ -122,6 +122,7 @@ def collect(
         )
         return CollectionResult("", doomed, deleted, *counts)
     note_unreached(repo, plan.verdict.lost, plan.verdict.found)
+    lost_content.note_kept(repo, plan.verdict.revive)
     marks.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
     if plan.candidates.due:
         listed.close(steps, plan.listing)
@@ -179,7 +180,7 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
     )
     content = Content(repo, candidates, steps)
     swept = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
-    ripe = Due(due_ns, frozenset(swept.union(seen.run.id for seen in due)))
+    ripe = Due(due_ns, frozenset(swept.union({marks.RESTORED}, (seen.run.id for seen in due))))
     return _Plan(candidates, marking.mark(repo, content, ripe), due, listing)
 
 
@@ -232,7 +233,7 @@ def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFil
     standing = {
         id
         for id, mark in marks.list_all(repo.kv, repo.record)
-        if known.get(mark.run, RunState.UNDONE) is not RunState.UNDONE
+        if mark.run == marks.RESTORED or known.get(mark.run, RunState.UNDONE) is not RunState.UNDONE
     }
     fresh = sorted(verdict.condemn - standing)
     if not (fresh or doomed):

@@ -140,13 +140,18 @@ def needed(repo: OpenRepository) -> dict[MetarangeId, Need]:
 def _gone(
     repo: OpenRepository, judgement: Judgement, held: Iterable[CommitId], due_ns: int
 ) -> set[CommitId]:
-    """Commits whose marks have stood for the undo period and whose metarange is not stored."""
+    """Commits whose metarange is not stored, and whose marks record that or have stood for the
+    undo period."""
+
+    def may_be_gone(mark: Mark) -> bool:
+        is_due = mark.since_ns <= due_ns and mark.spent is not DeletedContent.OBJECTS
+        return is_due or mark.spent is DeletedContent.ALL
+
     ids = [
         id
         for id in sorted(held)
         if id in judgement.marks
-        and judgement.marks[id].since_ns <= due_ns
-        and judgement.marks[id].spent is not DeletedContent.OBJECTS
+        and may_be_gone(judgement.marks[id])
         and judgement.history[id].metarange not in NO_FILE
     ]
     stored = repo.fanout.map(lambda id: is_stored(repo, judgement.history[id].metarange), ids)

@@ -19,6 +19,7 @@ from graveler.engine.commits.search import Once
 from graveler.engine.imports.sources import ImportPath, one, pages
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository, keyspace
+from graveler.errors import Contended
 from graveler.ids import JobId
 from graveler.records import ABSENT, Absent, RangeRef, Record
 from graveler.refs.jobs import record
@@ -91,14 +92,23 @@ class SourceRecords:
             return
         after = self._taken_up(number)
         while True:
-            for records, listed in pages(self._ports, source, after):
+            listed, is_over = after, True
+            for records, last in pages(self._ports, source, after):
+                listed = last
                 held.update(records)
                 self._counted(len(records))
-                if self._steps is not ABSENT and len(held) >= self._steps.spill_count:
-                    after = self._spilled(number, listed)
+                if self._is_full(len(held)):
+                    is_over = False
                     break
-            else:
+            # What is left of many sources must fit into memory as well.
+            if is_over and not (held and self._is_full(sum(map(len, self._memory.values())))):
                 return
+            after = self._spilled(number, listed)
+            if is_over and after == listed:
+                return
+
+    def _is_full(self, count: int) -> bool:
+        return self._steps is not ABSENT and count >= self._steps.spill_count
 
     def _counted(self, more: int) -> None:
         self._count += more
@@ -123,6 +133,8 @@ class SourceRecords:
         held = self._memory[number]
         ref = self._space.store.write_range(self._space.namespace, sorted(held.items()))
         stored = self._steps.add(Step(number, after, ref))
+        if stored.source != number:  # of an attempt that was overtaken, and got as far as here
+            raise Contended("another attempt of the import was at another source; begin again")
         self._ranges.setdefault(number, []).append(stored.found)
         self._count += stored.found.count - len(held)
         held.clear()

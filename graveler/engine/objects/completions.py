@@ -97,7 +97,7 @@ def _open_row(
     key = parse_path(upload.path)
     if mode is OVERWRITE:
         return area.lookup(repo.kv, (seen.branch.staging,), key)
-    state = look(repo, seen, key, WriteState(b"", "", []))
+    state = look(repo, seen, key, WriteState(b"", ABSENT, []))
     check_mode(upload.path, state.present, mode)
     return state.open_row
 

@@ -44,7 +44,7 @@ from graveler.errors import (
 )
 from graveler.ids import BranchId, StagingToken
 from graveler.kv.store import WRITTEN
-from graveler.records import ABSENT, TOMBSTONE, Absent, Staged, StagedValue, Versioned
+from graveler.records import ABSENT, TOMBSTONE, Absent, Entry, Staged, StagedValue, Versioned
 from graveler.refs.names import branches
 from graveler.staging import area
 from graveler.wire import decode_entry
@@ -196,12 +196,11 @@ class UnconfirmedRow(NamedTuple):
 class WriteState(NamedTuple):
     """A conditional write and its attempts so far.
 
-    `wid`: the id of its rows.  `own_address`: as in `write_if`.  `sent`: the rows whose answer was
-    lost.
+    `wid`: the id of its rows.  `own`: as in `write_if`.  `sent`: the rows whose answer was lost.
     """
 
     wid: bytes
-    own_address: str
+    own: Entry | Literal[Absent.ABSENT]
     sent: list[UnconfirmedRow]
 
 
@@ -219,21 +218,26 @@ class PathState(NamedTuple):
 
 
 def write_if(
-    repo: OpenRepository, branch: BranchId, key: bytes, decide: Decide, own_address: str = ""
+    repo: OpenRepository,
+    branch: BranchId,
+    key: bytes,
+    decide: Decide,
+    own: Entry | Literal[Absent.ABSENT] = ABSENT,
 ) -> None:
     """Stage `decide(present value)` with no other write in between (conditional write).
 
     The store writes the row only while the branch record is the one that was read, so the row never
     lands in a sealed token.  The flag of `decide` is true for a value that this call wrote (its
-    answer was lost), and for the value of an earlier conditional call with the same `own_address`.
+    answer was lost), and for that of an earlier conditional call with the entry `own`: a staged row
+    of the same address, or a committed entry that differs in its time only.
     `decide` refuses with `PreconditionFailed` or `NotFound`; that error is raised only if the
     branch did not change meanwhile and no write of this call took effect.
     Other errors: `Refused` (a protected branch), `Contended` (nothing written), `OutcomeUnknown`.
     Cost: 3 KV requests.
     """
     protection.check_staging(repo, branch)
-    wid = _mark(own_address) if own_address else repo.ids.stamp()
-    attempts = WriteState(wid, own_address, [])
+    wid = _mark(own.address) if own is not ABSENT else repo.ids.stamp()
+    attempts = WriteState(wid, own, [])
     deadline = operation_deadline(repo)
     seen = fresh(repo, branch)
     with UnconfirmedWrite("conditional write") as unconfirmed:
@@ -279,7 +283,7 @@ def look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState
     if value is ABSENT:
         return PathState(seen, open_row, value, False)
     was_sent = any(value == row.value for row in attempts.sent)
-    is_own = was_sent or _is_at(value, attempts.own_address)
+    is_own = was_sent or _is_same(value, attempts.own)
     return PathState(seen, open_row, value, is_own)
 
 
@@ -292,11 +296,12 @@ def _mark(own_address: str) -> bytes:
     return hashlib.blake2b(own_address.encode(), digest_size=_MARK_LENGTH).digest()
 
 
-def _is_at(present: Present, own_address: str) -> bool:
-    """Whether the value is an entry with the address of this call or of its earlier attempts."""
-    if not own_address or present is ABSENT:
+def _is_same(value: bytes, own: Entry | Literal[Absent.ABSENT]) -> bool:
+    """Whether a committed value is the entry of this call or of its earlier attempts.  One with the
+    same address and other metadata was changed since."""
+    if own is ABSENT:
         return False
-    return decode_entry(present).address == own_address
+    return decode_entry(value)._replace(modified_ns=0) == own._replace(modified_ns=0)
 
 
 def _put_over(

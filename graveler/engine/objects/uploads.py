@@ -11,8 +11,10 @@
 - An upload belongs to one path of one branch: its record is found by branch, path and id.  It is
   not for a branch that was created later and has the same name.
 - The plan comes before the join, because the parts are gone after it.  Once recorded, a plan stays
-  until the object store refuses it.  So an object at the address was made of the planned parts.
-  After a crash, a repeated `complete` finds it and stages the planned entry.
+  until the object store refuses it.  So an object at the address was made of the planned parts, or
+  by a late join of an earlier plan that was refused.  If its size differs from the plan's, the
+  upload is unknown.  After a crash, a repeated `complete` finds the object and stages the planned
+  entry.
 - A completed upload keeps its record for `multipart_upload_keep_seconds`: a repetition with the
   same parts gets the same answer, and stages nothing.
 - Garbage collection leaves the address of a planned upload alone (tokens/uploads.py), because the
@@ -315,8 +317,7 @@ def _join(repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part])
     """Join the parts, unless an earlier call has.  Returns the record, which another call may have
     completed.
 
-    While the plan stands, an object at the address was made of its parts, so a request whose answer
-    was lost is sent again.
+    While the plan stands, a request whose answer was lost is sent again.
     """
     seen = planned.upload
     full = _full(repo, seen)

@@ -182,7 +182,7 @@ def put(
     if mode is OVERWRITE:
         write(repo, branch, key, value)
     else:
-        write_if(repo, branch, key, conditional(key.decode(), value, mode), entry.address)
+        write_if(repo, branch, key, conditional(key.decode(), value, mode), entry)
 
 
 def checked(

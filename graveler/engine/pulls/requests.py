@@ -5,6 +5,8 @@ record first, and then looks at the branches again; a deletion of a branch swaps
 first, and then looks into the index.  So one of the two sees the other, and closes the request.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -144,7 +146,7 @@ def _changed(
     if changes.state is ABSENT or changes.state is record.state:
         return new
     if changes.state is PullState.CLOSED and record.state is PullState.OPEN:
-        return new._replace(state=PullState.CLOSED, closed_ns=repo.clock.now_ns())
+        return _closed(repo, new)
     if changes.state is not PullState.OPEN:
         raise Invalid(
             f"bad pull request status: pull={record.id} status={record.state.name}",
@@ -158,24 +160,44 @@ def _changed(
 def close_all(repo: OpenRepository, branch: BranchId) -> None:
     """Close the open requests from and into a branch that does not exist any more.
 
+    A request stays open if the branch exists when the request was read: it may be one of the next
+    branch of this name, whose creation has closed those of the branch before.
+
     Errors: `OutcomeUnknown`: some may be open still; the call may be repeated.
-    Cost: 1 KV request for each 1,000 requests that the branch ever had, and 2 for each of them.
+    Cost: 1 KV request for each 1,000 requests that the branch ever had, 1 for each of them, and 2
+    more for each that is open.
     """
 
     def change(record: PullRequest, _: bool) -> Changed:
-        if record.state is not PullState.OPEN:
+        if record.state is not PullState.OPEN or branches.is_live(repo.kv, repo.record, branch):
             return ABSENT
-        return record._replace(state=PullState.CLOSED, closed_ns=repo.clock.now_ns())
+        return _closed(repo, record)
 
     with UnconfirmedWrite("closing pull requests") as unconfirmed:
         unconfirmed.mark_unconfirmed()
         for pull in pulls.maybe_open(repo.kv, repo.record, branch):
-            try:
-                pulls.change(repo.kv, repo.record, pull, repo.ids, change)
-            except NotFound:
-                continue  # its creation did not get that far, and closes it itself
-            except Contended as error:
-                raise OutcomeUnknown(f"pull request not closed: {pull=}") from error
+            with suppress(NotFound):  # its creation did not get that far, and closes it itself
+                _change(repo, pull, change)
+
+
+def _close(repo: OpenRepository, pull: PullId) -> None:
+    def change(record: PullRequest, _: bool) -> Changed:
+        return ABSENT if record.state is not PullState.OPEN else _closed(repo, record)
+
+    _change(repo, pull, change)
+
+
+def _closed(repo: OpenRepository, record: PullRequest) -> PullRequest:
+    return record._replace(state=PullState.CLOSED, closed_ns=repo.clock.now_ns())
+
+
+def _change(
+    repo: OpenRepository, pull: PullId, change: Callable[[PullRequest, bool], Changed]
+) -> None:
+    try:
+        pulls.change(repo.kv, repo.record, pull, repo.ids, change)
+    except Contended as error:
+        raise OutcomeUnknown(f"pull request not closed: {pull=}") from error
 
 
 def _check_texts(title: str, description: str) -> None:
@@ -207,6 +229,6 @@ def _confirm_live(repo: OpenRepository, pull: PullRequest) -> None:
         unconfirmed.mark_unconfirmed()
         try:
             _check_live(repo, pull)
-        except NotFound as error:
-            close_all(repo, BranchId(error.fields["branch"]))
+        except NotFound:
+            _close(repo, pull.id)  # also if the branch was created again by now
             raise

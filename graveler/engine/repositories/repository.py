@@ -116,8 +116,10 @@ def create(ports: Ports, new: NewRepository) -> Repository:
 
     Errors: `AlreadyExists`; `OutcomeUnknown`; `Invalid` for names, for break parameters, for a
     namespace that another repository holds or an event rule watches, and for content without a
-    branch.  Cost: about 7 KV requests, that of `namespaces.holders`, 1 for each 1,000 event rules,
-    and 1 put; with content, also the cost of its commit.
+    branch.  If a repository of this name was deleted a moment ago, it waits for at most
+    `EngineSettings.repository_cached_seconds`.  Cost: about 7 KV requests, that of
+    `namespaces.holders`, 1 for each 1,000 event rules, and 1 put; with content, also the cost of
+    its commit.
     """
     if new.bare and new.content is not ABSENT:
         raise Invalid("a bare repository cannot have content, because it has no branch")
@@ -125,24 +127,28 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     default_branch = parse_branch_id(new.default_branch, "default_branch")
     deadline = operation_deadline(ports)
     earlier = repositories.find(ports.kv, name)
+    seen_at = ports.clock.steady_seconds()
     if earlier is not ABSENT and earlier.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     repo = open_repository(ports, _drawn(ports, new, name, default_branch))
     try:
         creations.note(ports.kv, repo.record, ports.ids.stamp())
         _prepare(repo, new, earlier)
+        if earlier is not ABSENT:
+            _outwait(repo, earlier.repository, seen_at)
         deadline.check("repository creation")
     except GravelerError:
         _end(repo)
         raise
     # If no answer comes, the record may still land, so the creation note stays until it expires.
+    read_at = ports.cache.now()
     is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), earlier)
     if not is_created and repositories.find(ports.kv, name) is ABSENT:  # `earlier` was purged
         is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), ABSENT)
     _end(repo)
     if not is_created:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
-    ports.cache.put_repository(repo.record)
+    ports.cache.put_repository(repo.record, read_at)
     return repo.record
 
 
@@ -160,6 +166,21 @@ def _prepare(
         _first_branch(repo, _first_commit(repo, new.content))
     if earlier is not ABSENT:
         repositories.note_replaced(repo.kv, earlier.repository, repo.ids.stamp())
+
+
+def _outwait(ports: Ports, earlier: Repository, seen_at: float) -> None:
+    """Wait until no process can have the record of the deleted repository `earlier` cached: what
+    it writes there would not be in the new one.  `seen_at`: when it was seen deleted, by the steady
+    clock.
+
+    Whether it was deleted lately is told by a note that is a little older than the deletion, so
+    twice the time counts as lately.
+    """
+    seconds = ports.settings.repository_cached_seconds
+    gone = deletions.find(ports.kv, earlier.id, earlier.uid) if seconds else ABSENT
+    if gone is ABSENT or ports.clock.now_ns() - gone.deleted_ns > 2 * seconds * limits.SECOND_NS:
+        return
+    ports.clock.sleep(max(0.0, seen_at + seconds - ports.clock.steady_seconds()))
 
 
 def _end(repo: OpenRepository) -> None:
@@ -331,8 +352,9 @@ def get(ports: Ports, repository: str) -> Repository:
     known = ports.cache.repository(name)
     if known is not ABSENT:
         return known
+    read_at = ports.cache.now()
     record = repositories.get(ports.kv, name)
-    ports.cache.put_repository(record)
+    ports.cache.put_repository(record, read_at)
     return record
 
 

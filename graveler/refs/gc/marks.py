@@ -12,7 +12,7 @@ the engine.
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import wire
 from graveler.clock import Ids
@@ -20,6 +20,10 @@ from graveler.kv.store import Row, Store, Write
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs import rows
 from graveler.refs.keys import CONDEMNED, condemned_key, space
+
+# The run of a mark that a restore has made.  No run has this id: runs have letters and digits only.
+# It stands like a run that has deleted its files.
+RESTORED: Final = "of-a-restore"
 
 
 class DeletedContent(StrEnum):

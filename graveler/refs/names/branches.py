@@ -44,6 +44,12 @@ def find(kv: Store, repository: Repository, branch: BranchId) -> Versioned | Lit
     return ABSENT if row is ABSENT else decode(row)
 
 
+def is_live(kv: Store, repository: Repository, branch: BranchId) -> bool:
+    """Whether the branch exists now.  One request."""
+    seen = find(kv, repository, branch)
+    return seen is not ABSENT and seen.branch.live
+
+
 def swap(
     kv: Store,
     repository: Repository,

@@ -237,7 +237,7 @@ def condemn(
             lake.session, repo.id, scope.run, files, unused, turn=scope.run
         )
         now_ns = lake.session.clock.now_ns()
-        summary = {"run": scope.run, "created_ns": now_ns, "undone": undone}
+        summary = {"run": scope.run, "condemned_ns": now_ns, "undone": undone}
         summary["pieces"] = [each.name for each in own]
         opened(scope.place).blocks.put(
             scope.folder(repo.number) + _SUMMARY, [json.dumps(summary).encode()]
@@ -251,9 +251,9 @@ def earlier(scope: Scope, due_ns: int) -> list[EarlierRun]:
     """The last run of each repository whose undo period began before `due_ns`."""
     runs: list[EarlierRun] = []
     for repo in scope.repositories:
-        done = [each for each in _summaries(scope, repo) if each["created_ns"] <= due_ns]
+        done = [each for each in _summaries(scope, repo) if each["condemned_ns"] <= due_ns]
         if done:
-            last = max(done, key=lambda each: each["created_ns"])
+            last = max(done, key=lambda each: each["condemned_ns"])
             pieces = tuple(last["pieces"])
             runs.append(EarlierRun(repo.number, last["run"], last["undone"], pieces))
     return runs
@@ -281,11 +281,13 @@ def _summaries(scope: Scope, repo: CollectedRepository) -> Iterator[dict[str, An
 
 
 def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Without those of earlier versions, which did not mark all metaranges that they condemned."""
     blocks = opened(scope.place).blocks
     for where in addresses:
         if where.endswith("/" + _SUMMARY):
             summary: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
-            yield summary
+            if "condemned_ns" in summary:
+                yield summary
 
 
 def forget(scope: Scope, due_ns: int) -> None:
@@ -301,11 +303,12 @@ def forget(scope: Scope, due_ns: int) -> None:
         prefix = runs_folder(repo.namespace)
         lines = list(list_all(blocks, prefix))
         known = sorted(
-            (summary["created_ns"], summary["run"])
+            (summary["condemned_ns"], summary["run"])
             for summary in _summaries_in(scope, (line.address for line in lines))
         )
-        before = [run for created_ns, run in known if created_ns <= due_ns]
-        keep = {scope.run, *before[-1:], *(run for created_ns, run in known if created_ns > due_ns)}
+        before = [run for condemned_ns, run in known if condemned_ns <= due_ns]
+        since = [run for condemned_ns, run in known if condemned_ns > due_ns]
+        keep = {scope.run, *before[-1:], *since}
         old += [
             line.address
             for line in lines

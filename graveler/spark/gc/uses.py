@@ -83,7 +83,7 @@ def of_tables(
 
 def metaranges_of(spark: SparkSession, scope: Scope, names: DataFrame) -> list[tuple[int, str]]:
     """The metaranges among files, which are given by the columns `repo` and `name`: the number of
-    the repository, and the id.  Cost: one get for each file of `_lakefs/`."""
+    the repository, and the id.  Cost: that of `is_metarange` for each file of `_lakefs/`."""
     files = names.where(names["name"].startswith(FILES)).select("repo", "name")
     rows = files.mapInArrow(_only_metaranges(scope), _NAMES).collect()
     return sorted((row["repo"], row["name"].removeprefix(FILES)) for row in rows)
@@ -101,9 +101,14 @@ def _only_metaranges(scope: Scope) -> Any:
 
 
 def is_metarange(scope: Scope, repo: int, name: str) -> bool:
-    """Whether the file with this relative address can be read, and is a metarange.  One get."""
+    """Whether the file with this relative address can be read, and is a metarange.
+
+    Cost: at most two reads for a range, and one get more for a metarange.
+    """
+    space, id = _space(scope, repo), MetarangeId(name.removeprefix(FILES))
     try:
-        _space(scope, repo).metarange(MetarangeId(name.removeprefix(FILES)))
+        space.first_from(id, b"")  # reads one block, which refuses nearly all ranges
+        space.metarange(id)
     except (NotFound, Corrupt):
         return False
     return True

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,14 @@ from graveler.engine.commits import log, merge
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.dumps import dump, restore
 from graveler.engine.dumps.restore import Attempt
-from graveler.engine.gc import collect, retention, root_pages
+from graveler.engine.gc import (
+    cluster,
+    cluster_turns,
+    collect,
+    lost_content,
+    retention,
+    root_pages,
+)
 from graveler.engine.names import branches as branching
 from graveler.engine.names import tags as tagging
 from graveler.engine.objects import read as reads
@@ -40,7 +48,7 @@ from graveler.framing import frame
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
 from graveler.kv.counter import ObservedStore
-from graveler.records import BreakParameters, Commit, Record
+from graveler.records import ABSENT, BreakParameters, Commit, Record
 from graveler.refs.cache import RefCache
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import DeletedContent
@@ -265,7 +273,86 @@ def test_a_commit_without_a_ref_whose_content_is_nowhere_is_restored_as_gone(
     copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
     assert marks_of(copy) == {lost: DeletedContent.ALL}
     collect.collect(copy, delete=True)
-    assert log.get_commit(copy, old).id == old
+    assert content_of(copy, "main") == {"a": "new"}
+    with pytest.raises(Gone):
+        branching.create_branch(copy, "late", lost)
+    branching.create_branch(copy, "late", old)  # nobody knows that it has holes
+
+
+def test_a_commit_that_was_noted_and_then_kept_is_restored_as_whole(storage: Storage) -> None:
+    """A collection ends behind its note; then the rule keeps the commit for ever."""
+    retention.set_rule(storage.opened, Retention(default_days=1))
+    old = storage.commit(a="old")
+    storage.commit(a="new")
+    storage.wait(2 * DAY)
+    storage.collect()
+    assert marks.find(storage.ports.kv, storage.repo, old) is not ABSENT
+    storage.wait(2 * DAY)
+    with pytest.raises(Conflict):
+        collect.collect(storage.with_kv(set_many=dies).opened, delete=True)
+    assert old in lost_content.read(storage.opened)
+    retention.set_rule(storage.opened, Retention())
+    storage.collect()
+    assert lost_content.read(storage.opened) == {}
+    ids = DumpIds(*dump.dump(storage.opened)[:3])
+    copied(storage)
+    copy = bare(storage, breaks=storage.repo.breaks)
+    restore.restore(copy, ids)
+    assert marks_of(copy) == {}
+    assert content_of(copy, old) == {"a": "old"}
+
+
+def dies(*_: object) -> None:
+    raise Conflict("the collector ends here")
+
+
+def test_a_dump_notes_what_an_earlier_version_did_not(storage: Storage) -> None:
+    old, lost = expired(storage)
+    for line in storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 1_000).lines:
+        storage.blocks.delete(line.address)
+    before = marks_of(storage.opened)
+    dump.dump(storage.opened)
+    assert lost_content.read(storage.opened) == before and set(before) == {old, lost}
+    counted = len(storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 9).lines)
+    dump.dump(storage.opened)
+    assert len(storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 9).lines) == counted
+
+
+def test_no_run_takes_the_marks_of_a_restore_away(storage: Storage) -> None:
+    expired(storage)
+    ids = DumpIds(*dump.dump(storage.opened)[:3])
+    copied(storage)
+    copy = bare(storage, breaks=storage.repo.breaks)
+    restore.restore(copy, ids)
+    copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
+    before = dict(marks.list_all(copy.kv, copy.record))
+    storage.wait(2 * DAY)
+    cluster_turns.begin(copy, "T1")
+    cluster.condemn_page(copy, cluster.DeletionOrder("R1", 0, 0, "T1"), "", 1_000)
+    collect.undo(copy, "R1")
+    assert dict(marks.list_all(copy.kv, copy.record)) == before
+    with pytest.raises(Invalid, match="letters and digits"):
+        cluster.condemn_page(copy, cluster.DeletionOrder(marks.RESTORED, 0, 0, "T1"), "", 1_000)
+
+
+def test_a_restore_that_is_continued_has_all_marks(storage: Storage) -> None:
+    expired(storage)
+    before = marks_of(storage.opened)
+    ids = DumpIds(*dump.dump(storage.opened)[:3])
+    copied(storage)
+    copy = bare(storage, breaks=storage.repo.breaks)
+    batches = count()
+
+    def without_commits(_number: int, verb: str) -> Fault:
+        return Fault.DROPPED if verb == "set_many" and next(batches) == 1 else Fault.NONE
+
+    faulty = FaultyStore(copy.kv, without_commits)
+    with pytest.raises(OutcomeUnknown):
+        restore.restore(replace(copy, kv=faulty), ids)
+    assert marks_of(copy) == before and shown(copy)["branches"] == {}
+    restore.restore(copy, ids, Attempt(stored=1))
+    copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
+    assert marks_of(copy) == before and copy.record.collected
 
 
 def test_a_note_that_cannot_be_read_restores_nothing(source: tuple[Storage, DumpIds]) -> None:

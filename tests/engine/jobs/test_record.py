@@ -13,8 +13,17 @@ from graveler.engine.imports import sources as import_sources
 from graveler.engine.imports.run import ImportPath, ImportRequest, ImportState
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, Why
+from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
-from graveler.errors import Code, Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import (
+    Code,
+    Conflict,
+    Contended,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.ids import JobId
 from graveler.kv.store import Store
 from graveler.records import JobState
@@ -340,6 +349,48 @@ def test_a_step_that_another_runner_stored_first_is_the_one_that_counts(lake: La
     assert script.finished
     assert set(lake.tree("main@")) == {f"in/{number:03}" for number in range(10)}
     assert _marks(lake).count(JOB) == 1
+
+
+def test_a_step_of_another_source_that_was_stored_first_ends_the_attempt(lake: Lake) -> None:
+    """An attempt that was overtaken was one source ahead.  The next attempt goes on behind its
+    step."""
+    lake = lake.with_short_lists(4)
+    sources(lake, 10)
+    again = ImportPath("common_prefix", SOURCE, "again/")
+    request = an_import(again)
+    begun(lake, "import", import_sources.encode(request))
+    space = keyspace(lake.opened)
+    page, last = next(import_sources.pages(lake.ports, again, ""))
+    ahead = stored.Step(1, last, space.store.write_range(space.namespace, page))
+    mine, script = lake.interposed()
+    stamp = lake.ports.ids.stamp()
+    script.before(
+        "set_if",
+        lambda: stored.add_step(lake.ports.kv, lake.repo, JOB, 0, ahead, stamp),
+        2,
+    )
+    with pytest.raises(Contended):
+        work(mine, request, pulse(mine, b""))
+    assert script.finished
+    work(lake, request, pulse(lake, b""))
+    names = {f"{number:03}" for number in range(10)}
+    assert set(lake.tree("main@")) == {f"{to}/{name}" for to in ("in", "again") for name in names}
+
+
+def test_what_is_left_of_many_sources_is_stored_too(lake: Lake) -> None:
+    """Not only what is listed of one source has to fit into memory."""
+    lake = lake.with_short_lists(4)
+    sources(lake, 3)
+    request = an_import(
+        *(ImportPath("common_prefix", SOURCE, f"to{number}/") for number in range(9))
+    )
+    begun(lake, "import", import_sources.encode(request))
+    work(lake, request, pulse(lake, b""), spill=8)
+    steps = stored.steps(lake.ports.kv, lake.repo, JOB)
+    assert [step.found.count for step in steps] == [3] * 8  # the first two sources fit
+    folders = ["in", *(f"to{number}" for number in range(9))]
+    expected = {f"{folder}/{number:03}" for folder in folders for number in range(3)}
+    assert set(lake.tree("main@")) == expected
 
 
 def test_steps_are_taken_up_by_the_source_that_they_are_of(lake: Lake) -> None:

@@ -19,7 +19,8 @@ from graveler.errors import (
 )
 from graveler.ids import BranchId
 from graveler.kv.counter import ObservedStore
-from graveler.records import PullState
+from graveler.records import ABSENT, BranchState, PullState
+from graveler.refs.names import branches as stored_branches
 from graveler.refs.names import pulls
 from graveler.refs.names.pulls import PullQuery
 from graveler.requests import Counts
@@ -276,11 +277,16 @@ def _deleted(lake: Lake) -> bool:
 
 def test_a_request_that_keeps_changing_is_not_closed_for_certain(lake: Lake) -> None:
     pull = opened(lake)
+    dev = BranchId("dev")
+    seen = stored_branches.find(lake.ports.kv, lake.repo, dev)
+    assert seen is not ABSENT
+    gone = seen.branch._replace(rev=seen.branch.rev + 1, state=BranchState.DELETED)
+    stored_branches.swap(lake.ports.kv, lake.repo, dev, seen, gone, lake.ports.ids.stamp())
     slow, script = lake.interposed()
     for round_ in range(limits.commit_round_count_max):
         script.before("set_if", lambda n=round_: update(lake, pull, title=f"{n}"), nth=round_ + 1)  # type: ignore[misc]
     with pytest.raises(OutcomeUnknown) as unknown:
-        requests.close_all(slow.opened, BranchId("dev"))
+        requests.close_all(slow.opened, dev)
     assert isinstance(unknown.value.__cause__, Contended)
 
 
@@ -330,11 +336,43 @@ def test_what_the_calls_cost(lake: Lake) -> None:
         "set_many": 1,
         "set_if": 1,
     }
-    closing = {"get": 1, "set_if": 1}
     assert cost(lambda: requests.close_all(counted.opened, BranchId("dev"))) == {
         "scan": 1,
-        **closing,
+        "get": 2,  # the request, and the branch, which is there
     }
+    before = counts.snapshot()
+    branches.delete_branch(counted.opened, "dev")
+    closing = dict(counts.since(before))
+    assert (closing["scan"], closing["get"], closing["set_if"]) == (1, 4, 2)
+    assert state(lake, pull) is PullState.CLOSED
+
+
+def test_a_deletion_that_is_slow_leaves_the_requests_of_the_next_branch_open(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    mine, script = scripted
+    old, made = opened(lake), []
+
+    def meanwhile() -> None:
+        rival.branch("dev")
+        made.append(opened(rival))
+
+    script.after("set_if", meanwhile)
+    branches.delete_branch(mine.opened, "dev")
+    assert script.finished
+    assert (state(lake, old), state(lake, made[0])) == (PullState.CLOSED, PullState.OPEN)
+
+
+def test_a_request_whose_branch_was_away_for_a_moment_is_not_left_open(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+) -> None:
+    """The caller is told that the branch is not found."""
+    mine, script = scripted
+    script.before("get_many", lambda: branches.delete_branch(rival.opened, "dev"), 2)
+    script.after("get_many", lambda: rival.branch("dev"), 2)
+    with pytest.raises(NotFound):
+        opened(mine)
+    assert script.finished and listed(lake, PullState.OPEN).pulls == ()
 
 
 def test_a_deletion_whose_answer_is_lost_leaves_the_requests_of_the_next_branch_open(

@@ -282,7 +282,6 @@ def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSess
         (name,) = world.used
         tables = {each for _, each in garbage_in(world) if each.startswith("_lakefs/")}
         where = f"/repositories/{name}/branches/main/commits?source_metarange="
-        collect(lake, [name], ALL, dry_run=True)
         collect(lake, [name], ALL, dry_run=False)
         refused = 0
         for table in sorted(tables):
@@ -293,6 +292,21 @@ def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSess
             refused += isinstance(error.value, Gone)
         assert 0 < refused < len(tables)  # metaranges, and not ranges
         assert world.used[name] <= world.stored()[name]
+
+
+@pytest.mark.one_version
+def test_a_run_of_an_earlier_version_does_not_count(spark: SparkSession) -> None:
+    """It has not marked every metarange that it condemned."""
+    with world_of(1, 5_009) as world, connect(spark, world.store, KEYS) as lake:
+        names, garbage = list(world.used), garbage_in(world)
+        collect(lake, names, ALL, dry_run=False)
+        [summary] = world.store.glob("objects/lake/*/_graveler/gc/cluster/*/summary.json")
+        blocks = opened(everywhere(world)).blocks
+        where = f"local://{summary.relative_to(world.store / 'objects')}"
+        raw = b"".join(blocks.get(where).chunks)
+        blocks.put(where, [raw.replace(b'"condemned_ns"', b'"created_ns"')])
+        assert collect(days_on(lake, 1.1), names, ALL, dry_run=False).deleted.files == 0
+        assert collect(days_on(lake, 2.2), names, ALL, dry_run=False).deleted.files == len(garbage)
 
 
 class Losing(Session):
