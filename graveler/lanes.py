@@ -12,8 +12,9 @@ again.  So callers that would compete take turns.  These rules hold:
   if it finds that nothing is left to do.
 - Only results are shared.  If the work raises anything, the callers that wait for its result are
   the next in the queue: one of them works, also for the others.  But those that have waited for it
-  longer than their `turn_seconds` work at once, beside each other.  If each of them took as long,
-  the last of many would run out of time.
+  longer than their `turn_seconds` work at once, beside each other: if each took as long, the last
+  of many would run out of time.  They do not after `Contended` and `Unavailable`: many that work at
+  once would only make that worse.
 - A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
   longer than `turn_seconds` of a caller in the queue, the next turn begins beside it.  So a caller
   that hangs does not stop the queue, and work may enter its own lane again.
@@ -30,6 +31,8 @@ from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from graveler.errors import Contended, Unavailable
 
 T = TypeVar("T")
 
@@ -106,14 +109,15 @@ class Gate(Protocol):
 
 class _State(Enum):
     WAITING = "waits for a turn, or for the result of its leader"
-    WORKING = "has a turn"
+    WORKING = "works: it has a turn, or its leader failed late"
     ANSWERED = "has the result of its leader"
     OUTSIDE = "has left the lane; perhaps it works outside"
 
 
 class _Caller(Turn):
     """One call.  `followers`: the callers that wait for its result; it is their `leader`.
-    `is_done`: the result is theirs too.  `is_late`: it has waited long for its leader."""
+    `is_done`: the result is theirs too.  `is_late`: it has waited long for its leader.  `releases`:
+    if its work fails, followers that are late work at once."""
 
     def __init__(
         self, lock: AbstractContextManager[object], lane: "_Lane", gate: Gate, *, shares: bool
@@ -127,6 +131,7 @@ class _Caller(Turn):
         self.followers: list[_Caller] = []
         self.is_done = False
         self.is_late = False
+        self.releases = True
         self.result: Any = None
         self.offerer: _Caller | None = None
         self.confirmed: Any = None
@@ -193,7 +198,11 @@ class TurnLanes:
             if own.state is _State.WORKING and shares:
                 self._gather(lane, own)
             if own.state is not _State.ANSWERED:
-                own.result = work(own)
+                try:
+                    own.result = work(own)
+                except (Contended, Unavailable):
+                    own.releases = False
+                    raise
                 own.is_done = not own.has_taken
             result: T = own.result
             return result
@@ -213,9 +222,10 @@ class TurnLanes:
     def _wait(self, lane: _Lane, own: _Caller, patience: Patience) -> None:
         """Return when the caller need not wait any longer; its state says why."""
         while own.state is _State.WAITING:
-            turn = lane.turn
+            turn, leader = lane.turn, own.leader
             own.gate.wait(max(0.0, min(patience.turn_seconds, patience.remaining())))
             with self._lock:
+                own.is_late = leader is not None and own.leader is leader
                 self._look_up(lane, own, turn, patience)
 
     def _look_up(self, lane: _Lane, own: _Caller, turn: int, patience: Patience) -> None:
@@ -224,12 +234,8 @@ class TurnLanes:
             return
         if patience.remaining() <= 0:
             self._step_out(lane, own)
-        elif lane.turn != turn:
-            return
-        elif own.leader is None:
+        elif own.leader is None and lane.turn == turn:
             lane.next_turn()
-        else:
-            own.is_late = True
 
     def _gather(self, lane: _Lane, own: _Caller) -> None:
         """Take on the callers that wait now, and not those that come later: what they did before
@@ -251,20 +257,20 @@ class TurnLanes:
                     each.state, each.result = _State.ANSWERED, own.result
                     each.gate.open()
             if not own.is_done:
-                self._let_go(lane, followers)
+                self._let_go(lane, followers, at_once=own.releases)
             if lane.holder is own or lane.holder is None:
                 lane.next_turn()
             lane.callers -= 1
             if not lane.callers:
                 del self._lanes[key]
 
-    def _let_go(self, lane: _Lane, followers: list[_Caller]) -> None:
+    def _let_go(self, lane: _Lane, followers: list[_Caller], *, at_once: bool) -> None:
         """What the callers do whose leader has failed."""
-        lane.queue[:0] = [each for each in followers if not each.is_late]
-        for each in followers:
-            if each.is_late:
-                each.state = _State.WORKING
-                each.gate.open()
+        late = [each for each in followers if each.is_late and at_once]
+        lane.queue[:0] = [each for each in followers if each not in late]
+        for each in late:
+            each.state = _State.WORKING
+            each.gate.open()
 
     def _step_out(self, lane: _Lane, own: _Caller) -> None:
         own.state = _State.OUTSIDE

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from graveler.assembly.lanes import ThreadGate, thread_lanes
+from graveler.errors import Contended, HookFailed, Unavailable
 from graveler.lanes import FREE, Patience, Turn
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.watched_lanes import WatchedLanes
@@ -214,8 +215,8 @@ class _Held(ThreadGate):
         super().wait(seconds)
 
 
-def test_those_that_waited_long_for_a_leader_that_fails_work_at_once() -> None:
-    """One after the other, the last of many would wait for all of them."""
+def waiting_long_for(error: Exception) -> Crew:
+    """c and d wait for b for longer than their turns, and e waits, too; then b fails."""
     go, looks = threading.Event(), {"c": 0, "d": 0}
     held = partial(_Held, go)
     gates: list[Callable[[], ThreadGate]] = [ThreadGate, ThreadGate, held, held, ThreadGate]
@@ -226,7 +227,7 @@ def test_those_that_waited_long_for_a_leader_that_fails_work_at_once() -> None:
         return PATIENCE_SECONDS
 
     crew.call("a")
-    crew.call("b", error=ValueError())
+    crew.call("b", error=error)
     for name in looks:
         crew.call(name, patience=Patience(0.001, partial(left, name)))
     crew.call("e")
@@ -235,10 +236,26 @@ def test_those_that_waited_long_for_a_leader_that_fails_work_at_once() -> None:
     go.set()
     until(lambda: min(looks.values()) > 10, "c and d wait for b for a long time")
     crew.end("b")
+    return crew
+
+
+def test_those_that_waited_long_for_a_leader_that_fails_work_at_once() -> None:
+    """One after the other, the last of many would wait for all of them."""
+    crew = waiting_long_for(HookFailed("vetoed"))
     crew.works("c", "d", "e")
     crew.end("d", "c", "e")
     crew.close()
     assert crew.results == {name: f"of {name}" for name in "acde"}
+
+
+@pytest.mark.parametrize("error", [Unavailable("throttled"), Contended("kept losing")])
+def test_after_an_error_of_the_store_one_works_for_all(error: Exception) -> None:
+    """Many at once would make it worse."""
+    crew = waiting_long_for(error)
+    crew.end("c")
+    crew.close()
+    assert crew.begun == ["a", "b", "c"]
+    assert crew.results == {"a": "of a", **dict.fromkeys("cde", "of c")}
 
 
 def test_a_call_whose_time_ends_while_it_waits_does_its_own_work(crew: Crew) -> None:

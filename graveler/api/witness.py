@@ -188,6 +188,7 @@ def _outcome(status: int) -> Outcome:
 def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...]:
     """What the permissions name, but for refused items; else the repository of the path."""
     apart = frozenset(refused)
+    # What an operation checks item by item has no permissions of the whole request.
     granted = trace.call.granted if trace.call is not ABSENT else []
     resources = _named(each for each in trace.needed or granted if each not in apart)
     repository = trace.arguments.get("repository", "")

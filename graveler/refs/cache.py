@@ -60,10 +60,11 @@ class _Halves(Generic[K, V]):
 
 
 class Moment(NamedTuple):
-    """When a read began: the steady seconds, and how many repositories had been forgotten."""
+    """When a read began: the steady seconds, and the last time that a repository was forgotten (an
+    object of its own)."""
 
     seconds: float
-    forgotten: int
+    forgotten: object
 
 
 class RefCache:
@@ -86,7 +87,7 @@ class RefCache:
             commits_count_max, commits_bytes_max
         )
         self._namespaces: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
-        self._forgotten = 0
+        self._forgotten = object()
 
     def now(self) -> Moment:
         """For `put_repository`, before the record is read."""
@@ -102,14 +103,14 @@ class RefCache:
     def put_repository(self, repository: Repository, read_at: Moment) -> None:
         """Cache a record whose read began at `read_at`, unless a record was dropped since: a slow
         read may have seen this one before it changed."""
-        if read_at.forgotten == self._forgotten:
+        if read_at.forgotten is self._forgotten:
             self._repositories.put(repository.id, (read_at.seconds, repository))
-        if read_at.forgotten != self._forgotten:  # dropped in between
+        if read_at.forgotten is not self._forgotten:  # dropped in between
             self._repositories.forget(repository.id)
 
     def forget_repository(self, id: RepositoryId) -> None:
         """Drop the record, because it changed."""
-        self._forgotten += 1
+        self._forgotten = object()
         self._repositories.forget(id)
 
     def namespaces(self) -> frozenset[str] | Literal[Absent.ABSENT]:

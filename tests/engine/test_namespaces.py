@@ -106,7 +106,7 @@ def test_nobody_uses_the_record_of_a_deleted_repository_when_its_name_is_used_ag
     new = world.make("first", "mem://bucket/two")
     assert repository.get(other, "first") == new != old
     repository.delete(open_repository(world.ports, new))
-    world.clock.sleep(21)
+    world.clock.sleep(71)
     begun = world.clock.steady_seconds()
     world.make("first", "mem://bucket/three")
     assert world.clock.steady_seconds() - begun < 1

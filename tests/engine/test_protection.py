@@ -355,6 +355,15 @@ def test_a_reset_that_runs_when_the_rule_comes_drops_nothing(
     assert script.finished and lake.uncommitted() == before
 
 
+def test_a_reset_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake: Lake) -> None:
+    lake.put("x/1", "1")
+    slow, store = _last_swap_lost(lake, swap=1)
+    with pytest.raises(OutcomeUnknown):
+        reset.reset(slow.opened, "main")
+    store.land()
+    assert lake.uncommitted() == []
+
+
 def test_a_hard_reset_is_checked_again_in_every_round(lake: Lake, rival: Lake) -> None:
     reset.reset(lake.opened, "main")
     slow, script = lake.interposed()

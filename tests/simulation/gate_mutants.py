@@ -42,8 +42,8 @@ GATE_MUTANTS = (
         "a reset does not look at the rules",
         ("guard", "clean"),
         (
-            Edit(RESETTING, "reset", "check_writable(...)\nprotection.check_staging(...)", ""),
             Edit(RESETTING, "reset", "protection.check_staging(...)", ""),
+            Edit(RESETTING, "reset", "_check_rule(...)", ""),
         ),
     ),
     Mutant(

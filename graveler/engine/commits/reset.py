@@ -12,7 +12,7 @@ every operation that is alive now has ended.  After a failed swap the reset leav
 because the swap may have landed.  Source: docs/explanation/protocol.md.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -39,7 +39,7 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import Conflict, OutcomeUnknown
+from graveler.errors import Conflict, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
 from graveler.records import ABSENT, TOMBSTONE, Absent, Branch, CommitEntry, Versioned
@@ -99,13 +99,24 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
                 changed_ns=repo.clock.now_ns(),
             )
             swap = _UnansweredSwap(seen, token)
-            protection.check_staging(repo, name)  # again: a rule may have come
+            _check_rule(repo, name, sent)
             if _is_swapped(repo, name, swap, new, sent, unconfirmed):
                 return
             seen = fresh_after(repo, name, "reset", is_unconfirmed=bool(sent))
             if _has_landed(name, seen, sent, unconfirmed):
                 return
         raise given_up(name, "reset", is_unknown=bool(sent))
+
+
+def _check_rule(repo: OpenRepository, branch: BranchId, sent: Sequence[_UnansweredSwap]) -> None:
+    """Raises `Refused` if a rule has come since the reset began, and `OutcomeUnknown` if a swap of
+    it may still land."""
+    try:
+        protection.check_staging(repo, branch)
+    except Refused as error:
+        if sent:
+            raise OutcomeUnknown(f"reset not confirmed; outcome unknown: {branch=!s}") from error
+        raise
 
 
 def _is_swapped(
@@ -223,7 +234,7 @@ def _cover(
                 sealed=(*record.sealed, record.staging, token),
                 changed_ns=repo.clock.now_ns(),
             )
-            protection.check_staging(repo, branch)  # again: a rule may have come
+            _check_rule(repo, branch, sent)
             note(token, record.rev)
             if _is_swapped(repo, branch, _UnansweredSwap(seen, token), new, sent, unconfirmed):
                 return

@@ -37,7 +37,6 @@ from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.errors import Corrupt
 from graveler.ids import MetarangeId, is_hex64
 from graveler.records import ABSENT, Record
-from graveler.refs.gc import marks
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 
@@ -64,9 +63,7 @@ def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
     Errors: `Unavailable`, also if the dump takes so long, counted from its first attempt, that
     collection could delete the first files.  Cost: 1 KV request for each 1,000 records; one put for
     each range, three for the metaranges, one for the manifest; less what `steps` hold, plus the
-    cost of the checkpoints.  If the repository was collected, 1 KV request for each 1,000 marks of
-    condemned commits; if any has lost content that of `lost_content.read`, and a put if one is not
-    noted.
+    cost of the checkpoints; if the repository was collected, that of `lost_content.note_unnoted`.
     """
     now_ns, seconds_max = repo.clock.now_ns(), repo.settings.dump_seconds_max
     so_far = DumpSteps(steps, now_ns, seconds_max)
@@ -82,7 +79,8 @@ def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
         repo.blocks, repo.namespace, repo.record.breaks, wire_dumps.COMMITS, records, begun
     )
     found_branches, found_tags = refs
-    _note_lost(repo)
+    if repo.record.collected:
+        lost_content.note_unnoted(repo)
     deadline.check("dump")
     manifest = {
         "repository": repo.id,
@@ -96,16 +94,6 @@ def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
     place = address.join(repo.namespace, name)
     repo.blocks.put(place, [json.dumps(manifest, indent=1).encode()])
     return RefsDump(found_commits.id, found_tags.id, found_branches.id, place)
-
-
-def _note_lost(repo: OpenRepository) -> None:
-    """Note the commits that have lost content and are not noted: earlier versions noted nothing."""
-    if not repo.record.collected:
-        return
-    spent = {id: mark for id, mark in marks.list_all(repo.kv, repo.record) if mark.spent}
-    if spent:
-        noted = lost_content.read(repo)
-        lost_content.note(repo, {id: mark for id, mark in spent.items() if id not in noted})
 
 
 def _written(

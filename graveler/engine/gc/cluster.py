@@ -132,8 +132,7 @@ def condemn_page(
     none.
 
     The first page also unmarks what is kept again, and metaranges that no commit has and that are
-    gone.  `after`: the continuation token of the page
-    before.  A page is idempotent.
+    gone.  `after`: the continuation token of the page before.  A page is idempotent.
 
     Left out is what `condemn` leaves out, too.  Errors: those of `condemn`; `Gone` if the snapshot
     of the judgement is not stored any more: begin again.  Cost: of the first page that of

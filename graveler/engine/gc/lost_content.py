@@ -23,6 +23,7 @@ from graveler.clock import ulid
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Corrupt
 from graveler.ids import is_hex64
+from graveler.refs.gc import marks
 from graveler.refs.gc.marks import DeletedContent, Mark
 
 _FOLDER: Final = "_graveler/gc/lost/"
@@ -32,13 +33,27 @@ _KEPT: Final = "kept"
 
 def note(repo: OpenRepository, spent: Mapping[str, Mark]) -> None:
     """Note what of these commits is about to be deleted.  One put; none without such a commit."""
-    _put(repo, [f"{id} {mark.spent}\n" for id, mark in sorted(spent.items()) if mark.spent])
+    _put(repo, repo.clock.now_ns(), _lines(spent))
+
+
+def note_unnoted(repo: OpenRepository) -> None:
+    """Note the commits whose marks record a loss and of which nothing was noted: earlier versions
+    noted nothing.
+
+    The note has the time before the marks are read, so a note that a commit is kept again is later.
+    Cost: 1 KV request for each 1,000 marks; if any records a loss that of `read`, and a put if one
+    is not noted.
+    """
+    now_ns = repo.clock.now_ns()
+    spent = {id: mark for id, mark in marks.list_all(repo.kv, repo.record) if mark.spent}
+    known = _notes(repo) if spent else {}
+    _put(repo, now_ns, _lines({id: mark for id, mark in spent.items() if id not in known}))
 
 
 def note_kept(repo: OpenRepository, ids: Iterable[str]) -> None:
     """Note that these commits lose nothing; ids of metaranges may be among them.  One put; none
     without an id."""
-    _put(repo, [f"{id} {_KEPT}\n" for id in sorted(ids)])
+    _put(repo, repo.clock.now_ns(), [f"{id} {_KEPT}\n" for id in sorted(ids)])
 
 
 def read(repo: OpenRepository) -> dict[str, DeletedContent]:
@@ -47,6 +62,11 @@ def read(repo: OpenRepository) -> dict[str, DeletedContent]:
     Raises `Corrupt` if a note cannot be read.  Cost: one list for each 1,000 notes, and a get for
     each.
     """
+    return {id: kind for id, kind in _notes(repo).items() if kind}
+
+
+def _notes(repo: OpenRepository) -> dict[str, DeletedContent]:
+    """The last note of each commit; NOTHING: it is kept."""
     lost: dict[str, DeletedContent] = {}
     for line in list_all(repo.blocks, address.join(repo.namespace, _FOLDER)):
         if line.address.endswith(_ENDING):
@@ -58,12 +78,16 @@ def read(repo: OpenRepository) -> dict[str, DeletedContent]:
                     "note of lost content cannot be read; restore it from a version or a backup of "
                     f"the bucket, or remove it: address={line.address}"
                 ) from error
-    return {id: kind for id, kind in lost.items() if kind}
+    return lost
 
 
-def _put(repo: OpenRepository, lines: list[str]) -> None:
+def _lines(spent: Mapping[str, Mark]) -> list[str]:
+    return [f"{id} {mark.spent}\n" for id, mark in sorted(spent.items()) if mark.spent]
+
+
+def _put(repo: OpenRepository, now_ns: int, lines: list[str]) -> None:
     if lines:
-        name = f"{_FOLDER}{ulid(repo.clock.now_ns(), repo.ids.stamp())}{_ENDING}"
+        name = f"{_FOLDER}{ulid(now_ns, repo.ids.stamp())}{_ENDING}"
         repo.blocks.put(address.join(repo.namespace, name), ["".join(lines).encode()])
 
 

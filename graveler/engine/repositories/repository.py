@@ -85,6 +85,8 @@ from graveler.refs.names.repositories import VersionedRepository
 
 FIRST_MESSAGE = "Repository created"
 _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
+# A deletion is noted before it takes effect, by the clock of another process.
+_NOTE_SECONDS = 60
 _SALT_BYTES = 16
 _LAKEFS_CLAIM = b"created by lakeFS"  # in the file that lakeFS puts in the place of a claim
 
@@ -127,15 +129,14 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     default_branch = parse_branch_id(new.default_branch, "default_branch")
     deadline = operation_deadline(ports)
     earlier = repositories.find(ports.kv, name)
-    seen_at = ports.clock.steady_seconds()
     if earlier is not ABSENT and earlier.repository.state is RepositoryState.LIVE:
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
+    if earlier is not ABSENT:
+        _outwait(ports, earlier.repository)
     repo = open_repository(ports, _drawn(ports, new, name, default_branch))
     try:
         creations.note(ports.kv, repo.record, ports.ids.stamp())
         _prepare(repo, new, earlier)
-        if earlier is not ABSENT:
-            _outwait(repo, earlier.repository, seen_at)
         deadline.check("repository creation")
     except GravelerError:
         _end(repo)
@@ -168,19 +169,16 @@ def _prepare(
         repositories.note_replaced(repo.kv, earlier.repository, repo.ids.stamp())
 
 
-def _outwait(ports: Ports, earlier: Repository, seen_at: float) -> None:
-    """Wait until no process can have the record of the deleted repository `earlier` cached: what
-    it writes there would not be in the new one.  `seen_at`: when it was seen deleted, by the steady
-    clock.
-
-    Whether it was deleted lately is told by a note that is a little older than the deletion, so
-    twice the time counts as lately.
+def _outwait(ports: Ports, earlier: Repository) -> None:
+    """Wait until no process can have the record of the deleted repository `earlier` cached: what it
+    writes there would not be in the new one.  No wait if it was deleted long ago.
     """
     seconds = ports.settings.repository_cached_seconds
     gone = deletions.find(ports.kv, earlier.id, earlier.uid) if seconds else ABSENT
-    if gone is ABSENT or ports.clock.now_ns() - gone.deleted_ns > 2 * seconds * limits.SECOND_NS:
+    if gone is ABSENT:
         return
-    ports.clock.sleep(max(0.0, seen_at + seconds - ports.clock.steady_seconds()))
+    if ports.clock.now_ns() - gone.deleted_ns < (seconds + _NOTE_SECONDS) * limits.SECOND_NS:
+        ports.clock.sleep(seconds)
 
 
 def _end(repo: OpenRepository) -> None:
