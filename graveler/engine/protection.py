@@ -18,8 +18,11 @@ whose deciding check came before is an earlier write.
 `force` does not lift protection: it concerns read-only repositories alone.  For the engine.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Code, Refused
+from graveler.errors import Code, OutcomeUnknown, Refused
 from graveler.globs import matches
 from graveler.ids import BranchId
 from graveler.records import ABSENT, Repository, RepositoryState
@@ -64,6 +67,18 @@ def check_deletion(repo: OpenRepository, branch: BranchId) -> None:
             Code.PROTECTED_DELETION,
             branch=branch,
         )
+
+
+@contextmanager
+def in_doubt(doubt: str, *, is_pending: bool) -> Iterator[None]:
+    """Inside, a refusal becomes `OutcomeUnknown` with the text `doubt` if `is_pending`: an earlier
+    write of the call got no answer and may still land."""
+    try:
+        yield
+    except Refused as error:
+        if is_pending:
+            raise OutcomeUnknown(doubt) from error
+        raise
 
 
 def is_protected(repo: OpenRepository, branch: BranchId) -> bool:

@@ -82,7 +82,7 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown, Refused
+from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Declined, Write
@@ -471,12 +471,9 @@ def _check_still_open(call: Call, *, is_pending: bool) -> None:
 
     `is_pending`: an earlier swap of this call got no answer and may still land.
     """
-    try:
+    doubt = f"commit not confirmed: branch={call.branch}"
+    with protection.in_doubt(doubt, is_pending=is_pending):
         protection.check_commit(call.repo, call.branch)
-    except Refused as error:
-        if is_pending:
-            raise OutcomeUnknown(f"commit not confirmed: branch={call.branch}") from error
-        raise
 
 
 def _build(call: Call, base_id: CommitId, folding: Folding) -> Draft:

@@ -39,7 +39,7 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import Conflict, OutcomeUnknown, Refused
+from graveler.errors import Conflict, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
 from graveler.records import ABSENT, TOMBSTONE, Absent, Branch, CommitEntry, Versioned
@@ -111,12 +111,9 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
 def _check_rule(repo: OpenRepository, branch: BranchId, sent: Sequence[_UnansweredSwap]) -> None:
     """Raises `Refused` if a rule has come since the reset began, and `OutcomeUnknown` if a swap of
     it may still land."""
-    try:
+    doubt = f"reset not confirmed; outcome unknown: {branch=!s}"
+    with protection.in_doubt(doubt, is_pending=bool(sent)):
         protection.check_staging(repo, branch)
-    except Refused as error:
-        if sent:
-            raise OutcomeUnknown(f"reset not confirmed; outcome unknown: {branch=!s}") from error
-        raise
 
 
 def _is_swapped(

@@ -206,14 +206,8 @@ def _orphans(
 
 
 def _standing(judgement: Judgement, states: Mapping[str, RunState]) -> set[str]:
-    """Commits and metaranges that a run has marked which was not undone, or that have lost
-    content."""
-    undone = RunState.UNDONE
-    return {
-        id
-        for id, mark in judgement.marks.items()
-        if mark.spent or mark.run == marks.RESTORED or states.get(mark.run, undone) is not undone
-    }
+    """Commits and metaranges whose marks need not be made again."""
+    return {id for id, mark in judgement.marks.items() if collect.stands(mark, states)}
 
 
 def _still(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarget]:

@@ -28,7 +28,7 @@ One collector at a time for a repository, beside any number of other operations.
 commands and the service.  Basis: docs/explanation/protocol.md.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -230,11 +230,8 @@ def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFil
     So when the list counts, no operation can begin to use its files.
     """
     known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
-    standing = {
-        id
-        for id, mark in marks.list_all(repo.kv, repo.record)
-        if mark.run == marks.RESTORED or known.get(mark.run, RunState.UNDONE) is not RunState.UNDONE
-    }
+    stored = marks.list_all(repo.kv, repo.record)
+    standing = {id for id, mark in stored if stands(mark, known)}
     fresh = sorted(verdict.condemn - standing)
     if not (fresh or doomed):
         return ""
@@ -248,6 +245,13 @@ def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFil
     new = Run(run, RunState.CONDEMNED, repo.clock.now_ns(), len(doomed), size)
     note(repo, new)
     return run
+
+
+def stands(mark: Mark, states: Mapping[str, RunState]) -> bool:
+    """Whether a mark need not be made again: a run that is known and was not undone has made it, or
+    a restore, or content was lost.  `states`: of all runs, by id.  Pure."""
+    is_undone = states.get(mark.run, RunState.UNDONE) is RunState.UNDONE
+    return bool(mark.spent) or mark.run == marks.RESTORED or not is_undone
 
 
 # ---- runs ----------------------------------------------------------------------------------------

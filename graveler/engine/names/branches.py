@@ -269,12 +269,9 @@ def _check_unprotected(repo: OpenRepository, branch: BranchId, *, is_pending: bo
 
     `is_pending`: an earlier swap of this call got no answer and may still land.
     """
-    try:
+    doubt = f"branch deletion not confirmed: branch={branch}"
+    with protection.in_doubt(doubt, is_pending=is_pending):
         protection.check_deletion(repo, branch)
-    except Refused as error:
-        if is_pending:
-            raise OutcomeUnknown(f"branch deletion not confirmed: branch={branch}") from error
-        raise
 
 
 __all__ = [

@@ -726,9 +726,7 @@ def test_a_join_that_lands_after_its_plan_was_withdrawn_is_not_taken_for_the_nex
 
     with pytest.raises(OutcomeUnknown):
         uploads.complete(storage.with_blocks(complete_upload=on_its_way).opened, upload, old)
-    stored = [(each.number, each.etag) for each in old]
     new = sent(repo, upload, b"another one")
-    assert stored != [(each.number, each.etag) for each in new]
     with pytest.raises(Invalid, match="cannot be joined"):
         uploads.complete(repo, upload, old)
 

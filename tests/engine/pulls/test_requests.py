@@ -347,22 +347,6 @@ def test_what_the_calls_cost(lake: Lake) -> None:
     assert state(lake, pull) is PullState.CLOSED
 
 
-def test_a_deletion_that_is_slow_leaves_the_requests_of_the_next_branch_open(
-    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
-) -> None:
-    mine, script = scripted
-    old, made = opened(lake), []
-
-    def meanwhile() -> None:
-        rival.branch("dev")
-        made.append(opened(rival))
-
-    script.after("set_if", meanwhile)
-    branches.delete_branch(mine.opened, "dev")
-    assert script.finished
-    assert (state(lake, old), state(lake, made[0])) == (PullState.CLOSED, PullState.OPEN)
-
-
 def test_a_request_whose_branch_was_away_for_a_moment_is_not_left_open(
     lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
 ) -> None:
@@ -375,18 +359,21 @@ def test_a_request_whose_branch_was_away_for_a_moment_is_not_left_open(
     assert script.finished and listed(lake, PullState.OPEN).pulls == ()
 
 
-def test_a_deletion_whose_answer_is_lost_leaves_the_requests_of_the_next_branch_open(
-    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_deletion_that_is_slow_leaves_the_requests_of_the_next_branch_open(
+    lake: Lake, rival: Lake, scripted: tuple[Lake, Script], is_lost: bool
 ) -> None:
+    """Whether it gets its answer or not."""
     mine, script = scripted
     old, made = opened(lake), []
 
-    def lost() -> None:
+    def meanwhile() -> None:
         rival.branch("dev")
         made.append(opened(rival))
-        raise OutcomeUnknown("no answer")
+        if is_lost:
+            raise OutcomeUnknown("no answer")
 
-    script.after("set_if", lost)
+    script.after("set_if", meanwhile)
     branches.delete_branch(mine.opened, "dev")
     assert script.finished
     assert (state(lake, old), state(lake, made[0])) == (PullState.CLOSED, PullState.OPEN)
