@@ -22,7 +22,7 @@ import this.
     Internal     a bug in Graveler                                 report it
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -294,3 +294,44 @@ class Internal(GravelerError):
     """An invariant of Graveler does not hold."""
 
     code = Code.INTERNAL
+
+
+_CAUSES_MAX: Final = 8
+_SERVICE_FAILED: Final = (
+    "a service that this one needs has failed; try again, or tell the operator, who finds the "
+    "cause in the log under the id of this request"
+)
+
+
+def explained(error: BaseException) -> str:
+    """The text of an error and of its causes, for the log: what the operator needs."""
+    return ": ".join(dict.fromkeys(map(_named, _chain(error))))
+
+
+def public_text(error: BaseException) -> str:
+    """The text of an error for callers.
+
+    The cause of an `Unavailable` from a driver is an exception of the service behind it.  Its text
+    may name buckets, tables and roles, so callers get a general one.
+    """
+    if not isinstance(error, Unavailable) or isinstance(error, StorageFull | HandedOver):
+        return str(error)
+    if all(isinstance(cause, GravelerError) for cause in _chain(error)):
+        return str(error)
+    is_open = isinstance(error, OutcomeUnknown)
+    return f"{_SERVICE_FAILED}; {OUTCOME_UNKNOWN}" if is_open else _SERVICE_FAILED
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes, the last one first."""
+    cause: BaseException | None = error
+    for _ in range(_CAUSES_MAX):
+        if cause is None:
+            return
+        yield cause
+        cause = cause.__cause__
+
+
+def _named(error: BaseException) -> str:
+    text = str(error)
+    return text if isinstance(error, GravelerError) and text else f"{type(error).__name__}: {text}"

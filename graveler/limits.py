@@ -90,6 +90,7 @@ job_restart_count_max = 4
 # minute beside the commit.
 batch_again_seconds = commit_seconds_max + 2 * 60
 batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
+job_again_seconds = 2 * 60  # until a message is delivered again whose job could not be run
 # No collection or dump that is older is begun again, whatever its progress, and no older job waits
 # any longer for stores that do not answer.
 job_seconds_max = 11 * 3600

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.logging.correlation_paths import API_GATEWAY_HTTP
 from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import Afresh, deployment, open_log, open_store
 from gateway import Gateway, is_commit
@@ -86,13 +87,16 @@ adapter = Afresh(_adapter)
 
 
 @start.end
-@log.inject_lambda_context
+@log.inject_lambda_context(correlation_id_path=API_GATEWAY_HTTP)
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer one request.  For a commit, record a metric of its duration."""
+    """Answer one request.  For a commit, record a metric of its duration, and of its failure if
+    the service is to blame."""
     started = aws.ports.clock.steady_seconds()
     answer = adapter.value(event, context)
     if is_commit(event):
         milliseconds = (aws.ports.clock.steady_seconds() - started) * 1000
         metrics.add_metric("CommitMilliseconds", MetricUnit.Milliseconds, milliseconds)
+        if answer["statusCode"] >= 500:
+            metrics.add_metric("CommitsFailed", MetricUnit.Count, 1)
         metrics.flush_metrics()
     return answer

@@ -15,6 +15,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
 from graveler import limits
+from graveler.errors import explained
 from graveler.events import intake
 from graveler.events.intake import Message
 from graveler.jobs.sqs import SqsQueue
@@ -38,7 +39,7 @@ def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_KEPT_BACK
     counts, failed = intake.take_in(aws.ports, messages, queue.enqueue, seconds)
     for each in failed:
-        log.warning("message failed", message_id=each.id, error=str(each.error))
+        log.warning("message failed", message_id=each.id, cause=explained(each.error))
     for taken, count in counts.items():
         metrics.add_metric(f"Events{taken.value.title()}", MetricUnit.Count, count)
     if counts:

@@ -2,6 +2,7 @@
 
 - API Gateway passes the path decoded, and the adapter would decode it a second time.  This class
   prevents that.  Object paths are query parameters and not affected.
+- The id of a request is that of API Gateway, so that its log and ours have the same.
 - Each request knows how much of its time is left, less a reserve for the answer.
 - An answer that is too large for Lambda, such as a page of the longest records, becomes a 400 that
   says what to ask for.
@@ -30,6 +31,7 @@ class Gateway(HTTPGateway):
         scope["path"] = path
         scope["raw_path"] = quote(path, safe=_PATH_SAFE).encode()
         remaining = self.context.get_remaining_time_in_millis() / 1000
+        scope["graveler.request_id"] = self.event["requestContext"].get("requestId", "")
         scope["graveler.seconds_left"] = max(remaining - _KEPT_BACK_SECONDS, 0.0)
         return scope
 

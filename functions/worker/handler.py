@@ -8,40 +8,48 @@ the worker sends it to the next worker in time.
 from quiet_start import start
 
 # isort: split
+from contextlib import suppress
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
 from graveler import limits
-from graveler.jobs.queue import decode
+from graveler.errors import Unavailable
+from graveler.jobs.queue import decode, log_failure
 from graveler.jobs.sqs import SqsQueue
 from graveler.jobs.worker import run
 
-log = open_log()
+log, metrics = open_log(), Metrics()
 aws = open_store()
 queue = SqsQueue(aws.session, deployment().jobs_queue)
-processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
-
-
-def work(record: SQSRecord, lambda_context: Any) -> None:
-    """Run one job, or as much of it as the time allows."""
-    message = decode(record.body)
-    left = lambda_context.get_remaining_time_in_millis() / 1000
-    seconds = left - limits.job_step_seconds_max
-    run(aws.ports, queue, message, seconds)
-    log.info("job run", **message._asdict())
 
 
 @start.end
 @log.inject_lambda_context
-def handle(event: dict[str, Any], context: Any) -> Any:
-    """Run the jobs of a delivery, and return the messages that failed."""
-    return process_partial_response(
-        event=event, record_handler=work, processor=processor, context=context
-    )
+@metrics.log_metrics
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Run the jobs of a delivery, each as far as the time allows.  Returns the messages that
+    failed."""
+    failed = [record for record in event["Records"] if not work(record, context)]
+    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in failed]}
+
+
+def work(record: dict[str, Any], context: Any) -> bool:
+    """Run one job.  False: it must be delivered again."""
+    try:
+        message = decode(record["body"])
+    except Exception as error:
+        log.error("message is not a job", message_id=record["messageId"], cause=str(error))
+        return False
+    left = context.get_remaining_time_in_millis() / 1000
+    try:
+        if run(aws.ports, queue, message, left - limits.job_step_seconds_max):
+            metrics.add_metric("JobsFailed", MetricUnit.Count, 1)
+    except Exception as error:
+        log_failure(message, error, is_final=False)
+        with suppress(Unavailable):
+            queue.deliver_again(record["receiptHandle"], limits.job_again_seconds)
+        return False
+    return True

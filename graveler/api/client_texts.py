@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from graveler.errors import Code, GravelerError
+from graveler.errors import Code, GravelerError, public_text
 
 ANY: Final = ""  # any operation
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -153,4 +153,4 @@ def text_for(error: Exception, operation: str = ANY, names: Mapping[str, str] = 
                     return text.format_map({**names, "error": error.fields})
             except KeyError:
                 continue
-    return str(error)
+    return public_text(error)

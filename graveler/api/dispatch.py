@@ -25,7 +25,7 @@ from graveler.api.feed import Disconnected, Receive
 from graveler.api.operation import Operation, Runs
 from graveler.api.plans import Plan
 from graveler.api.requests import Tree, unquoted_segment
-from graveler.api.responses import Send, send
+from graveler.api.responses import Send, note_request_id, send
 from graveler.api.service import Call, Service
 from graveler.api.witness import RequestTrace, Witness
 from graveler.auth.callers import Caller
@@ -66,6 +66,7 @@ class ApiRoute:
             return
         plan, values = match
         scope["graveler.operation"] = (plan.name, started)
+        note_request_id(self._service, scope)
         trace, answer = RequestTrace(), _STOPPED
         try:
             answer = await self._answer(plan, values, scope, receive, trace)
@@ -107,7 +108,7 @@ class ApiRoute:
         except Exception as error:
             trace.fail(error)
             is_known = trace.account is not ABSENT
-            return errors.answer(error, "", arguments, is_known=is_known)
+            return errors.answer(error, "", arguments, scope, is_known=is_known)
         try:
             answer = await run(plan.run, plan.runs, call)
             if plan.is_open:
@@ -117,7 +118,7 @@ class ApiRoute:
             return _CLIENT_GONE
         except Exception as error:
             trace.fail(error)
-            return errors.answer(error, plan.name, _names(call), is_known=not plan.is_open)
+            return errors.answer(error, plan.name, _names(call), scope, is_known=not plan.is_open)
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:
         trace.needed = plan.named(call)

@@ -8,7 +8,7 @@ tasks.py and object_writes.py report errors inside their answers.
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from graveler import errors
 from graveler.api import answers
@@ -54,21 +54,53 @@ def status_of(error: BaseException) -> int:
     return 500
 
 
+def log_failure(
+    error: BaseException, status: int, operation: str, repository: str, request_id: str
+) -> None:
+    """Write one line about an answer that blames the service: its cause is for the operator.
+
+    A 501 blames the caller.  Only a bug has a traceback.
+    """
+    if status < 500 or status == 501:
+        return
+    is_bug = not isinstance(error, errors.GravelerError) or isinstance(error, errors.Internal)
+    _LOG.log(
+        logging.ERROR if status == 500 else logging.WARNING,
+        "request failed",
+        exc_info=error if is_bug else None,
+        extra={
+            "operation": operation,
+            "repository": repository,
+            "status": status,
+            "request_id": request_id,
+            "cause": errors.explained(error),
+        },
+    )
+
+
 def answer(
-    error: Exception, operation: str, names: Mapping[str, str], *, is_known: bool = True
+    error: Exception,
+    operation: str,
+    names: Mapping[str, str],
+    scope: Mapping[str, Any],
+    *,
+    is_known: bool = True,
 ) -> Answer:
-    """The answer for an error.  `names`: the strings of the request, by name.  `is_known`: the
+    """The answer for an error, which is logged if the service is to blame.
+
+    `operation`: whose texts apply.  `names`: the strings of the request, by name.  `is_known`: the
     caller has proved who it is; others are not told what the service needs and does not get, such
-    as an identity provider, but the log is."""
+    as an identity provider.
+    """
     status = status_of(error)
+    label, _ = scope.get("graveler.operation", ("none", 0.0))
+    log_failure(error, status, label, names.get("repository", ""), scope["graveler.request_id"])
     if isinstance(error, errors.MergeConflict) and operation == _MERGE:
         return answers.json({"reference": ""}, 409)
     if isinstance(error, errors.Unauthenticated):
         return answers.message(401, "error authenticating request")
-    if status == 500:
-        _LOG.error("operation failed: operation=%s", operation, exc_info=error)
-        if not isinstance(error, errors.Corrupt):
-            return answers.message(500, "internal error")
+    if status == 500 and not isinstance(error, errors.Corrupt):
+        return answers.message(500, "internal error")
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.HandedOver):
         headers = _RETRY_LATER
@@ -77,7 +109,6 @@ def answer(
     if isinstance(error, errors.RangeUnsatisfiable):
         headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
     if status == 503 and not is_known:
-        _LOG.warning("not available: operation=%s %s", operation, error)
         return answers.message(status, unavailable_text(error), headers)
     return answers.message(status, text_for(error, operation, names), headers)
 

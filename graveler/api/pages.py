@@ -19,7 +19,7 @@ from graveler.api.feed import Disconnected, Receive
 from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH, Observation
 from graveler.api.openapi import document
 from graveler.api.presigned_urls import presigned
-from graveler.api.responses import Send, send
+from graveler.api.responses import Send, note_request_id, send
 from graveler.api.service import Service
 from graveler.api.witness import RequestTrace, Witness
 from graveler.block.signature import PRESIGNED_PATH
@@ -81,6 +81,7 @@ class Pages:
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]
         trace = RequestTrace()
+        note_request_id(self._service, scope)
         try:
             if path.startswith(PRESIGNED_PATH):
                 answer = await self._presigned(scope, receive)
@@ -97,7 +98,7 @@ class Pages:
         except Exception as error:
             trace.fail(error)
             is_known = trace.account is not ABSENT
-            answer = errors.answer(error, "", {}, is_known=is_known)
+            answer = errors.answer(error, "", {}, scope, is_known=is_known)
         if trace.acting or trace.denied(answer.status):
             self._witness.record(_operation(path), scope, trace, answer.status)
         if trace.changes:

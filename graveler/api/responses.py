@@ -34,7 +34,7 @@ async def send(
 ) -> None:
     """Send an answer.  A streamed answer ends early if the client closes the connection."""
     status, headers, body = answer
-    request_id = scope.get("graveler.request_id") or service.ports.ids.stamp().hex()
+    request_id = note_request_id(service, scope)
     all_headers = [*headers, (b"x-request-id", request_id.encode("ascii"))]
     head_only = scope["method"] == "HEAD"
     if head_only and status >= 400:
@@ -62,13 +62,23 @@ async def send(
     if not service.settings.access_log:
         return
     _LOG.info(
-        "method=%s operation=%s status=%d milliseconds=%.1f request_id=%s",
-        scope["method"],
-        operation,
-        status,
-        took * 1000,
-        request_id,
+        "request",
+        extra={
+            "method": scope["method"],
+            "operation": operation,
+            "status": status,
+            "milliseconds": round(took * 1000, 1),
+            "request_id": request_id,
+        },
     )
+
+
+def note_request_id(service: Service, scope: Scope) -> str:
+    """The id of a request in its answer, in the log and in the audit trail.  A front such as API
+    Gateway may have given it one."""
+    id: str = scope.get("graveler.request_id") or service.ports.ids.stamp().hex()
+    scope["graveler.request_id"] = id
+    return id
 
 
 def _add_requests(service: Service) -> None:

@@ -31,13 +31,14 @@ from graveler.auth import arns
 from graveler.auth.callers import Caller
 from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
-from graveler.errors import GravelerError
+from graveler.errors import Code, GravelerError
 from graveler.records import ABSENT, Absent
 
 _NAMESPACE: Final = arns.resource("fs", "namespace/")
 _USERINFO: Final = re.compile(r"//[^/]*@")
 _HIDDEN: Final = "…"
 _DENIALS: Final = (401, 403)
+_NOTHING_APPLIED: Final = (Code.UNAVAILABLE, Code.STORAGE_FULL, Code.UNSUPPORTED)
 _GONE: Final = 499
 _MINUTE_SECONDS: Final = 60.0
 
@@ -106,7 +107,7 @@ class Witness:
             address=self.service.settings.front.client(scope),
             operation=operation,
             resources=_resources(trace, refused),
-            outcome=Outcome.DENIED if denied else _outcome(status),
+            outcome=Outcome.DENIED if denied else _outcome(status, trace.code),
             status=status,
             code=trace.code,
             missing=_shown(trace.missing),
@@ -179,10 +180,12 @@ def _who(trace: RequestTrace) -> tuple[str, str]:
     return trace.acting or (trace.call.acting if trace.call is not ABSENT else ""), ""
 
 
-def _outcome(status: int) -> Outcome:
+def _outcome(status: int, code: str) -> Outcome:
+    """A 503 that is not in doubt has changed nothing."""
     if 200 <= status < 400:
         return Outcome.DONE
-    return Outcome.UNKNOWN if status in (0, _GONE) or status >= 500 else Outcome.FAILED
+    in_doubt = status == 500 or (status > 500 and code not in _NOTHING_APPLIED)
+    return Outcome.UNKNOWN if status in (0, _GONE) or in_doubt else Outcome.FAILED
 
 
 def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ Commands of a store, and what they do:
     serve, service, host, listener      serves a store: the application on a port
     s3_service                          serves S3 clients from a deployment on AWS
     quiet_start, heap                   the start and the memory of a process that serves
-    descriptors, json_logs              its open files and its log
+    descriptors, logs                   its open files and its log
     stores, subject, sweeps             opens a store; what a command tends; periodic work
     administrator, credentials, verify  the administrator; keys; checks of a store
     demo, sample, story                 `make run`: a sample lake

@@ -19,7 +19,7 @@ from graveler.api.service import Service, ServiceSettings
 from graveler.api.start import open_service
 from graveler.assembly.aws import Aws, StorageSigns, open_aws
 from graveler.cli.host import Running, place, serve_until_stopped
-from graveler.cli.json_logs import log_json
+from graveler.cli.logs import log_json
 from graveler.cli.options import GatewayOptions
 from graveler.errors import GravelerError, Unavailable
 from graveler.gateway.app import gateway_app, s3_route

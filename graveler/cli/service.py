@@ -7,7 +7,6 @@ If a step fails, the earlier steps are undone, and the error is one of errors.py
 demo.py.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
 from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.descriptors import allow_many
 from graveler.cli.host import OnReady, Place, Running, place, serve_until_stopped
+from graveler.cli.logs import log_text
 from graveler.cli.options import Listen, ServeOptions
 from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 from graveler.engine.ports import Ports
@@ -40,7 +40,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     Raises the error that prevents the start, or `KeyboardInterrupt` if interrupted before there is
     a server.  Main thread only.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_text()
     allow_many()
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
     settings = _settings(options)

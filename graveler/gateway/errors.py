@@ -8,15 +8,13 @@ details.
 Clients repeat a request after 5xx, so no refusal has such a status.  Pure but for the log.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler.api.answers import Answer, Headers
+from graveler.api.errors import log_failure
 from graveler.errors import Code, Conflict, GravelerError, RangeUnsatisfiable, Throttled
 from graveler.gateway.xml import Markup, Template, document
-
-_LOG: Final = logging.getLogger("graveler.gateway")
 
 REGION: Final = "us-east-1"
 _RETRY_SECONDS: Final = b"1"
@@ -263,11 +261,11 @@ _SIZE: Final = Template("<ActualObjectSize>{}</ActualObjectSize>")
 _NOTHING: Final = Markup("")
 
 
-def answer(error: Exception, place: Place, request_id: str) -> Answer:
-    """The answer for an exception."""
+def answer(error: Exception, place: Place, request_id: str, operation: str) -> Answer:
+    """The answer for an exception, which is logged if the service is to blame."""
     report = report_of(error)
-    if report.status == 500:
-        _LOG.error("S3 operation failed: request_id=%s", request_id, exc_info=error)
+    if not isinstance(error, S3Error | Throttled | Conflict):
+        log_failure(error, report.status, operation, place.bucket, request_id)
     headers: Headers = ()
     details = _NOTHING
     if report.status == 503:

@@ -20,8 +20,9 @@ from typing import Final, Literal
 from graveler.api import permits
 from graveler.api.answers import Answer
 from graveler.api.dispatch import Scope, run
+from graveler.api.errors import log_failure
 from graveler.api.feed import Disconnected, Receive
-from graveler.api.responses import Send, send
+from graveler.api.responses import Send, note_request_id, send
 from graveler.api.s3_clients import is_signed
 from graveler.api.service import Service
 from graveler.api.templates import Template, needed
@@ -92,8 +93,7 @@ class S3Route:
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         """Answer a request."""
         ports = self._service.ports
-        request_id = ports.ids.stamp().hex()
-        scope["graveler.request_id"] = request_id
+        request_id = note_request_id(self._service, scope)
         scope["graveler.operation"] = (_UNKNOWN, ports.clock.steady_seconds())
         trace, answer = _Trace(), _STOPPED
         try:
@@ -126,6 +126,14 @@ class S3Route:
         if error is not None:
             trace.fail(error)
             status = errors.report_of(error).status
+            label, _ = scope["graveler.operation"]
+            log_failure(
+                error,
+                status,
+                label,
+                trace.arguments.get("repository", ""),
+                scope["graveler.request_id"],
+            )
         scope["graveler.status"] = status
         self._record(scope, trace, status)
 
@@ -151,7 +159,8 @@ class S3Route:
             return _CLIENT_GONE
         except Exception as error:
             trace.fail(error)
-            return errors.answer(error, address.place, scope["graveler.request_id"])
+            label, _ = scope["graveler.operation"]
+            return errors.answer(error, address.place, scope["graveler.request_id"], label)
 
     def _call(
         self,

@@ -17,7 +17,14 @@ from typing import Final, NamedTuple, Protocol
 
 from graveler.clock import Clock
 from graveler.engine.ports import OpenRepository, P
-from graveler.errors import Contended, GravelerError, Invalid, Unavailable
+from graveler.errors import (
+    Contended,
+    GravelerError,
+    Internal,
+    Invalid,
+    Unavailable,
+    explained,
+)
 from graveler.events.intake import BatchJob
 
 JOB: Final = "job"
@@ -87,6 +94,21 @@ def announcing(ports: P, queue: Queue) -> P:
     return replace(ports, hooks=ports.hooks.announcing(announce))
 
 
+def log_failure(message: Message, error: BaseException, *, is_final: bool) -> None:
+    """Write one line about a message that failed.  `is_final`: it is not delivered again."""
+    is_bug = not isinstance(error, GravelerError) or isinstance(error, Internal)
+    _LOG.log(
+        logging.ERROR if is_final or is_bug else logging.WARNING,
+        "job not run" if is_final else "job is delivered again",
+        exc_info=error if is_bug else None,
+        extra={
+            "message_kind": _KINDS[type(message)],
+            **message._asdict(),
+            "cause": explained(error),
+        },
+    )
+
+
 class LocalQueue:
     """The queue of one process.  Its messages are lost with the process; job records are not.
 
@@ -110,8 +132,8 @@ class LocalQueue:
                 self._run(self, message)
                 return
             except (Unavailable, Contended) as error:
-                _LOG.info("job is delivered again: message=%s error=%s", encode(message), error)
+                log_failure(message, error, is_final=False)
             except GravelerError as error:
-                _LOG.error("job not run: message=%s", encode(message), exc_info=error)
+                log_failure(message, error, is_final=True)
                 return
             self._clock.sleep(_PAUSE_SECONDS)

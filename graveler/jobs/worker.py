@@ -14,7 +14,7 @@ asks for the job also enqueues it again.  Used by the Lambda functions and the l
 import logging
 from contextlib import suppress
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.engine.jobs import checkpoints, record
@@ -32,6 +32,7 @@ from graveler.errors import (
     StorageFull,
     Unavailable,
     Unsupported,
+    explained,
 )
 from graveler.events import intake
 from graveler.events.intake import BatchJob
@@ -39,7 +40,7 @@ from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed, settle
-from graveler.jobs.queue import Message, PurgeMessage, Queue, announcing
+from graveler.jobs.queue import JobMessage, Message, PurgeMessage, Queue, announcing
 from graveler.records import JobState
 from graveler.refs.names import repositories
 
@@ -48,35 +49,50 @@ _LASTING: Final = (HandedOver, HistoryTooLong, StorageFull)  # somebody must act
 _LOG = logging.getLogger("graveler.jobs")
 
 
-def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> None:
+class _End(NamedTuple):
+    """How a job has ended.  `cause`: of its failure; empty if it is done.  `attempt`: 1 and up."""
+
+    kind: str
+    attempt: int
+    cause: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.cause)
+
+
+def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> bool:
     """Run the job of a message, or a part of it: after `seconds` the message is enqueued again for
     the rest.
 
-    Errors: `Unavailable`, `Contended`: the message must be delivered again.  Any other failure of a
-    job is recorded in its job record.
+    Returns whether a job has failed.  The failure is in its record, and in the log.
+    Errors: `Unavailable`, `Contended`: the message must be delivered again.
     """
     ports = announcing(ports, queue)
     if isinstance(message, BatchJob):
         _run_batch(ports, message)
-        return
+        return False
     if isinstance(message, PurgeMessage):
         purge.run(ports, message, seconds)
-        return
+        return False
     until = ports.clock.steady_seconds() + seconds
     read_at = ports.cache.now()
     try:
         repo = open_repository(ports, repositories.get(ports.kv, RepositoryId(message.repository)))
     except NotFound:
-        return
+        return False
     ports.cache.put_repository(repo.record, read_at)
     owner, job_id = ports.ids.stamp(), JobId(message.job)
     if record.claim(repo, job_id, owner) is not Claim.OURS:
-        return
+        return False
+    begun = ports.clock.steady_seconds()
     try:
-        kind = _run(repo, job_id, Heartbeat(repo, job_id, owner, until), owner)
-        if kind in STEPWISE:
+        end = _run(repo, job_id, Heartbeat(repo, job_id, owner, until), owner)
+        _log_end(message, end, ports.clock.steady_seconds() - begun)
+        if end.kind in STEPWISE:
             with suppress(GravelerError):  # the next collection removes what stays
                 checkpoints.forget(repo, job_id)
+        return end.failed
     except Stopped as stopped:
         if stopped.why is Why.OUT_OF_TIME:
             record.release(repo, job_id, owner)
@@ -88,6 +104,21 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> N
         with suppress(GravelerError):
             record.release(repo, job_id, owner)
         raise
+    return False
+
+
+def _log_end(message: JobMessage, end: _End, seconds: float) -> None:
+    fields = {
+        "repository": message.repository,
+        "job": message.job,
+        "kind": end.kind,
+        "state": (JobState.FAILED if end.failed else JobState.DONE).name.lower(),
+        "attempt": end.attempt,
+        "seconds": round(seconds, 3),
+    }
+    if end.failed:
+        fields["cause"] = end.cause
+    _LOG.log(logging.WARNING if end.failed else logging.INFO, "job ended", extra=fields)
 
 
 def _run_batch(ports: Ports, batch: BatchJob) -> None:
@@ -106,34 +137,33 @@ def _run_batch(ports: Ports, batch: BatchJob) -> None:
         _LOG.error("batch not committed: batch=%s %s", batch.batch, error)
 
 
-def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> str:
-    """Run a claimed job until it has ended; return its kind.
+def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> _End:
+    """Run a claimed job until it has ended.
 
     Errors: `Stopped`; `Unavailable`, `Contended`: the job has not ended.
     """
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
+    end = _End(job.kind, order.runs + 1)
     if job.kind not in STEPWISE:  # stepwise jobs count their attempts (stepwise.py)
         try:
             record.note_run(repo, job, order)
         except Unsupported as error:
-            _give_up(task, error, owner)
-            return job.kind
+            return end._replace(cause=_give_up(task, error, owner))
     try:
         landed = _worked(task)
     except GravelerError as error:
         if _may_pass(task, error):
             raise
-        _fail(task, error, owner)
-        return job.kind
+        return end._replace(cause=_fail(task, error, owner))
     except Stopped:
         raise
     except Exception as error:
         _LOG.error("job failed: id=%s", job_id, exc_info=error)
         record.fail(repo, job_id, Internal("internal error"), owner)
-        return job.kind
+        return end._replace(cause=explained(error))
     record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
-    return job.kind
+    return end
 
 
 def _may_pass(task: Task, error: GravelerError) -> bool:
@@ -150,9 +180,9 @@ def _may_pass(task: Task, error: GravelerError) -> bool:
     return age_ns <= limits.job_seconds_max * limits.SECOND_NS
 
 
-def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
+def _give_up(task: Task, error: Unsupported, owner: bytes) -> str:
     """End a job that must not be started again.  If an earlier worker landed it and died before it
-    recorded that, the job ends as done, else as failed.
+    recorded that, the job ends as done, else as failed.  Returns the cause of a failure.
 
     Errors: `Unavailable`: the worker could not determine what has landed.
     """
@@ -161,21 +191,22 @@ def _give_up(task: Task, error: Unsupported, owner: bytes) -> None:
         landed = find_landed(task)
     except HistoryTooLong as unknown:
         record.fail(repo, job_id, unknown, owner)
-        return
+        return explained(unknown)
     except (Unavailable, Stopped):
         raise
     except Exception as broken:  # else the message would come back for ever
         _LOG.error("job given up: id=%s", job_id, exc_info=broken)
         record.fail(repo, job_id, error, owner)
-        return
+        return explained(error)
     if landed is None:
-        _fail(task, error, owner)
-    else:
-        record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
+        return _fail(task, error, owner)
+    record.end(repo, job_id, Ending(JobState.DONE, landed=landed))
+    return ""
 
 
-def _fail(task: Task, error: GravelerError, owner: bytes) -> None:
-    """End a job that failed.  If an attempt has noted a swap, find out what became of it first."""
+def _fail(task: Task, error: GravelerError, owner: bytes) -> str:
+    """End a job that failed.  If an attempt has noted a swap, find out what became of it first.
+    Returns the cause; empty if the job has landed."""
     repo, job_id = task.repo, task.job.id
     outcome: Landed | GravelerError = error
     if not isinstance(error, OutcomeUnknown):
@@ -185,8 +216,9 @@ def _fail(task: Task, error: GravelerError, owner: bytes) -> None:
             outcome = OutcomeUnknown(f"{error}; {unknown}")
     if isinstance(outcome, GravelerError):
         record.fail(repo, job_id, outcome, owner)
-    else:
-        record.end(repo, job_id, Ending(JobState.DONE, landed=outcome))
+        return explained(error)
+    record.end(repo, job_id, Ending(JobState.DONE, landed=outcome))
+    return ""
 
 
 def _worked(task: Task) -> Landed:
@@ -200,7 +232,7 @@ def _worked(task: Task) -> Landed:
         try:
             return work(_again(task) if attempt > 1 else task)
         except (Unavailable, Contended) as error:
-            _LOG.info("job goes on: id=%s error=%s", task.job.id, error)
+            _LOG.info("job goes on", extra={"job": task.job.id, "cause": explained(error)})
             task.repo.clock.sleep(attempt * _PAUSE_SECONDS)
             task.pulse.beat(always=True)
     return work(_again(task))

@@ -40,6 +40,7 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
     Unsupported,
+    public_text,
 )
 from graveler.ids import NO_BRANCH, BranchId, CommitId, JobId
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, SentSwap
@@ -544,7 +545,7 @@ def fail(repo: OpenRepository, job_id: JobId, error: GravelerError, by: bytes) -
     if error.code is not type(error).code or error.fields:
         more |= {_CODE: error.code.value, _FIELDS: json.dumps(dict(error.fields))}
     _patiently(repo, lambda: record.amend(repo.kv, repo.record, job_id, more, repo.ids))
-    end(repo, job_id, Ending(JobState.FAILED, str(error), by=by))
+    end(repo, job_id, Ending(JobState.FAILED, public_text(error), by=by))
 
 
 def _patiently(ports: Ports, note: Callable[[], object]) -> None:
