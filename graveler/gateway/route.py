@@ -194,11 +194,24 @@ class S3Route:
         trace.arguments = call.arguments
         if not operation.by_item:
             trace.templates = operation.templates
-        if not operation.allows(caller):
+        if operation.by_item:
+            _check_some(operation, call, caller)
+        elif not operation.allows(caller):
             trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
             await permits.authorize(self._service, caller, trace.needed)
         if operation.in_repository:
             await self._service.pools.point(_enter, call, caller, operation.writes)
+
+
+def _check_some(operation: Operation, call: S3Call, caller: Caller) -> None:
+    """Raises `Refused` for a caller that may not see the repository and has the permission for
+    nothing in it, before its body is read: no answer tells it that the repository exists."""
+    seen = seeing(call.address.bucket)
+    if not caller.lacks((seen,)):
+        return
+    for permission in needed(operation.templates, call.arguments, ABSENT, ABSENT):
+        if not caller.may_some(permission):
+            raise refusal(seen)
 
 
 def _enter(call: S3Call, caller: Caller, writes: bool) -> None:
