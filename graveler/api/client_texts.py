@@ -66,6 +66,8 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     (ANY, Code.NOT_BARE): "can only restore into a bare repository",
     # branches and tags
     (ANY, Code.BRANCH_NOT_FOUND): "branch '{error[branch]}' not found",
+    (ANY, Code.REF_AMBIGUOUS): "ref is ambiguous: several commits begin with {error[ref]}; add "
+    "characters",
     (ANY, Code.BRANCH_EXISTS): "branch already exists: not unique",
     ("createBranch", Code.NAME_TAKEN): "{error[holder]} ID {error[name]}: conflict found",
     ("createBranch", Code.REF_NOT_FOUND): "source reference '{source}': not found",

@@ -161,6 +161,7 @@ OF_ENGINE: Final[Mapping[Code, str]] = {
     Code.COMMIT_NOT_FOUND: "NoSuchKey",
     Code.ANCESTOR_NOT_FOUND: "NoSuchKey",
     Code.REF_NOT_FOUND: "NoSuchKey",
+    Code.REF_AMBIGUOUS: "NoSuchKey",
     Code.PATH_NOT_FOUND: "NoSuchKey",
     Code.JOB_NOT_FOUND: "NoSuchUpload",
     Code.RULE_NOT_FOUND: "NoSuchKey",

@@ -64,7 +64,7 @@ _FIELDS: Final = {
         "NextContinuationToken",
     )
 }
-_UNKNOWN_REF: Final = (Code.REF_NOT_FOUND, Code.ANCESTOR_NOT_FOUND)
+_UNKNOWN_REF: Final = (Code.REF_NOT_FOUND, Code.REF_AMBIGUOUS, Code.ANCESTOR_NOT_FOUND)
 _BRANCHES_MAX: Final = 100  # read for one page
 _BEHIND_SLASH: Final = "0"  # the character after it
 _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so

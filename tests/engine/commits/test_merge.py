@@ -392,9 +392,13 @@ def test_content_of_older_commits_never_changes(lake: Lake) -> None:
 def test_a_name_is_free_for_one_thing_only(lake: Lake) -> None:
     head = lake.commit_of(a="1")
     lake.branch("dev")
-    for name in ("dev", "main", head):
+    for name in ("dev", "main", head, head[:7], head[:12], head[:63]):
         with pytest.raises(AlreadyExists):
             lake.branch(name)
+        with pytest.raises(AlreadyExists):
+            tags.create_tag(lake.opened, name, "main")
+    for name in (head[:6], head[:8] + "x", head[:12] + "_", head[:12].upper() + "G"):
+        lake.branch(name)  # no short id of a commit
     with pytest.raises(NotFound):
         lake.branch("new", "nothing")
     with pytest.raises(Invalid):
