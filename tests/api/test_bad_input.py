@@ -250,6 +250,23 @@ def test_an_unknown_route_is_json(client: Client, path: str, method: str) -> Non
     assert reply.json == {"message": "invalid API endpoint"}
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/auth/groups/admins/acl"), ("POST", "/auth/groups/admins/acl"),
+     ("GET", "/auth/get-token/start"), ("GET", "/auth/get-token/mailboxes/m"),
+     ("GET", "/oidc/callback"), ("GET", "/license"), ("POST", "/iceberg/remotes/c/pull"),
+     ("POST", "/iceberg/remotes/c/push"), ("GET", "/otf/diffs"),
+     ("GET", "/repositories/r/otf/refs/a/diff/b")],
+)  # fmt: skip
+def test_an_operation_of_lakefs_that_is_not_served_is_not_implemented(
+    client: Client, method: str, path: str
+) -> None:
+    """Those that any release of its client for Python from 1.0 to 1.88 calls."""
+    reply = client.raw(method, API + path)
+    assert reply.status == 501
+    assert reply.json["message"].startswith("not implemented: ")
+
+
 @pytest.mark.parametrize("path", ["/api/v11/config", "/api", "/nothing", "/favicon.ico", "/.git"])
 def test_what_lies_elsewhere_is_a_page(client: Client, path: str) -> None:
     reply = client.raw("GET", path)
