@@ -170,7 +170,7 @@ def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
 @pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
 def test_a_replacement_compares_with_every_layer(lake: Lake, state: str) -> None:
     put_in_layer(lake, state)
-    with pytest.raises(PreconditionFailed, match="does not satisfy the condition .*: path=a"):
+    with pytest.raises(PreconditionFailed, match=r"not satisfy the condition .*: path=a"):
         lake.put_over("a", "2", "0")
     with pytest.raises(NotFound, match="path not found: path=c"):
         lake.put_over("c", "2", "1")
