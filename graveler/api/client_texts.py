@@ -106,6 +106,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     ("cherryPick", Code.PARENT_NUMBER_MISSING): "must specify 1-based parent number for "
     "cherry-picking merge commit",
     # objects
+    ("getObject", Code.RANGE_UNSATISFIABLE): "Requested Range Not Satisfiable",
     (ANY, Code.PATH_EXISTS): "path already exists",
     ("linkPhysicalAddress", Code.PATH_EXISTS): "Precondition failed",
     ("linkPhysicalAddress", Code.ADDRESS_NOT_SIGNED): "address is not signed: link address invalid",

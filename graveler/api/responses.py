@@ -22,7 +22,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
 _LOG = logging.getLogger("graveler.access")
-_HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-amz-request-id", b"x-request-id"))
+_HEADERS_OF_FAILED_HEAD = frozenset(
+    (b"content-range", b"retry-after", b"x-amz-request-id", b"x-request-id")
+)
 _WITHOUT_LENGTH = frozenset((204, 304))
 BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body
 FILE_BODIES = "graveler.file_body"  # the server takes bodies from files; such a message is the body

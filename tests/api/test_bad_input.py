@@ -64,15 +64,6 @@ _PATHS = ["", LONG, "a\0b", "ä" * 513]
 _REFS = ["main^x", "main~x", "~1", "^", "main$~1", "main~" + "9" * 40, "a" * 1_025]
 _AMOUNTS = ["x", "", "1001", "-2", "1.5", "1e3", "٣", "9" * 40, " 1", "0x10"]
 _BOOLEANS = ["maybe", "2", "", "yes", "truE"]
-_RANGES = [
-    "bytes=x",
-    "bytes=",
-    "bytes",
-    "chars=0-1",
-    "bytes=0",
-    "bytes=0-1;",
-    "bytes=" + "0-1," * 99,
-]
 
 R = "/repositories/{repo}"
 B = R + "/branches/main"
@@ -122,8 +113,6 @@ TABLE: list[Bad] = [
     *(Bad(("amount",), "GET", M + "/objects/ls", {"amount": each}) for each in _AMOUNTS),
     *(Bad(("presign",), "GET", M + "/objects/stat", {"path": "a", "presign": each})
       for each in _BOOLEANS),
-    *(Bad(("Range",), "GET", M + "/objects", {"path": "a"}, headers={"Range": each})
-      for each in _RANGES),
     Bad(("type", "two_dot"), "GET", M + "/diff/main", {"type": "four_dot"}),
     Bad(("since", "RFC 3339"), "GET", M + "/commits", {"since": "yesterday"}),
     Bad(("metadata", "object"), "POST", B + "/commits", body={"message": "m", "metadata": []}),

@@ -35,12 +35,13 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
+from graveler.block.adapter import OVERWRITE, Part, PartOf, PartPage, StoredPart
 from graveler.engine import protection
 from graveler.engine.commits.heads import fresh
 from graveler.engine.objects import completions, multipart, reachable, write
 from graveler.engine.objects.completions import is_over, present, unknown
 from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.stage import Condition
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, Description
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Code, Conflict, Contended, Gone, Invalid, NotFound, OutcomeUnknown
@@ -180,7 +181,7 @@ def complete(
     repo: OpenRepository,
     upload: UploadId,
     parts: Sequence[Part],
-    mode: Mode = OVERWRITE,
+    mode: Condition = OVERWRITE,
     check: Check = _no_check,
 ) -> Entry:
     """Join the parts and stage the path, under the condition of `mode`.  The call may be repeated.

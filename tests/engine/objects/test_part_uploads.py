@@ -141,7 +141,7 @@ def test_a_completion_is_answered_again_for_a_day_and_stages_nothing(storage: St
 
 @pytest.mark.parametrize("mode", [CREATE, Update("0")])
 def test_a_refused_condition_leaves_an_upload_that_can_be_completed(
-    storage: Storage, mode: write.Mode
+    storage: Storage, mode: write.Condition
 ) -> None:
     repo = storage.opened
     upload = begun(repo)
