@@ -123,10 +123,15 @@ class FileChunks(Protocol):
 
 
 class ListedObject(NamedTuple):
-    """One line of a list."""
+    """One line of a list.
+
+    `problem`: why it is no object; only in a list of files of this machine, of a pipe for example.
+    There an address may also have a name that `address.check` refuses.
+    """
 
     address: str
     head: ObjectHead
+    problem: str = ""
 
 
 class ObjectPage(NamedTuple):
