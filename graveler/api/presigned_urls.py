@@ -16,9 +16,12 @@ from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, Blocks, ObjectHead
+from graveler.block.address import split
 from graveler.block.signature import Grant
 from graveler.errors import (
     AlreadyExists,
+    Corrupt,
+    Gone,
     Invalid,
     PreconditionFailed,
     RangeUnsatisfiable,
@@ -57,7 +60,7 @@ async def presigned(
         raise Unsupported("only GET, HEAD and PUT can be presigned")
     asks = _range(headers)
     streams = service.pools.streams
-    arguments = (service, grant.address, asks, grant.content_type or _DEFAULT_TYPE)
+    arguments = (service, grant, asks)
     if method == "HEAD":
         return await streams.start(_head, *arguments)
     return await streams.start(_open, *arguments)
@@ -72,29 +75,41 @@ def _range(headers: Mapping[bytes, bytes]) -> str:
     return asks if conditions.is_range(asks) else ""
 
 
-def _described(head: ObjectHead, content_type: str) -> Headers:
+def _checked(grant: Grant, head: ObjectHead) -> ObjectHead:
+    """The head of the object.  If it has another size than the URL is for, raises `Corrupt`, or
+    `Gone` for a file outside of the store, whose owner may have replaced it."""
+    if grant.size in (ABSENT, head.size):
+        return head
+    sizes = f"address={grant.address} size={head.size} expected={grant.size}"
+    if split(grant.address).bucket:
+        raise Corrupt(f"object damaged: it has another size than its entry: {sizes}")
+    raise Gone(f"object outside has changed since: {sizes}")
+
+
+def _described(head: ObjectHead, grant: Grant) -> Headers:
     return (
-        text_header(b"content-type", content_type),
+        text_header(b"content-type", grant.content_type or _DEFAULT_TYPE),
         text_header(b"etag", f'"{head.etag}"'),
         text_header(b"last-modified", conditions.http_date(head.modified_ns)),
         *_GUARD,
     )
 
 
-def _head(service: Service, address: str, _asks: str, content_type: str) -> Answer:
-    head = service.ports.blocks.head(address)
+def _head(service: Service, grant: Grant, _asks: str) -> Answer:
+    head = _checked(grant, service.ports.blocks.head(grant.address))
     length = (b"content-length", b"%d" % head.size)
-    return Answer(200, (*_described(head, content_type), length))
+    return Answer(200, (*_described(head, grant), length))
 
 
-def _open(service: Service, address: str, asks: str, content_type: str) -> Answer:
-    size = service.ports.blocks.head(address).size if asks else 0
+def _open(service: Service, grant: Grant, asks: str) -> Answer:
+    address = grant.address
+    size = _checked(grant, service.ports.blocks.head(address)).size if asks else 0
     window = conditions.window(asks, size) if asks else None
     if isinstance(window, Unsatisfiable):
         raise RangeUnsatisfiable("range not satisfiable", size)
     blocks = service.ports.blocks
     body = blocks.get(address) if window is None else blocks.get(address, window.start, window.end)
-    headers = _described(body.head, content_type)
+    headers = _described(_checked(grant, body.head), grant)
     streamed = StreamedBody(body.chunks, body.end - body.start)
     if window is None:
         return Answer(200, (*headers, *crc32c_headers(body.head.crc32c)), streamed)
