@@ -97,6 +97,7 @@ job_seconds_max = 11 * 3600
 step_row_count = 50_000  # rows in a checkpoint; the next attempt may repeat this much work
 # Of one checkpoint, compressed or not.  It may hold all names of one range.
 step_length_bytes_max = 256 * 1024 * 1024
+import_skipped_examples_max = 10
 import_spill_count = 100_000  # records that an import keeps in memory, and may have to list again
 bulk_checked_records_max = 50_000  # records read of a foreign metarange; beyond it, a sample
 bulk_heartbeat_seconds = 30

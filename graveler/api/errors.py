@@ -41,6 +41,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
 }
 _NOT_AVAILABLE: Final = "service not available; try again"
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
+_PLACES: Final = ("repository", "branch", "ref", "commit_id", "path")
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 _RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer
 
@@ -65,10 +66,13 @@ def answer(
         return answers.json({"reference": ""}, 409)
     if isinstance(error, errors.Unauthenticated):
         return answers.message(401, "error authenticating request")
+    if isinstance(error, errors.Corrupt):  # the text says what is damaged; a stack adds nothing
+        text = f"{error}{_places_of(names)}"
+        _LOG.error("damage found: operation=%s %s", operation, text)
+        return answers.message(500, text)
     if status == 500:
         _LOG.error("operation failed: operation=%s", operation, exc_info=error)
-        if not isinstance(error, errors.Corrupt):
-            return answers.message(500, "internal error")
+        return answers.message(500, "internal error")
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.HandedOver):
         headers = _RETRY_LATER
@@ -80,6 +84,12 @@ def answer(
         _LOG.warning("not available: operation=%s %s", operation, error)
         return answers.message(status, unavailable_text(error), headers)
     return answers.message(status, text_for(error, operation, names), headers)
+
+
+def _places_of(names: Mapping[str, str]) -> str:
+    """What a request is about: an error about a file does not say who reads it."""
+    shown = [f" {name}={names[name]!r:.300}" for name in _PLACES if names.get(name)]
+    return "".join([":", *shown]) if shown else ""
 
 
 def unavailable_text(error: BaseException) -> str:

@@ -14,8 +14,17 @@ from graveler.api.answers import Answer, Headers, StreamedBody, crc32c_headers, 
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
+from graveler.block.address import split
 from graveler.block.signature import Grant
-from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+from graveler.errors import (
+    AlreadyExists,
+    Corrupt,
+    Gone,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Unsupported,
+)
 from graveler.http import conditions, ranges
 from graveler.http.conditions import Outcome, Validators
 from graveler.http.ranges import Window
@@ -54,6 +63,17 @@ async def presigned(
     return await service.pools.streams.start(answer, service, grant, headers)
 
 
+def _checked(grant: Grant, head: ObjectHead) -> ObjectHead:
+    """The head of the object.  If it has another size than the URL is for, raises `Corrupt`, or
+    `Gone` for a file outside of the store, whose owner may have replaced it."""
+    if grant.size in (ABSENT, head.size):
+        return head
+    sizes = f"address={grant.address} size={head.size} expected={grant.size}"
+    if split(grant.address).bucket:
+        raise Corrupt(f"object damaged: it has another size than its entry: {sizes}")
+    raise Gone(f"object outside has changed since: {sizes}")
+
+
 def _described(head: ObjectHead, grant: Grant) -> Headers:
     return (
         text_header(b"content-type", grant.content_type or _DEFAULT_TYPE),
@@ -76,7 +96,7 @@ def _window(head: ObjectHead, headers: Mapping[bytes, bytes], grant: Grant) -> W
 
 
 def _head(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Answer:
-    head = service.ports.blocks.head(grant.address)
+    head = _checked(grant, service.ports.blocks.head(grant.address))
     window = _window(head, headers, grant)
     if isinstance(window, Answer):
         return window
@@ -91,9 +111,10 @@ def _open(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Ans
     blocks, address = service.ports.blocks, grant.address
     if b"range" not in headers and not conditions.is_conditional(headers):
         body = blocks.get(address)
-        described = (*_described(body.head, grant), *crc32c_headers(body.head.crc32c))
+        head = _checked(grant, body.head)
+        described = (*_described(head, grant), *crc32c_headers(head.crc32c))
         return Answer(200, described, StreamedBody(body.chunks, body.end - body.start))
-    head = blocks.head(address)
+    head = _checked(grant, blocks.head(address))
     window = _window(head, headers, grant)
     if isinstance(window, Answer):
         return window

@@ -22,6 +22,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
 _LOG = logging.getLogger("graveler.access")
+_ERRORS = logging.getLogger("graveler.api")
 _HEADERS_OF_FAILED_HEAD = frozenset(
     (b"content-range", b"retry-after", b"x-amz-request-id", b"x-request-id")
 )
@@ -47,10 +48,13 @@ async def send(
     start = {"type": "http.response.start", "status": status, "headers": all_headers}
     if isinstance(body, StreamedBody):
         await send_message(start)
-        if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
-            await _send_file(service, send_message, body.chunks)
-        else:
-            await _stream(service, receive, send_message, body)
+        try:
+            if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
+                await _send_file(service, send_message, body.chunks)
+            else:
+                await _stream(service, receive, send_message, body)
+        except GravelerError as error:  # an answer without its end: the server cuts the connection
+            _ERRORS.error("body ended early: request_id=%s %s", request_id, error)
     else:
         await send_message({**start, BODY_FOLLOWS: True})
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})

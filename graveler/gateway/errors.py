@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler.api.answers import Answer, Headers
-from graveler.errors import Code, Conflict, GravelerError, RangeUnsatisfiable, Throttled
+from graveler.errors import (
+    Code,
+    Conflict,
+    Corrupt,
+    GravelerError,
+    RangeUnsatisfiable,
+    Throttled,
+)
 from graveler.gateway.xml import Markup, Template, document
 
 _LOG: Final = logging.getLogger("graveler.gateway")
@@ -267,7 +274,10 @@ _NOTHING: Final = Markup("")
 def answer(error: Exception, place: Place, request_id: str) -> Answer:
     """The answer for an exception."""
     report = report_of(error)
-    if report.status == 500:
+    if isinstance(error, Corrupt):  # the text says what is damaged; a stack adds nothing
+        text = f"{error}: bucket={place.bucket} ref={place.ref} path={place.path!r}"
+        _LOG.error("damage found: request_id=%s %s", request_id, text)
+    elif report.status == 500:
         _LOG.error("S3 operation failed: request_id=%s", request_id, exc_info=error)
     headers: Headers = ()
     details = _NOTHING

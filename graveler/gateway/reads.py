@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler import limits
+from graveler.api import answers
 from graveler.api.answers import Answer, Headers, StreamedBody, text_header
 from graveler.api.object_reads import body_of, encryption_of, is_small, whole_body
 from graveler.api.operation import Runs
@@ -20,7 +21,7 @@ from graveler.gateway.xml import NAMESPACE, Template, document
 from graveler.http import conditions, ranges
 from graveler.http.conditions import Outcome
 from graveler.http.ranges import Window
-from graveler.records import Entry
+from graveler.records import ABSENT, Entry
 from graveler.refs.names.expression import parse
 
 READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
@@ -32,6 +33,7 @@ _SHIELD: Final[Headers] = (
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
 )
+_WHOLE_CHECKSUM: Final = (b"x-amz-checksum-type", b"FULL_OBJECT")
 _ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
 # The parameters by which a request chooses headers of its answer.
 _OVERRIDES: Final[Mapping[str, bytes]] = {
@@ -162,7 +164,12 @@ def _at_once(call: Call) -> Answer | _ObjectView:
 
 def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | StreamedBody) -> Answer:
     headers = (*view.headers(call.parameters), *encryption_of(view.entry, body.head))
-    return Answer(206 if view.window.partial else 200, headers, content)
+    if view.window.partial:
+        return Answer(206, headers, content)
+    checks = call.header(b"x-amz-checksum-mode").upper() == "ENABLED"
+    if checks and body.head.crc32c is not ABSENT:
+        headers = (*headers, *answers.crc32c_headers(body.head.crc32c), _WHOLE_CHECKSUM)
+    return Answer(200, headers, content)
 
 
 @operation(

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
 from graveler.engine.objects import reachable
-from graveler.engine.objects.read import stat
+from graveler.engine.objects.read import check_size, stat
 from graveler.engine.objects.stage import Condition, Present, check_mode, not_found, write_if
 from graveler.engine.objects.write import (
     DEFAULT_CONTENT_TYPE,
@@ -151,7 +151,7 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
 
     The checksum of an object outside is the etag that a storage gave it.  It may be no MD5, and
     then says nothing of the copy: that has the etag of its own.
-    Errors: `Gone`, also if an object outside has another size than the entry; `Refused`.
+    Errors: `Gone`, those of `check_size`, `Refused`.
     Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
@@ -160,12 +160,8 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
         copied = repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
         raise Gone(f"no data: path={source.path}") from error
+    check_size(source.repo, source.entry, bytes_at, copied.size)
     is_own = source.entry.address_type == AddressType.RELATIVE
-    if not is_own and copied.size != source.entry.size:
-        raise Gone(
-            f"object outside has changed since: path={source.path} size={copied.size} "
-            f"expected={source.entry.size}"
-        )
     return source.entry._replace(
         address=relative,
         checksum=source.entry.checksum if is_own else copied.etag,
