@@ -12,7 +12,7 @@ from graveler.cli.command import client
 from graveler.cli.hints import of_server
 from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.output import dumped, plural
+from graveler.cli.output import dumped, plural, unguarded
 from graveler.cli.transfer import Progress
 from graveler.cli.transfer_options import progress_of, progress_option
 from graveler.client import imports, objects
@@ -153,7 +153,7 @@ def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -
             print(dumped({"progress": sums}), file=sys.stderr, flush=True)
         elif shows:
             end = "\r" + " " * len(text) + "\r" if status.completed else ""
-            print(f"\r{text}{end}", end="", file=sys.stderr, flush=True)
+            print(f"\r{text}{end}", end="", file=unguarded(sys.stderr), flush=True)
         elif progress == "auto" and now - shown_at >= _LINE_SECONDS:
             shown_at = now
             invocation.output.note(text)

@@ -195,7 +195,7 @@ def test_no_object_is_written_outside_the_folder(lake: Lake, tmp_path: Path) -> 
 @pytest.mark.parametrize("path", ["", ".", "..", "a/../b", "/a", "a/", "a//b", "a\0b"])
 def test_paths_that_no_file_can_have(tmp_path: Path, path: str) -> None:
     with pytest.raises(Invalid, match="cannot be a file"):
-        files.target(tmp_path, path)
+        files.Destination(tmp_path).file(path)
 
 
 def test_what_no_branch_can_have_is_reported_and_the_rest_is_uploaded(
