@@ -5,7 +5,7 @@ it.  Every module may import this.  `graveler.read_entries` is loaded when it is
 
 Delivery (layer 4):
     api/                   the HTTP service
-    gateway/               the S3 gateway
+    gateway/, http/        the S3 gateway; conditions and ranges of requests
     cli/                   the commands
     client/, arrow/        the Python client; committed entries as Arrow columns
     spark/                 jobs that are too large for one process

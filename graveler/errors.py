@@ -63,6 +63,7 @@ class Code(StrEnum):
     COMMIT_NOT_FOUND = "commit_not_found"
     ANCESTOR_NOT_FOUND = "ancestor_not_found"
     REF_NOT_FOUND = "ref_not_found"
+    REF_AMBIGUOUS = "ref_ambiguous"
     PATH_NOT_FOUND = "path_not_found"
     JOB_NOT_FOUND = "job_not_found"
     RULE_NOT_FOUND = "rule_not_found"

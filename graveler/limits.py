@@ -37,6 +37,7 @@ bulk_delete_share_count_max = 16  # of a bulk deletion: as many as a fan-out has
 block_delete_count_max = 1_000
 import_paths_count_max = 100
 log_paths_count_max = 100
+log_older_count_max = 100  # in a row, before a log of the time since then ends
 range_header_length_max = 128
 json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000
@@ -97,6 +98,7 @@ job_seconds_max = 11 * 3600
 step_row_count = 50_000  # rows in a checkpoint; the next attempt may repeat this much work
 # Of one checkpoint, compressed or not.  It may hold all names of one range.
 step_length_bytes_max = 256 * 1024 * 1024
+import_skipped_examples_max = 10
 import_spill_count = 100_000  # records that an import keeps in memory, and may have to list again
 bulk_checked_records_max = 50_000  # records read of a foreign metarange; beyond it, a sample
 bulk_heartbeat_seconds = 30

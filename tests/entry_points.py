@@ -38,7 +38,7 @@ def needs_spark(name: str) -> bool:
         "benchmarks/spark_steps.py",
         "graveler/spark/job.py",
         "infra/spark_job.py",
-        "tests/spark/connected.py",
+        "tests/spark/every_verb.py",
         "tests/spark/twice.py",
     )
 

@@ -28,7 +28,6 @@ From a request to an endpoint:
     operation, operations, plans     the declaration; the collection; its compiled form
     routing, dispatch, requests      the route of all operations; one request; its path and body
     bodies, parameters, queries      parse and check the input
-    conditions                       conditions and byte ranges of a request
     forms, exchanges, cookies        form data; sessions in answers; the session cookie
     permits, templates, open_calls   permissions of endpoints; checks of calls without credentials
     directory                        shapes, pages and rules of users, groups, policies and keys

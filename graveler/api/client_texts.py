@@ -66,6 +66,8 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     (ANY, Code.NOT_BARE): "can only restore into a bare repository",
     # branches and tags
     (ANY, Code.BRANCH_NOT_FOUND): "branch '{error[branch]}' not found",
+    (ANY, Code.REF_AMBIGUOUS): "ref is ambiguous: several commits begin with {error[ref]}; add "
+    "characters",
     (ANY, Code.BRANCH_EXISTS): "branch already exists: not unique",
     ("createBranch", Code.NAME_TAKEN): "{error[holder]} ID {error[name]}: conflict found",
     ("createBranch", Code.REF_NOT_FOUND): "source reference '{source}': not found",
@@ -104,6 +106,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     ("cherryPick", Code.PARENT_NUMBER_MISSING): "must specify 1-based parent number for "
     "cherry-picking merge commit",
     # objects
+    ("getObject", Code.RANGE_UNSATISFIABLE): "Requested Range Not Satisfiable",
     (ANY, Code.PATH_EXISTS): "path already exists",
     ("linkPhysicalAddress", Code.PATH_EXISTS): "Precondition failed",
     ("linkPhysicalAddress", Code.ADDRESS_NOT_SIGNED): "address is not signed: link address invalid",

@@ -14,7 +14,8 @@ always run in a thread, with a deadline inside.
 Used by app.py and start.py, through routing.py.
 """
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+import re
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -36,6 +37,15 @@ from graveler.records import ABSENT, Absent
 
 Scope = MutableMapping[str, Any]
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
+# Paths of operations that lakeFS's API has, or had in 1.x, and this one has not.
+_NOT_SERVED: Final = (
+    (re.compile(r"auth/groups/[^/]+/acl"), "groups have no ACL: attach policies to them"),
+    (re.compile(r"auth/get-token/.+"), "log in with `POST /auth/login` or an access key"),
+    (re.compile(r"oidc/callback"), "`POST /sts/login` takes the code of an identity provider"),
+    (re.compile(r"license"), "there is no licence"),
+    (re.compile(r"iceberg/remotes/[^/]+/(pull|push)"), "there is no Iceberg catalog"),
+    (re.compile(r"(repositories/[^/]+/)?otf/.+"), "differences of tables are not computed"),
+)
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
@@ -62,7 +72,7 @@ class ApiRoute:
         segments = raw_path.decode("latin-1")[len(self._prefix) :].split("/")
         match = self._tree.find(segments, scope["method"])
         if not match:
-            await send(self._service, scope, receive, send_message, _UNKNOWN)
+            await send(self._service, scope, receive, send_message, _unmatched(segments))
             return
         plan, values = match
         scope["graveler.operation"] = (plan.name, started)
@@ -157,6 +167,15 @@ class ApiRoute:
         call = Call(service, arguments, query, headers, declared, body, receive, scope)
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
+
+
+def _unmatched(segments: Sequence[str]) -> Answer:
+    """The answer for a path, or a method of it, that no operation has."""
+    path = "/".join(segments)
+    for pattern, instead in _NOT_SERVED:
+        if pattern.fullmatch(path):
+            return answers.message(501, f"not implemented: {instead}")
+    return _UNKNOWN
 
 
 async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:

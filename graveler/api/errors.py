@@ -41,6 +41,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
 }
 _NOT_AVAILABLE: Final = "service not available; try again"
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
+_PLACES: Final = ("repository", "branch", "ref", "commit_id", "path")
 RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 _RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer
 
@@ -55,22 +56,25 @@ def status_of(error: BaseException) -> int:
 
 
 def log_failure(
-    error: BaseException, status: int, operation: str, repository: str, request_id: str
+    error: BaseException, status: int, operation: str, names: Mapping[str, str], request_id: str
 ) -> None:
     """Write one line about an answer that blames the service: its cause is for the operator.
 
-    A 501 blames the caller.  Only a bug has a traceback.
+    `names`: the strings of the request, by name.  The line has the repository; about damage, all
+    places, because an error about a file does not say who reads it.  A 501 blames the caller.  Only
+    a bug has a traceback.
     """
     if status < 500 or status == 501:
         return
     is_bug = not isinstance(error, errors.GravelerError) or isinstance(error, errors.Internal)
+    places = _PLACES if isinstance(error, errors.Corrupt) else _PLACES[:1]
     _LOG.log(
         logging.ERROR if status == 500 else logging.WARNING,
-        "request failed",
+        "damage found" if isinstance(error, errors.Corrupt) else "request failed",
         exc_info=error if is_bug else None,
         extra={
             "operation": operation,
-            "repository": repository,
+            **{name: names[name] for name in places if names.get(name)},
             "status": status,
             "request_id": request_id,
             "cause": errors.explained(error),
@@ -94,12 +98,14 @@ def answer(
     """
     status = status_of(error)
     label, _ = scope.get("graveler.operation", ("none", 0.0))
-    log_failure(error, status, label, names.get("repository", ""), scope["graveler.request_id"])
+    log_failure(error, status, label, names, scope["graveler.request_id"])
     if isinstance(error, errors.MergeConflict) and operation == _MERGE:
         return answers.json({"reference": ""}, 409)
     if isinstance(error, errors.Unauthenticated):
         return answers.message(401, "error authenticating request")
-    if status == 500 and not isinstance(error, errors.Corrupt):
+    if isinstance(error, errors.Corrupt):
+        return answers.message(500, f"{error}{_places_of(names)}")
+    if status == 500:
         return answers.message(500, "internal error")
     headers: Headers = RETRY_SOON if status == 503 else ()
     if isinstance(error, errors.HandedOver):
@@ -111,6 +117,12 @@ def answer(
     if status == 503 and not is_known:
         return answers.message(status, unavailable_text(error), headers)
     return answers.message(status, text_for(error, operation, names), headers)
+
+
+def _places_of(names: Mapping[str, str]) -> str:
+    """What a request is about: an error about a file does not say who reads it."""
+    shown = [f" {name}={names[name]!r:.300}" for name in _PLACES if names.get(name)]
+    return "".join([":", *shown]) if shown else ""
 
 
 def unavailable_text(error: BaseException) -> str:

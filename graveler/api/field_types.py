@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from graveler import limits
-from graveler.api.conditions import RANGE_PATTERN
 
 Pairs = dict[str, str]
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"format": "int64"})]
@@ -28,7 +27,9 @@ def matching(pattern: str, **rules: Any) -> Meta:
 
 ByteRange = Annotated[
     str,
-    matching(f"^{RANGE_PATTERN.pattern}$", max_length=limits.range_header_length_max),
+    matching(
+        "^bytes=[0-9]*-[0-9]*(, ?[0-9]*-[0-9]*)*,? ?$", max_length=limits.range_header_length_max
+    ),
 ]
 Checksum = Annotated[
     str,

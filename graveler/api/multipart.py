@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
-from graveler.api import answers, conditions, shapes
+from graveler.api import answers, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Shape
 from graveler.api.field_types import ByteRange, Pairs
 from graveler.api.operation import ARN, BRANCH, OBJECT_ARN, Body, Runs, operation
@@ -26,6 +26,8 @@ from graveler.errors import (
     Refused,
     Unsupported,
 )
+from graveler.http import conditions, ranges
+from graveler.http.ranges import Window
 
 _PARTS: Final = BRANCH + "/staging/pmpu"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
@@ -153,9 +155,12 @@ def upload_part_copy(call: Call, query: PathQuery, body: UploadPartCopyFrom) -> 
     copied = body.copy_source
     source_repo = open_repository(call.ports, repository.get(call.ports, copied.repository))
     entry = read.stat(source_repo, copied.ref, copied.path)
-    window = conditions.window("" if copied.range is UNSET else copied.range, entry.size)
-    if isinstance(window, conditions.Unsatisfiable):
-        raise RangeUnsatisfiable("range invalid: it must be one range of the source", entry.size)
+    window = Window(0, entry.size, False)
+    if copied.range is not UNSET:
+        window = ranges.window_of(copied.range, entry.size)
+        if not window.partial:
+            message = "range invalid: it must be one range of the source"
+            raise RangeUnsatisfiable(message, entry.size)
     source = PartSource(source_repo, entry, window.start, window.end)
     branch, upload = call.arguments["branch"], _upload(call, body.physical_address)
     part = multipart.copy_part(call.repo, branch, query.path, upload, _number(call), source)
@@ -182,7 +187,7 @@ def complete_presign_multipart_upload(
         tuple(Part(part.part_number, part.etag.strip('"')) for part in body.parts),
         body.content_type,
         body.user_metadata,
-        headers.mode,
+        conditions.of_write(call.headers),
     )
     branch, path = call.arguments["branch"], query.path
     entry = multipart.finish(call.repo, branch, path, finish, force=body.force)

@@ -22,7 +22,7 @@ from graveler.api.queries import Delimiter, Paging, PathQuery, Presign
 from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats, ObjectStatsList
 from graveler.auth.permissions import Permission
-from graveler.block.adapter import PresignedUrl
+from graveler.block.adapter import PresignedUrl, PutTerms
 from graveler.engine.objects import reachable, read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Gone
@@ -153,7 +153,8 @@ def presigned(call: Call, entry: Entry) -> PresignedUrl:
     """A signed URL that reads an object.  The caller must have the right to read it."""
     address = reachable.address_of(call.repo, entry)
     seconds = limits.presign_seconds_max
-    return call.ports.blocks.presign(address, "GET", seconds, entry.content_type)
+    terms = PutTerms(size=entry.size)
+    return call.ports.blocks.presign(address, "GET", seconds, entry.content_type, terms=terms)
 
 
 def _signed(call: Call, entry: Entry, shape: ObjectStats) -> ObjectStats:

@@ -5,11 +5,9 @@ from typing import Final, NamedTuple
 from msgspec import UNSET, UnsetType, field
 
 from graveler import limits
-from graveler.api import answers, conditions
+from graveler.api import answers
 from graveler.api.answers import Answer, Content, StreamedBody, text_header
 from graveler.api.answers import Headers as HeaderPairs
-from graveler.api.conditions import Unsatisfiable, Window
-from graveler.api.field_types import ByteRange
 from graveler.api.object_entries import presigned
 from graveler.api.operation import (
     OBJECT_ARN,
@@ -27,7 +25,10 @@ from graveler.auth.permissions import Permission
 from graveler.block.adapter import Body, ObjectHead
 from graveler.engine.objects import metadata_files, reachable, read
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Gone, RangeUnsatisfiable
+from graveler.errors import Gone, PreconditionFailed, RangeUnsatisfiable
+from graveler.http import conditions, ranges
+from graveler.http.conditions import Outcome, Validators
+from graveler.http.ranges import Window
 from graveler.records import Entry
 
 _OBJECTS: Final = REF + "/objects"
@@ -49,22 +50,20 @@ _SHIELD: Final[HeaderPairs] = (
     (b"x-frame-options", b"SAMEORIGIN"),
 )
 _ACCEPT_RANGES: Final[HeaderPairs] = ((b"accept-ranges", b"bytes"),)
-_UNSATISFIABLE: Final = "Requested Range Not Satisfiable"
 
 
 class _ObjectView(NamedTuple):
-    """An object and its requested byte range."""
+    """An object and what identifies this version of it."""
 
     entry: Entry
-    etag: str
-    window: Window | Unsatisfiable
+    present: Validators
 
     @property
     def described(self) -> HeaderPairs:
         """Headers that describe the object, with its whole body, a part of it, or no body."""
         return (
-            text_header(b"etag", self.etag),
-            text_header(b"last-modified", conditions.http_date(self.entry.modified_ns)),
+            text_header(b"etag", f'"{self.present.etag}"'),
+            text_header(b"last-modified", conditions.http_date(self.present.modified_ns)),
             *_FRESHNESS,
         )
 
@@ -84,15 +83,20 @@ class _ObjectView(NamedTuple):
         """Headers of an answer with a body."""
         return (self.content_type, *self.described, *self.guarded, *_ACCEPT_RANGES)
 
+    def window(self, call: Call) -> Window | Answer:
+        """The bytes that a request asks for, or the answer 304.  Raises `PreconditionFailed`,
+        `RangeUnsatisfiable`."""
+        outcome = conditions.of_read(call.headers, self.present)
+        if outcome is Outcome.FAILED:
+            raise PreconditionFailed("object does not satisfy the condition of the request")
+        if outcome is Outcome.NOT_MODIFIED:
+            return Answer(304, self.described)
+        return ranges.window(call.headers, self.entry.size, self.present)
 
-def _view(call: Call, path: str, header: str) -> _ObjectView:
-    """`header`: the range that the request names; empty: all."""
+
+def _view(call: Call, path: str) -> _ObjectView:
     entry = read.stat(call.repo, call.arguments["ref"], path)
-    etag = f'"{entry.checksum}"'
-    if_range = call.header(b"if-range")
-    if if_range and if_range != etag:
-        header = ""
-    return _ObjectView(entry, etag, conditions.window(header, entry.size))
+    return _ObjectView(entry, conditions.validators_of(entry))
 
 
 class ObjectQuery(PathQuery, frozen=True):
@@ -101,21 +105,15 @@ class ObjectQuery(PathQuery, frozen=True):
     presign: Presign = False
 
 
-class RangeHeaders(Headers, frozen=True):
-    """Which bytes of an object."""
+class ReadConditions(Headers, frozen=True):
+    """Which bytes of an object, and when.  graveler/http/ reads the headers."""
 
-    range: ByteRange | UnsetType = field(default=UNSET, name="Range")
-
-    @property
-    def window(self) -> str:
-        """The range as text; empty: all."""
-        return "" if self.range is UNSET else self.range
-
-
-class ReadConditions(RangeHeaders, frozen=True):
-    """Which bytes of an object, and when."""
-
-    if_none_match: str = field(default="", name="If-None-Match")
+    range: str | UnsetType = field(default=UNSET, name="Range")
+    if_range: str | UnsetType = field(default=UNSET, name="If-Range")
+    if_match: str | UnsetType = field(default=UNSET, name="If-Match")
+    if_none_match: str | UnsetType = field(default=UNSET, name="If-None-Match")
+    if_modified_since: str | UnsetType = field(default=UNSET, name="If-Modified-Since")
+    if_unmodified_since: str | UnsetType = field(default=UNSET, name="If-Unmodified-Since")
 
 
 @operation(
@@ -130,7 +128,7 @@ class ReadConditions(RangeHeaders, frozen=True):
         302: Content.NOTHING,
         304: Content.NOTHING,
     },
-    errors=(Gone, RangeUnsatisfiable),
+    errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
     runs=Runs.STREAM,
 )
 async def get_object(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer:
@@ -141,7 +139,7 @@ async def get_object(call: Call, query: ObjectQuery, headers: ReadConditions) ->
     redirects to a presigned URL if the request asks for one, or if the body is larger than
     `inline_bytes_max`.
     """
-    answer = await call.found(lambda call: _at_once(call, query, headers))
+    answer = await call.found(lambda call: _at_once(call, query))
     return await _opened(call, *answer) if isinstance(answer, _BodyRequest) else answer
 
 
@@ -152,18 +150,15 @@ class _BodyRequest(NamedTuple):
     window: Window
 
 
-def _at_once(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer | _BodyRequest:
+def _at_once(call: Call, query: ObjectQuery) -> Answer | _BodyRequest:
     """The answer, or what it sends if that takes another step."""
-    view = _view(call, query.path, headers.window)
+    view = _view(call, query.path)
     if query.presign:
         return _elsewhere(call, view)
-    entry, since = view.entry, call.header(b"if-modified-since")
-    if conditions.unchanged(headers.if_none_match, since, view.etag, entry.modified_ns):
-        return Answer(304, view.described)
-    if isinstance(view.window, Unsatisfiable):
-        return _unsatisfiable(view, view.window)
-    window, bytes_max = view.window, call.service.settings.inline_bytes_max
-    length = window.end - window.start
+    entry, window = view.entry, view.window(call)
+    if isinstance(window, Answer):
+        return window
+    bytes_max, length = call.service.settings.inline_bytes_max, window.end - window.start
     if 0 < bytes_max < length:
         return _elsewhere(call, view)
     is_small = length <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
@@ -182,7 +177,7 @@ async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
     headers = (*view.headers, *encryption_of(view.entry, body.head))
     if not window.partial:
         return Answer(200, (*headers, *answers.crc32c_headers(body.head.crc32c)), content)
-    covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
+    covered = window.content_range(view.entry.size)
     return Answer(206, (*headers, text_header(b"content-range", covered)), content)
 
 
@@ -228,39 +223,30 @@ def whole_body(repo: OpenRepository, entry: Entry, start: int, end: int) -> tupl
     _OBJECTS,
     tag="objects",
     permissions=(_READ,),
-    answers={200: Content.NOTHING, 206: Content.NOTHING},
-    errors=(Gone, RangeUnsatisfiable),
+    answers={200: Content.NOTHING, 206: Content.NOTHING, 304: Content.NOTHING},
+    errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
     runs=Runs.POINT,
 )
-def head_object(call: Call, query: PathQuery, headers: RangeHeaders) -> Answer:
+def head_object(call: Call, query: PathQuery, headers: ReadConditions) -> Answer:
     """The headers of an object.
 
     They are those of `get_object` for the object and a range, without its browser restrictions and
-    its encryption.  The object's bytes are not read.  Conditions of the request are ignored.
+    its encryption.  The object's bytes are not read.
     """
-    view = _view(call, query.path, headers.window)
-    if isinstance(view.window, Unsatisfiable):
-        return _unsatisfiable(view, view.window)
-    start, end, partial = view.window
+    view = _view(call, query.path)
+    window = view.window(call)
+    if isinstance(window, Answer):
+        return window
     sent = (
         view.content_type,
         *view.described,
         *_ACCEPT_RANGES,
-        (b"content-length", b"%d" % (end - start)),
+        (b"content-length", b"%d" % (window.end - window.start)),
     )
-    if not partial:
+    if not window.partial:
         return Answer(200, sent)
-    covered = f"bytes {start}-{end - 1}/{view.entry.size}"
+    covered = window.content_range(view.entry.size)
     return Answer(206, (*sent, text_header(b"content-range", covered)))
-
-
-def _unsatisfiable(view: _ObjectView, why: Unsatisfiable) -> Answer:
-    headers = (*view.described, *view.guarded)
-    if not why.several:
-        headers += (text_header(b"content-range", f"bytes */{view.entry.size}"),)
-    # `_SHIELD` has nosniff already, so JSON adds only the content type
-    answer = answers.message(416, _UNSATISFIABLE)
-    return Answer(416, (answers.JSON[0], *headers), answer.body)
 
 
 class FileQuery(Query, frozen=True):

@@ -33,7 +33,8 @@ from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
 from graveler.engine.objects.write_many import NewUpload
-from graveler.errors import Invalid, PreconditionFailed, Refused, Unsupported
+from graveler.errors import Contended, Invalid, PreconditionFailed, Refused, Unsupported
+from graveler.http import conditions
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
 from graveler.records import ABSENT, Entry
@@ -76,7 +77,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
     while it arrives, through a `Feed`.  Unless it went together with others, the answer has a
     header with the CRC32C of the bytes that arrived.
     """
-    mode = headers.mode
+    mode = conditions.of_write(call.headers)
     content_type = call.header(b"content-type")
     boundary = forms.boundary_of(content_type)
     branch = call.arguments["branch"]
@@ -242,12 +243,13 @@ class UpdateObjectUserMetadata(Body, frozen=True):
     tag="objects",
     permissions=(Permission("fs:DeleteObject", OBJECT_ARN),),
     answers={204: Content.NOTHING},
-    errors=(Refused,),
+    errors=(Contended, PreconditionFailed, Refused),
     runs=Runs.POOL,
 )
-def delete_object(call: Call, query: DeletionQuery) -> Answer:
+def delete_object(call: Call, query: DeletionQuery, headers: WriteConditions) -> Answer:
     """Delete a path."""
-    write.delete(call.repo, call.arguments["branch"], query.path, force=query.force)
+    mode = conditions.of_write(call.headers)
+    write.delete(call.repo, call.arguments["branch"], query.path, mode, force=query.force)
     return NO_CONTENT
 
 
@@ -294,21 +296,26 @@ def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
         Permission("fs:WriteObject", REPO_ARN + "/object/{dest_path}"),
     ),
     answers={201: ObjectStats},
-    errors=(Refused, Unsupported),
+    errors=(Contended, PreconditionFailed, Refused, Unsupported),
     runs=Runs.POOL,
 )
-def copy_object(call: Call, query: CopyQuery, body: ObjectCopyCreation) -> Answer:
-    """Copy an object."""
+def copy_object(
+    call: Call, query: CopyQuery, headers: WriteConditions, body: ObjectCopyCreation
+) -> Answer:
+    """Copy an object.  A condition is one of the destination."""
+    mode = conditions.of_write(call.headers)
     if body.shallow:
         raise Unsupported("Not Implemented")
     branch, path, force = call.arguments["branch"], query.dest_path, body.force
     source = Source(body.src_ref or branch, body.src_path)
     source_entry = copies.to_be_copied(call.repo, branch, path, source, force=force)
     if copy.is_too_long(source_entry, call.due):
+        if mode is not OVERWRITE:
+            raise Unsupported("not implemented: a condition on a copy that a job makes")
         order = CopyOrder(source_entry, source, path, force)
         entry = copy.attend(call.desk, branch, order, call.due)
     else:
-        entry = copies.copy(call.repo, branch, path, source, source_entry, force=force)
+        entry = copies.copy(call.repo, branch, path, source, source_entry, mode, force=force)
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)
 
 
@@ -319,14 +326,15 @@ def copy_object(call: Call, query: CopyQuery, body: ObjectCopyCreation) -> Answe
     tag="objects",
     permissions=(_WRITE,),
     answers={204: Content.NOTHING},
-    errors=(Refused,),
+    errors=(Contended, PreconditionFailed, Refused),
     runs=Runs.POOL,
 )
 def update_object_user_metadata(
-    call: Call, query: PathQuery, body: UpdateObjectUserMetadata
+    call: Call, query: PathQuery, headers: WriteConditions, body: UpdateObjectUserMetadata
 ) -> Answer:
     """Replace the metadata of an object."""
-    copies.set_user_metadata(call.repo, call.arguments["branch"], query.path, body.set)
+    mode = conditions.of_write(call.headers)
+    copies.set_user_metadata(call.repo, call.arguments["branch"], query.path, body.set, mode)
     return NO_CONTENT
 
 

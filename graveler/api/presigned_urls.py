@@ -10,20 +10,24 @@ Bodies are streamed in both directions.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from graveler.api import conditions
 from graveler.api.answers import Answer, Headers, StreamedBody, crc32c_headers, text_header
-from graveler.api.conditions import Unsatisfiable
 from graveler.api.feed import Disconnected, Feed, Receive
 from graveler.api.service import Service
-from graveler.block.adapter import CREATE, Blocks, ObjectHead
+from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
+from graveler.block.address import split
 from graveler.block.signature import Grant
 from graveler.errors import (
     AlreadyExists,
+    Corrupt,
+    Gone,
     Invalid,
+    NotFound,
     PreconditionFailed,
-    RangeUnsatisfiable,
     Unsupported,
 )
+from graveler.http import conditions, ranges
+from graveler.http.conditions import Outcome, Validators
+from graveler.http.ranges import Window
 from graveler.measured_body import MeasuredBody
 from graveler.records import ABSENT
 
@@ -52,57 +56,81 @@ async def presigned(
     verb = "GET" if method == "HEAD" else method
     grant = service.grants.verify(verb, name, query, content_type)
     if verb == "PUT":
-        return await _store(service, grant, receive)
+        return await _store(service, grant, headers, receive)
     if verb != "GET":
         raise Unsupported("only GET, HEAD and PUT can be presigned")
-    asks = _range(headers)
-    streams = service.pools.streams
-    arguments = (service, grant.address, asks, grant.content_type or _DEFAULT_TYPE)
-    if method == "HEAD":
-        return await streams.start(_head, *arguments)
-    return await streams.start(_open, *arguments)
+    answer = _head if method == "HEAD" else _open
+    return await service.pools.streams.start(answer, service, grant, headers)
 
 
-def _range(headers: Mapping[bytes, bytes]) -> str:
-    """The requested range; empty if there is none or it is not a valid byte range.
+def _checked(grant: Grant, head: ObjectHead) -> ObjectHead:
+    """The head of the object.  If it has another size than the URL is for, raises `Corrupt`, or
+    `Gone` for a file outside of the store, whose owner may have replaced it."""
+    if grant.size in (ABSENT, head.size):
+        return head
+    sizes = f"address={grant.address} size={head.size} expected={grant.size}"
+    if split(grant.address).bucket:
+        raise Corrupt(f"object damaged: it has another size than its entry: {sizes}")
+    raise Gone(f"object outside has changed since: {sizes}")
 
-    HTTP requires servers to ignore an invalid range.
-    """
-    asks = headers.get(b"range", b"").decode("latin-1")
-    return asks if conditions.is_range(asks) else ""
 
-
-def _described(head: ObjectHead, content_type: str) -> Headers:
+def _described(head: ObjectHead, grant: Grant) -> Headers:
     return (
-        text_header(b"content-type", content_type),
+        text_header(b"content-type", grant.content_type or _DEFAULT_TYPE),
         text_header(b"etag", f'"{head.etag}"'),
         text_header(b"last-modified", conditions.http_date(head.modified_ns)),
         *_GUARD,
     )
 
 
-def _head(service: Service, address: str, _asks: str, content_type: str) -> Answer:
-    head = service.ports.blocks.head(address)
-    length = (b"content-length", b"%d" % head.size)
-    return Answer(200, (*_described(head, content_type), length))
+def _window(head: ObjectHead, headers: Mapping[bytes, bytes], grant: Grant) -> Window | Answer:
+    """The bytes that a read asks for, or the answer 304.  Raises `PreconditionFailed`,
+    `RangeUnsatisfiable`."""
+    present = Validators(head.etag, head.modified_ns)
+    outcome = conditions.of_read(headers, present)
+    if outcome is Outcome.FAILED:
+        raise PreconditionFailed("object does not satisfy the condition of the request")
+    if outcome is Outcome.NOT_MODIFIED:
+        return Answer(304, _described(head, grant))
+    return ranges.window(headers, head.size, present)
 
 
-def _open(service: Service, address: str, asks: str, content_type: str) -> Answer:
-    size = service.ports.blocks.head(address).size if asks else 0
-    window = conditions.window(asks, size) if asks else None
-    if isinstance(window, Unsatisfiable):
-        raise RangeUnsatisfiable("range not satisfiable", size)
-    blocks = service.ports.blocks
-    body = blocks.get(address) if window is None else blocks.get(address, window.start, window.end)
-    headers = _described(body.head, content_type)
+def _head(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Answer:
+    head = _checked(grant, service.ports.blocks.head(grant.address))
+    window = _window(head, headers, grant)
+    if isinstance(window, Answer):
+        return window
+    length = (b"content-length", b"%d" % (window.end - window.start))
+    if not window.partial:
+        return Answer(200, (*_described(head, grant), length))
+    covered = text_header(b"content-range", window.content_range(head.size))
+    return Answer(206, (*_described(head, grant), length, covered))
+
+
+def _open(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Answer:
+    blocks, address = service.ports.blocks, grant.address
+    if b"range" not in headers and not conditions.is_conditional(headers):
+        body = blocks.get(address)
+        head = _checked(grant, body.head)
+        described = (*_described(head, grant), *crc32c_headers(head.crc32c))
+        return Answer(200, described, StreamedBody(body.chunks, body.end - body.start))
+    head = _checked(grant, blocks.head(address))
+    window = _window(head, headers, grant)
+    if isinstance(window, Answer):
+        return window
+    body = blocks.get(address, window.start, window.end)
     streamed = StreamedBody(body.chunks, body.end - body.start)
-    if window is None:
-        return Answer(200, (*headers, *crc32c_headers(body.head.crc32c)), streamed)
-    covered = f"bytes {body.start}-{body.end - 1}/{body.head.size}"
-    return Answer(206, (*headers, text_header(b"content-range", covered)), streamed)
+    if not window.partial:
+        return Answer(200, _described(head, grant), streamed)
+    covered = text_header(b"content-range", window.content_range(head.size))
+    return Answer(206, (*_described(head, grant), covered), streamed)
 
 
-async def _store(service: Service, grant: Grant, receive: Receive) -> Answer:
+async def _store(
+    service: Service, grant: Grant, headers: Mapping[bytes, bytes], receive: Receive
+) -> Answer:
+    if conditions.of_write(headers) not in (CREATE, OVERWRITE):  # a PUT only creates in any case
+        await service.pools.writers.start(_check_condition, service, grant, headers)
     message = await receive()
     if message["type"] == "http.disconnect":
         raise Disconnected("client disconnected before its request was complete")
@@ -111,6 +139,18 @@ async def _store(service: Service, grant: Grant, receive: Receive) -> Answer:
     if not message.get("more_body", False):
         return await streams.start(_put, service, grant, (first,))
     return await Feed().fill(receive, first, streams.start, lambda feed: _put(service, grant, feed))
+
+
+def _check_condition(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> None:
+    """Raises `PreconditionFailed` unless the conditions of a write hold.  They cannot change before
+    the write, which replaces nothing, except that an object appears."""
+    try:
+        head = service.ports.blocks.head(grant.address)
+        holds = conditions.allows_write(headers, Validators(head.etag, head.modified_ns))
+    except NotFound:
+        holds = conditions.allows_write(headers, ABSENT)
+    if not holds:
+        raise PreconditionFailed("object does not satisfy the condition of the request")
 
 
 def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:

@@ -10,8 +10,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api.operation import Headers, Query
-from graveler.block.adapter import CREATE, OVERWRITE, PutMode
-from graveler.errors import Invalid, Unsupported
+from graveler.errors import Invalid
 from graveler.limits import SECOND_NS
 
 Prefix = Annotated[str, Meta(description="only names that begin with this")]
@@ -61,18 +60,11 @@ class PathQuery(Query, frozen=True):
 
 
 class WriteConditions(Headers, frozen=True):
-    """When to write an object."""
+    """When to write an object.  graveler/http/conditions.py reads the headers."""
 
     if_none_match: str | UnsetType = field(default=UNSET, name="If-None-Match")
     if_match: str | UnsetType = field(default=UNSET, name="If-Match")
-
-    @property
-    def mode(self) -> PutMode:
-        """`CREATE` if the path must be absent (`If-None-Match: *`), `OVERWRITE` without a
-        condition.  Raises `Unsupported` for any other condition."""
-        if self.if_match is not UNSET or self.if_none_match not in (UNSET, "", "*"):
-            raise Unsupported("Not Implemented")
-        return CREATE if self.if_none_match == "*" else OVERWRITE
+    if_unmodified_since: str | UnsetType = field(default=UNSET, name="If-Unmodified-Since")
 
 
 def moment_ns(name: str, text: str) -> int:

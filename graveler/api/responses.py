@@ -16,13 +16,16 @@ from graveler.api.feed import Receive
 from graveler.api.metrics import add_requests
 from graveler.api.service import Service
 from graveler.block.adapter import FileChunks
-from graveler.errors import GravelerError
+from graveler.errors import GravelerError, explained
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
 _LOG = logging.getLogger("graveler.access")
-_HEADERS_OF_FAILED_HEAD = frozenset((b"retry-after", b"x-amz-request-id", b"x-request-id"))
+_ERRORS = logging.getLogger("graveler.api")
+_HEADERS_OF_FAILED_HEAD = frozenset(
+    (b"content-range", b"retry-after", b"x-amz-request-id", b"x-request-id")
+)
 _WITHOUT_LENGTH = frozenset((204, 304))
 BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body
 FILE_BODIES = "graveler.file_body"  # the server takes bodies from files; such a message is the body
@@ -45,10 +48,15 @@ async def send(
     start = {"type": "http.response.start", "status": status, "headers": all_headers}
     if isinstance(body, StreamedBody):
         await send_message(start)
-        if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
-            await _send_file(service, send_message, body.chunks)
-        else:
-            await _stream(service, receive, send_message, body)
+        try:
+            if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
+                await _send_file(service, send_message, body.chunks)
+            else:
+                await _stream(service, receive, send_message, body)
+        except GravelerError as error:  # an answer without its end: the server cuts the connection
+            operation, _ = scope.get("graveler.operation", ("none", 0.0))
+            fields = {"operation": operation, "request_id": request_id, "cause": explained(error)}
+            _ERRORS.error("body ended early", extra=fields)
     else:
         await send_message({**start, BODY_FOLLOWS: True})
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})

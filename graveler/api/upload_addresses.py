@@ -15,11 +15,12 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block import address
-from graveler.block.adapter import CREATE, PutTerms
+from graveler.block.adapter import CREATE, OVERWRITE, PutTerms
 from graveler.engine.objects import addresses
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place
 from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused, Unsupported
+from graveler.http import conditions
 from graveler.records import ABSENT, Absent
 
 _BACKING: Final = BRANCH + "/staging/backing"
@@ -106,7 +107,10 @@ def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditio
     `size_bytes` it can only store so many bytes.
     """
     size = ABSENT if query.size_bytes == _ANY_SIZE else query.size_bytes
-    terms = PutTerms(only_create=headers.mode is CREATE, size=size)
+    condition = conditions.of_write(call.headers)
+    if condition not in (CREATE, OVERWRITE):
+        raise Unsupported("not implemented: a condition of an address other than If-None-Match: *")
+    terms = PutTerms(only_create=condition is CREATE, size=size)
     place = addresses.hand_out(call.repo, call.arguments["branch"], query.path)
     if not query.presign:
         return answers.json(StagingLocation(place, None))
@@ -136,7 +140,7 @@ def link_physical_address(
         body.content_type,
         body.user_metadata,
         _modified_ns(body.mtime),
-        mode=headers.mode,
+        mode=conditions.of_write(call.headers),
     )
     entry = addresses.link(call.repo, call.arguments["branch"], query.path, link, force=body.force)
     return answers.json(shapes.full_stats(call.repo.record, query.path, entry))
@@ -159,7 +163,7 @@ def stage_object(
     call: Call, query: PathQuery, headers: WriteConditions, body: ObjectStageCreation
 ) -> Answer:
     """Stage an entry for an object that is already in storage."""
-    if headers.mode is CREATE:
+    if conditions.of_write(call.headers) is not OVERWRITE:
         raise Unsupported("Not Implemented")
     link = Link(
         body.physical_address,

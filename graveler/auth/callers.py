@@ -38,6 +38,11 @@ class Caller:
         """The permissions of `needed` that the caller does not have.  No request."""
         return policies.missing(self.rights, needed, self._address())
 
+    def may_some(self, permission: Permission) -> bool:
+        """Whether the caller may have the permission for something below its resource.  No
+        request."""
+        return self.rights.allow_some(permission, self._address())
+
     def is_denied(self, permission: Permission) -> bool:
         """Whether a deny concerns the permission, whatever is allowed.  No request."""
         return self.rights.deny(permission, self._address())

@@ -69,8 +69,9 @@ def check(credential: NewCredential) -> None:
 
 
 def fresh(ids: Ids) -> NewCredential:
-    """A random credential: a key id of 20 characters and a secret of 40 with 200 random bits."""
-    return NewCredential("GRVL" + ids.unique(16).upper(), ids.unique(40))
+    """A random credential: a key id of 20 characters, of the form that `lakectl doctor` and other
+    tools take for one, and a secret of 40 with 200 random bits."""
+    return NewCredential(f"AKIAJ{ids.unique(14).upper()}Q", ids.unique(40))
 
 
 def find(kv: Store, key_id: str) -> Credential | Literal[Absent.ABSENT]:

@@ -42,8 +42,18 @@ class Statement(NamedTuple):
 
     def matches(self, permission: Permission, address: str) -> bool:
         """Whether the statement applies to a request that it names the action of."""
-        if not self._has(permission):
-            return False
+        return self._has(permission) and self._applies(address)
+
+    def matches_some(self, resource: str, address: str) -> bool:
+        """Whether the statement allows something below `resource`, or denies everything there."""
+        patterns = self.resources
+        if self.denies:
+            named = any(pattern.covers(resource) for pattern in patterns)
+        else:
+            named = any(pattern.reaches(resource) for pattern in patterns)
+        return named and self._applies(address)
+
+    def _applies(self, address: str) -> bool:
         truth = self.condition.truth(address)
         return truth is Truth.HOLDS or (self.denies and truth is Truth.UNKNOWN)
 
@@ -91,6 +101,16 @@ class Rights:
         for statement in self._of(permission.action):
             if statement.matches(permission, address):
                 return not statement.denies  # denies come first; after them one allow is enough
+        return False
+
+    def allow_some(self, permission: Permission, address: str) -> bool:
+        """Whether the user may have the permission for something below its resource: an allow names
+        something there, and no single deny names everything."""
+        if self.unreadable:
+            return False
+        for statement in self._of(permission.action):
+            if statement.matches_some(permission.resource, address):
+                return not statement.denies
         return False
 
     def deny(self, permission: Permission, address: str) -> bool:

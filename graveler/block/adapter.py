@@ -123,10 +123,15 @@ class FileChunks(Protocol):
 
 
 class ListedObject(NamedTuple):
-    """One line of a list."""
+    """One line of a list.
+
+    `problem`: why it is no object; only in a list of files of this machine, of a pipe for example.
+    There an address may also have a name that `address.check` refuses.
+    """
 
     address: str
     head: ObjectHead
+    problem: str = ""
 
 
 class ObjectPage(NamedTuple):
@@ -179,7 +184,8 @@ WHOLE: Final = PartOf("", 0)  # not a part: the whole object
 
 
 class PutTerms(NamedTuple):
-    """What the URL of a PUT demands of its request, as the storage that answers it can.
+    """What the URL of a PUT demands of its request, as the storage that answers it can.  That of a
+    GET demands only the `size` of its object, if the service answers it.
 
     `only_create`: the client must send `If-None-Match: *` if the storage answers the URL directly.
     Without it, some storages (S3) let the PUT replace an object.
@@ -280,7 +286,7 @@ class BlockStore(Protocol):
         `part`: the URL stores that part, as `put_part` does, with any content type.  Only the use
         of the URL shows whether the upload exists.  `Unsupported` if parts have no URL.
 
-        `terms`: what the request of a PUT of the whole object must be.
+        `terms`: what the request of a PUT of the whole object must be, and the size of an object.
         """
         ...
 

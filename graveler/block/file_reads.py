@@ -65,8 +65,8 @@ class FileReads:
         return ABSENT if open_file is None else Chunks(open_file[0], address, open_file[1])
 
     def read_known(self, address: str, start: int, length: int) -> bytes | Literal[Absent.ABSENT]:
-        """See `BlockStore.read`, if the table or the file is open; otherwise, and for bytes that a
-        file does not have, ABSENT."""
+        """See `BlockStore.read`, if the table or the file is open; otherwise, and if a file has
+        none of the bytes, ABSENT."""
         table = self._open_tables.get(address)
         with translated(address):
             if table is not None:

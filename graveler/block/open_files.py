@@ -63,13 +63,14 @@ class OpenFiles:
         return (file, status) if status.st_nlink else None
 
     def read(self, address: str, start: int, length: int) -> bytes | None:
-        """These bytes of the file that now has this name; None if it is not open, does not have
-        all of them, or does not give them in one call of the system."""
+        """These bytes of the file that now has this name, fewer only at its end; None if it is not
+        open, has none of them, or does not give them in one call of the system."""
         known = self.get(address)
         if known is None or not stat.S_ISREG(known[1].st_mode):
             return None
         file, status = known
-        if not 0 <= start < start + length <= status.st_size:
+        length = min(length, status.st_size - start)
+        if start < 0 or length <= 0:
             return None
         raw = os.pread(file.descriptor, length, start)
         return raw if len(raw) == length else None

@@ -36,7 +36,8 @@ class Grant(NamedTuple):
 
     `content_type`: for a PUT, the request has this type (`verify` compared them).  For a GET, the
     answer must have it.  Empty: none is bound.
-    `size`: the length that the body of a PUT must have; ABSENT: none is bound.
+    `size`: the length that the body of a PUT, or the object of a GET, must have; ABSENT: none is
+    bound.
     """
 
     address: str
@@ -56,7 +57,7 @@ class Presigner(Protocol):
         size: int | Literal[Absent.ABSENT] = ABSENT,
     ) -> PresignedUrl:
         """A URL for one method on one address, for 1 to `limits.presign_seconds_max` seconds.
-        `size`: of the body of a PUT; ABSENT: any."""
+        `size`: of the body of a PUT, or of the object of a GET; ABSENT: any."""
         ...
 
 

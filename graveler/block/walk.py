@@ -69,10 +69,11 @@ class Start(NamedTuple):
 
 
 class FileHead(NamedTuple):
-    """A key of a list, and the head of its file."""
+    """A key of a list, and the head of its file.  `problem`: as in `ListedObject`."""
 
     key: str
     head: ObjectHead
+    problem: str = ""
 
 
 class Tree(Protocol):
@@ -83,12 +84,12 @@ class Tree(Protocol):
         ...
 
     def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-        """The files and folders in a folder, in any order; none if it does not exist.  `folders`:
-        its path; `above`: the segments of its key."""
+        """The files and folders in a folder, in any order.  `folders`: its path; `above`: the
+        segments of its key."""
         ...
 
     def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
-        """The heads of files, without files that were deleted meanwhile."""
+        """The heads of files; one that was deleted meanwhile may be left out."""
         ...
 
 
@@ -124,7 +125,8 @@ class Pages:
             more = not walk.is_over()
         if more and walk.names_read >= _KEPT_NAMES_MIN:
             self._keep(parts.address, heads[-1].key, walk)
-        return ObjectPage(tuple(ListedObject(stem + key, head) for key, head in heads), more)
+        lines = (ListedObject(stem + key, head, problem) for key, head, problem in heads)
+        return ObjectPage(tuple(lines), more)
 
     def _taken(self, prefix: str, after: str) -> "_Walk | None":
         """The kept walk that continues after `after`, removed from the cache so that no other

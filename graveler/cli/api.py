@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -11,7 +10,7 @@ import click
 from graveler.cli.address import UsageMistake
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import dumped
+from graveler.cli.output import dumped, print_content
 from graveler.client.exchange import Response
 from graveler.client.session import error_of, with_query
 
@@ -99,7 +98,4 @@ def _print(invocation: Invocation, answer: Response) -> None:
         if text:
             print(dumped(json.loads(text), indent=2))
         return
-    sys.stdout.flush()
-    while piece := answer.read():
-        sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+    print_content(iter(answer.read, b""))

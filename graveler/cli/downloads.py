@@ -1,5 +1,6 @@
 """`graveler download`: objects to files.  transfer.py runs it."""
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -23,7 +24,7 @@ from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.client import objects
 from graveler.client.objects import Stats
-from graveler.errors import Invalid
+from graveler.errors import AlreadyExists, Invalid
 
 
 @client(
@@ -47,6 +48,8 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     files go to the current folder; --delete needs DEST.  A DEST that ends with a slash is a folder,
     which is made if it is missing.
     A file that differs from its object is replaced without a question; --no-clobber fails instead.
+    In the current folder, which may be a home folder, a file that differs is replaced only with
+    --yes or --delete.
     Ends with 3 if there is nothing to download.
     """
     options = TransferOptions(**more).checked()
@@ -65,30 +68,25 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
         mirror.check(invocation, surplus, keep, folder.resolve(), yes=yes)
 
     chosen = some(chosen, options.choice)
+    may_replace = not is_folder or _may_replace(folder, options)
 
     def receive(order: files.Download, tally: Tally) -> None:
         if _is_here(order):
             tally.ended(skipped=True, length=order.stats.get("size_bytes", 0))
             return
+        if not may_replace:
+            _check_absent(order)
         files.download(order, tally)
         tally.ended()
 
     def orders(tally: Tally) -> Iterator[files.Download]:
-        for stats, relative in chosen:
-            try:
-                file = files.target(folder, relative) if is_folder else folder
-            except Invalid as error:
-                tally.expect(0)
-                tally.failed(stats["path"], error)
-                continue
-            tally.expect(stats.get("size_bytes", 0))
-            yield files.Download(
-                *(session, place.repository, place.ref, stats, file, presign),
-                create_only=options.no_clobber,
-            )
+        destination = files.Destination(folder) if is_folder else None
+        source = (session, place.repository, place.ref)
+        for stats, file in _files(chosen, destination, folder, tally):
+            yield files.Download(*source, stats, file, presign, create_only=options.no_clobber)
 
     if options.dry_run:
-        rows = (_download_row(order) for order in orders(tally))
+        rows = _download_rows(orders(tally), tally, may_replace=may_replace)
         gone = (str(folder / path) for path in surplus)
         mirror.show(invocation, chain(rows, mirror.deletions(gone, tally)))
         tally.check("ready to be downloaded")
@@ -110,6 +108,25 @@ def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
     return Path(target or "")
 
 
+def _files(
+    chosen: Iterable[tuple[Stats, str]],
+    destination: files.Destination | None,
+    file: Path,
+    tally: Tally,
+) -> Iterator[tuple[Stats, Path]]:
+    """Each object with its file: in the destination, or `file`.  What no file can have is a failed
+    item of the tally."""
+    for stats, relative in chosen:
+        try:
+            target = file if destination is None else destination.file(relative)
+        except Invalid as error:
+            tally.expect(0)
+            tally.failed(stats["path"], error)
+            continue
+        tally.expect(stats.get("size_bytes", 0))
+        yield stats, target
+
+
 def _is_here(order: files.Download) -> bool:
     """Whether the file is the object already."""
     length = order.stats.get("size_bytes", 0)
@@ -118,9 +135,32 @@ def _is_here(order: files.Download) -> bool:
     )
 
 
-def _download_row(order: files.Download) -> dict[str, Any]:
-    action = "leave" if _is_here(order) else "download"
-    return mirror.row(action, str(order.file), order.stats.get("size_bytes", 0))
+def _may_replace(folder: Path, options: TransferOptions) -> bool:
+    """Whether files that differ are replaced unasked: not in the current folder, where names that
+    the server chose may meet any file."""
+    return options.yes or options.delete or folder.resolve() != Path.cwd().resolve()
+
+
+def _check_absent(order: files.Download) -> None:
+    """Raises `AlreadyExists` if the file exists."""
+    if os.path.lexists(order.file) and not order.file.is_dir():
+        raise AlreadyExists(f"file exists and differs: {order.file}: --yes replaces it")
+
+
+def _download_rows(
+    orders: Iterable[files.Download], tally: Tally, *, may_replace: bool
+) -> Iterator[dict[str, Any]]:
+    """What would be done with each object; what would fail is in the tally."""
+    for order in orders:
+        is_here = _is_here(order)
+        try:
+            if not (is_here or may_replace):
+                _check_absent(order)
+        except AlreadyExists as error:
+            tally.failed(order.stats["path"], error)
+            continue
+        action = "leave" if is_here else "download"
+        yield mirror.row(action, str(order.file), order.stats.get("size_bytes", 0))
 
 
 def wanted(

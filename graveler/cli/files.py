@@ -10,7 +10,7 @@ out of the target folder.  For this folder.
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import md5
 from io import FileIO
@@ -28,7 +28,9 @@ from graveler.client.exchange import Response
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
+from graveler.local import disk, names
 from graveler.local.entries import is_state
+from graveler.local.names import Folding
 from graveler.records import ABSENT, Absent
 
 _PIECE_BYTES: Final = 1 << 18
@@ -85,11 +87,11 @@ def walk(folder: Path) -> Iterator[str]:
     """The paths below a folder, from there, that are not our own.  Links to folders are files.
     Raises `Invalid` if a folder cannot be read."""
     top = str(folder)
-    for place, folders, names in os.walk(top, onerror=_raise):
+    for place, folders, others in os.walk(top, onerror=_raise):
         folders[:] = sorted(name for name in folders if not is_own(name))
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         above = "" if place == top else os.path.relpath(place, top) + "/"
-        for name in sorted([*names, *links]):
+        for name in sorted([*others, *links]):
             if not is_own(name):
                 yield above + name
 
@@ -172,18 +174,42 @@ def _part_digest(source: BinaryIO, length: int) -> bytes:
     return digest.digest() if left < length else b""
 
 
-def target(folder: Path, relative: str) -> Path:
-    """The file for a path below a prefix.  Raises `Invalid` for a path that would lead out of the
-    folder, or that no file can have."""
-    parts = relative.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise Invalid(f"path cannot be a file below {folder}")
-    file = folder
-    for part in parts[:-1]:
-        file = file / part
-        if file.is_symlink():
-            raise Invalid(f"a symbolic link is in the way: {file}")
-    return file / parts[-1]
+class Destination:
+    """The folder that a download fills: it gives each path below the prefix its file.
+    `folding`: asks the file system what it ignores in names."""
+
+    def __init__(self, folder: Path, folding: Callable[[Path], Folding] = disk.folding) -> None:
+        self._folder = folder
+        self._folding = folding(folder)
+        self._spelling: dict[str, str] = {}
+        self._repositories = names.Repositories(lambda path: os.path.lexists(folder / path))
+
+    def file(self, relative: str) -> Path:
+        """The file of a path.  Raises `Invalid` for a path that no file can have (names.py), and if
+        a symbolic link is in the way."""
+        refusal = names.reason(relative)
+        if not refusal and (relative.endswith("/") or is_own(relative)):
+            refusal = "belongs to an interrupted download" if is_own(relative) else "is a folder"
+        refusal = refusal or self._clash(relative) or self._repositories.reason(relative)
+        if refusal:
+            raise Invalid(f"path cannot be a file below {self._folder}: {refusal}")
+        parts, file = relative.split("/"), self._folder
+        for part in parts[:-1]:
+            file = file / part
+            if file.is_symlink():
+                raise Invalid(f"a symbolic link is in the way: {file}")
+        return file / parts[-1]
+
+    def _clash(self, relative: str) -> str:
+        """Why a path is one file with an earlier one, or its folder is; empty if none is.  Nothing
+        is kept where names are as they are written."""
+        place = relative if any(self._folding) else ""
+        while place:
+            first = self._spelling.setdefault(self._folding.key(place), place)
+            if first != place:
+                return names.clash(place, first)
+            place = place.rpartition("/")[0]
+        return ""
 
 
 class Download(NamedTuple):

@@ -12,7 +12,7 @@ from graveler.cli.command import client
 from graveler.cli.hints import of_server
 from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation, metadata_pairs
-from graveler.cli.output import dumped, plural
+from graveler.cli.output import dumped, plural, unguarded
 from graveler.cli.transfer import Progress
 from graveler.cli.transfer_options import progress_of, progress_option
 from graveler.client import imports, objects
@@ -60,8 +60,10 @@ def import_command(
     """Commit the objects of a storage to a branch, without copying them.
 
     FROM is a URL of the storage of the server, for example s3://bucket/prefix/.  The objects
-    replace all that is below PATH on the branch.  If no object is at FROM, the commit removes what
-    was below PATH and adds nothing: a warning says that, and the command ends with 0.
+    replace all that is below PATH on the branch.  If FROM does not exist, nothing changes.  If FROM
+    is an empty folder, the commit removes what was below PATH and adds nothing: a warning says
+    that, and the command ends with 0.  Names that no path can have, and files that are none
+    (a pipe, a link that leads nowhere), are skipped: a warning counts them.
 
     Ctrl-C asks whether to cancel the import, or to let the server go on; where nobody can be asked
     it cancels.  `graveler jobs show` shows an import that goes on, also one of --no-wait, and
@@ -95,9 +97,17 @@ def import_command(
         raise KeyboardInterrupt(end) from interrupt
     line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
     invocation.output.record(done.answer, [line])
+    if done.skipped:
+        invocation.output.note("\n".join(_skipped_lines(done)))
     if not done.objects:
         _warn(invocation, source, place, done.commit)
     return 0
+
+
+def _skipped_lines(done: Status) -> list[str]:
+    lines = [f"warning: skipped {plural(done.skipped, 'name')} that cannot be imported:"]
+    more = done.skipped - len(done.examples)
+    return lines + done.examples + ([f"and {plural(more, 'other')}"] if more > 0 else [])
 
 
 def _warn(invocation: Invocation, source: str, place: Address, commit: str) -> None:
@@ -143,7 +153,7 @@ def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -
             print(dumped({"progress": sums}), file=sys.stderr, flush=True)
         elif shows:
             end = "\r" + " " * len(text) + "\r" if status.completed else ""
-            print(f"\r{text}{end}", end="", file=sys.stderr, flush=True)
+            print(f"\r{text}{end}", end="", file=unguarded(sys.stderr), flush=True)
         elif progress == "auto" and now - shown_at >= _LINE_SECONDS:
             shown_at = now
             invocation.output.note(text)

@@ -19,6 +19,7 @@ from graveler.cli import failures, overview
 from graveler.cli.arguments import shared_options
 from graveler.cli.command import Tables
 from graveler.cli.invocation import Declined, Invocation, close
+from graveler.cli.output import guard
 from graveler.errors import GravelerError
 from graveler.variables import environment
 
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be one that it can encode
             sys.stdout.reconfigure(errors="backslashreplace")
+        guard()
         code = _run(list(sys.argv[1:] if argv is None else argv), invocation)
         sys.stdout.flush()
         return code

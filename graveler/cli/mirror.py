@@ -25,6 +25,7 @@ from graveler.errors import (
     PreconditionFailed,
     Unauthenticated,
 )
+from graveler.local import names
 
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
@@ -43,10 +44,15 @@ def surplus_objects(
 
 def surplus_files(folder: Path, keep: Collection[str], choice: Filter) -> list[str]:
     """The files below a folder, from there, that are not in `keep`; none if there is no folder.
-    Links to folders are files.  Parts of downloads and the state of linked folders stay."""
+    Links to folders are files.  What no download writes stays: parts of downloads, the state of
+    linked folders, the folder `.git`."""
     if not folder.exists():
         return []
-    return sorted(path for path in files.walk(folder) if path not in keep and choice.chooses(path))
+    return sorted(
+        path
+        for path in files.walk(folder)
+        if path not in keep and choice.chooses(path) and not names.reason(path)
+    )
 
 
 def check(

@@ -1,6 +1,5 @@
 """`graveler ls`, `stat`, `cat`, `presign` and `rm`: objects; and `fs`, lakectl's names of these."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +17,7 @@ from graveler.cli.failures import PartlyDone
 from graveler.cli.filters import filter_of, globs
 from graveler.cli.hints import of_server, until_commit
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Column, field, plural
+from graveler.cli.output import Column, field, plural, print_content
 from graveler.cli.tally import Tally
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
@@ -188,8 +187,7 @@ def stat(invocation: Invocation, address: str, pre_sign: bool) -> int:
 @ignored("--pre-sign")  # a server redirects if it is better
 @at
 def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
-    """Print the content of objects."""
-    sys.stdout.flush()
+    """Print the content of objects; on a terminal as text, without what would control it."""
     for place in [past.then(invocation, invocation.path(address)) for address in addresses]:
         with (
             naming_folder(invocation, place, takes_folders=False),
@@ -197,9 +195,7 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
                 invocation.session, place.repository, place.ref, place.path
             ) as answer,
         ):
-            while piece := answer.read():
-                sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+            print_content(iter(answer.read, b""))
     return 0
 
 

@@ -4,20 +4,25 @@
     a record   text · `--json` the object of the API
 
 On a terminal, ids have 12 characters, times are local and sizes are rounded.  TSV and JSON have
-whole ids, UTC times and bytes.  For this folder.
+whole ids, UTC times and bytes.
+
+Texts of others may hold characters that control a terminal, or turn the direction of its text.
+`plain` escapes them where a text is placed; `guard` escapes what is left in all that a terminal or
+a pager is sent.  For this folder.
 """
 
 import json
 import re
 import shlex
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import field as field_of
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any, Final, Literal, NamedTuple, TextIO
+from typing import Any, Final, Literal, NamedTuple, TextIO, cast
 
 import click
 
@@ -30,10 +35,18 @@ Color = Literal["auto", "always", "never"]
 _ID_LENGTH: Final = 12
 _FIRST_ROWS: Final = 1_000  # of a table: they decide the widths of its columns
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
-_UNPRINTABLE: Final = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
+_CONTROLS: Final = (*range(32), *range(127, 160))
+# They turn the direction of the text behind them, or end its line.
+_TURNS: Final = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_UNPRINTABLE: Final = {
+    **{number: f"\\x{number:02x}" for number in _CONTROLS},
+    **{number: f"\\u{number:04x}" for number in _TURNS},
+}
 _IN_LINES: Final = {key: text for key, text in _UNPRINTABLE.items() if chr(key) not in "\n\t"}
-_IN_JSON: Final = {number: f"\\u{number:04x}" for number in range(127, 160)}  # it escapes the rest
-_STYLE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
+_IN_JSON: Final = {  # JSON escapes the rest
+    number: f"\\u{number:04x}" for number in (*range(127, 160), *_TURNS)
+}
+_STYLE: Final = re.compile(r"(\x1b\[(?:0|1|2|3[0-7]|9[0-7])m)")  # what `Output.style` writes
 # In TSV, these three separate; others stay as they are.
 _TSV: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
@@ -49,6 +62,10 @@ class Column(NamedTuple):
 def field(name: str, kind: Kind = "text", title: str = "") -> Column:
     """A column with a field of the item; empty if the item lacks it."""
     return Column(title or name.upper().replace("_", " "), lambda item: item.get(name, ""), kind)
+
+
+class Styled(str):
+    """A line that is printed as it is: its parts are `plain` already, and some are in colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +171,8 @@ class Output:
             return str(seconds)
 
     def _shown(self, line: str) -> str:
-        """A line of a record: on a terminal without what would control it, colours excepted."""
-        if not self.terminal:
-            return line
-        if not self.color:
-            return plain_lines(line)
-        parts = enumerate(_STYLE.split(line))
-        return "".join(part if number % 2 else plain_lines(part) for number, part in parts)
+        """A line of a record: on a terminal without what would control it."""
+        return plain_lines(line) if self.terminal and not isinstance(line, Styled) else line
 
     # ---- forms of a list -------------------------------------------------------------------------
 
@@ -269,6 +281,54 @@ def plain_lines(text: str) -> str:
     return text.translate(_IN_LINES)
 
 
+class Guard:
+    """A text stream to a terminal, which is sent nothing that controls it but our colours.
+    `unguarded`: the stream itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unguarded = stream
+
+    def write(self, text: str) -> int:
+        parts = enumerate(_STYLE.split(text))
+        return self.unguarded.write(
+            "".join(part if number % 2 else plain_lines(part) for number, part in parts)
+        )
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unguarded, name)
+
+
+def guard() -> None:
+    """Guard stdout and stderr, for the rest of the process, where they are terminals."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream.isatty() and not isinstance(stream, Guard):
+            setattr(sys, name, Guard(stream))
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """A stream for a text of our own that moves the cursor."""
+    return stream.unguarded if isinstance(stream, Guard) else stream
+
+
+def print_content(pieces: Iterable[bytes]) -> None:
+    """Print bytes: on a terminal as text, else as they are."""
+    if sys.stdout.isatty():
+        decoder = getincrementaldecoder("utf-8")("backslashreplace")
+        for piece in pieces:
+            sys.stdout.write(decoder.decode(piece).replace("\r\n", "\n"))
+        sys.stdout.write(decoder.decode(b"", final=True))
+        return
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
 def first_line(message: str) -> str:
     """The first line of a message; empty if it has none."""
     return (message.splitlines() or [""])[0]
@@ -314,7 +374,7 @@ def paged(output: Output) -> Iterator[None]:
         return
     before = sys.stdout
     assert pager.stdin is not None
-    sys.stdout = pager.stdin
+    sys.stdout = cast(TextIO, Guard(cast(TextIO, pager.stdin)))
     try:
         yield
     except BrokenPipeError:  # the reader has seen enough

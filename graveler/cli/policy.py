@@ -11,7 +11,7 @@ from graveler.cli.arguments import paging, yes
 from graveler.cli.command import client, group
 from graveler.cli.failures import DONE, FAILED
 from graveler.cli.invocation import Invocation
-from graveler.cli.output import Column, Output, field, plural
+from graveler.cli.output import Column, Output, Styled, field, plain, plural
 from graveler.client import groups, policies, users
 from graveler.client.policies import Policy
 from graveler.errors import Invalid
@@ -74,7 +74,7 @@ def _lines(output: Output, policy: Policy) -> list[str]:
     for statement in policy["statement"]:
         effect = str(statement.get("effect", ""))
         style = {"fg": "red"} if effect == "deny" else {"fg": "green"}
-        lines.append(f"  {output.style(output.cell(effect), **style)}")
+        lines.append(Styled(f"  {output.style(output.cell(effect), **style)}"))
         lines.append(f"    action:    {output.cell(_words(statement.get('action')))}")
         lines.append(f"    resource:  {output.cell(_words(statement.get('resource')))}")
         if statement.get("condition"):
@@ -230,7 +230,8 @@ def may_i(invocation: Invocation, action: str, resource: str) -> int:
     answer = {"action": action, "resource": arn, "allowed": allowed}
     color = {"fg": "green" if allowed else "red"}
     words = invocation.output.style("yes" if allowed else "no", **color)
-    invocation.output.record(answer, [f"{words}\t{action}\t{arn}"])
+    line = Styled(f"{words}\t{plain(action)}\t{plain(arn)}")
+    invocation.output.record(answer, [line])
     return DONE if allowed else FAILED
 
 

@@ -5,7 +5,7 @@ import threading
 from datetime import timedelta
 from typing import Any, Final
 
-from graveler.cli.output import dumped, size
+from graveler.cli.output import dumped, size, unguarded
 from graveler.cli.tally import Tally
 from graveler.clock import Clock
 
@@ -91,7 +91,7 @@ class Display:
             progress.DownloadColumn(binary_units=True),
             progress.TextColumn("{task.fields[rate]}", style="progress.data.speed"),
             progress.TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(file=unguarded(sys.stderr)),
             transient=True,
             get_time=self._clock.steady_seconds,
         )

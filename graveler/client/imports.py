@@ -7,11 +7,13 @@ Each call is one request and raises the errors of `Session.ask`.  Part of the pu
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from graveler.client.commits import Message
 from graveler.client.refs import checked
 from graveler.client.session import Session, below, failure, with_query
+
+_SKIPPED: Final = "graveler.import.skipped"  # in the metadata of the commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far an import is.  `answer`: the object of the API."""
+    """How far an import is.  `skipped`: how many names it left out, with `examples`.  `answer`: the
+    object of the API."""
 
     completed: bool
     objects: int
     commit: str = ""
+    skipped: int = 0
+    examples: list[str] = field(default_factory=list)
     answer: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -51,9 +56,16 @@ def status(session: Session, repository: str, branch: str, id: str) -> Status:
     if "error" in answer:
         raise failure(400, str(checked(answer["error"], "message")["message"]))
     commit = answer.get("commit")
-    commit_id = str(commit.get("id", "")) if isinstance(commit, dict) else ""
-    count = int(answer.get("ingested_objects", 0))
-    return Status(bool(answer["completed"]), count, commit_id, answer)
+    known = commit if isinstance(commit, dict) else {}
+    metadata = known.get("metadata") or {}
+    return Status(
+        bool(answer["completed"]),
+        int(answer.get("ingested_objects", 0)),
+        str(known.get("id", "")),
+        int(metadata.get(_SKIPPED, 0)),
+        str(metadata.get(f"{_SKIPPED}.examples", "")).splitlines(),
+        answer,
+    )
 
 
 def cancel(session: Session, repository: str, branch: str, id: str) -> None:

@@ -326,8 +326,9 @@ def build_run(path: Path, run: Sequence[Columns]) -> None:
                 writer[key] = value
         writer.finish()
     except Exception as error:  # rocksdict has no narrower error type
-        kind = StorageFull if "No space left" in str(error) else Unavailable
-        raise kind(f"write a table: {error}: path={path.name}") from error
+        text = str(error).replace(str(path), path.name)
+        kind = StorageFull if "No space left" in text else Unavailable
+        raise kind(f"write a table: {text}: path={path.name}") from error
 
 
 def _table_options() -> rocksdict.Options:

@@ -10,8 +10,8 @@ Read in this order: `operation.py`, `reads.py`, `operations.py`, `route.py`, `ad
 
 Operations:
     buckets, listings, branch_order    buckets, which are repositories; listings, and their order
-    reads, preconditions               one object; the conditions of a read
-    writes, write_conditions, targets  one object; the conditions, and the ref, of a write
+    reads                              one object
+    writes, targets                    one object; the ref of a write
     deletes                            one key, or up to 1,000
     uploads, upload_listings           multipart uploads, and their listings
 

@@ -49,6 +49,15 @@ def branches_after(repo: OpenRepository, page: BranchPage) -> tuple[list[str], b
     return shown[: page.amount], len(shown) > page.amount
 
 
+def branches_from(repo: OpenRepository, page: BranchPage) -> tuple[list[str], bool]:
+    """As `branches_after`, but a branch with which `after` begins, before a slash, comes first."""
+    names, more = branches_after(repo, page)
+    name, slash, _ = page.after.partition("/")
+    if slash and name.startswith(page.prefix) and _is_shown(repo, name):
+        names.insert(0, name)
+    return names, more
+
+
 def _shorter(name: str, *, is_whole: bool) -> Iterator[str]:
     """The names that sort before `name`, but with a slash after it."""
     for length in range(1, len(name)):

@@ -78,6 +78,8 @@ _ALGORITHMS: Final[Mapping[str, _Algorithm]] = {
     "xxhash128": _Algorithm(16, xxhash.xxh3_128),
 }
 NAMES: Final = tuple(_ALGORITHMS)
+# Headers that state the checksum of the body of a request.
+OF_BODIES: Final = frozenset((_NAMED, *(_PREFIX + name.encode() for name in NAMES)))
 
 
 class StatedChecksums(NamedTuple):

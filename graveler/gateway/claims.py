@@ -8,7 +8,9 @@ in the query (presigned): which key, which date, which headers are signed, which
    service, and clients guess the region.
 3. The date is at most 15 minutes away.  A presigned URL is valid for the time that it names.
 4. `host` and every header `x-amz-*` are signed, so nobody adds an instruction to a signed request.
-   A parameter `x-amz-*` of a presigned URL stands for a header.
+   A parameter `x-amz-*` of a presigned URL stands for a header, unless it is a checksum of the
+   body: who presigns a URL has no body yet, and SDKs put the checksum of an empty one there.
+   A checksum in a header may be unsigned, because it can only refuse a body.
 5. No parameter occurs twice.
 
 signatures.py then verifies the signature of the claim.  Pure.  For authentication.py.
@@ -23,6 +25,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from graveler.gateway.checksums import OF_BODIES
 from graveler.gateway.errors import S3Error
 from graveler.gateway.request import Pairs, S3Request
 from graveler.limits import SECOND_NS
@@ -34,6 +37,7 @@ EXPIRES_SECONDS_MAX: Final = 7 * 24 * 3600
 CONTENT_SHA256: Final = b"x-amz-content-sha256"
 AMZ: Final = b"x-amz-"
 
+_EXEMPT_OF_QUERY: Final = OF_BODIES | {CONTENT_SHA256}
 _AUTHORIZATION_LENGTH_MAX: Final = 16 * 1024
 _KEY_ID_LENGTH_MAX: Final = 128
 _REGION: Final = re.compile(rb"[!-.0-~]{1,64}")
@@ -232,8 +236,8 @@ def _claim_of_query(opened: OpenRequest) -> Claim:
     if day != moment[:8]:
         raise S3Error(_QUERY_ERROR, "Invalid credential date: it is not the day of X-Amz-Date.")
     _check_life(query.get(b"X-Amz-Expires", b""), seconds, opened.now_ns)
-    exempt = frozenset((CONTENT_SHA256,))
-    names = _signed_names(query.get(b"X-Amz-SignedHeaders", b""), headers, exempt, _QUERY_ERROR)
+    listed = query.get(b"X-Amz-SignedHeaders", b"")
+    names = _signed_names(listed, headers, _EXEMPT_OF_QUERY, _QUERY_ERROR)
     hoisted = _hoisted(query, headers)
     stated = dict(hoisted).get(CONTENT_SHA256, b"")
     if CONTENT_SHA256 in names:
@@ -251,7 +255,7 @@ def _hoisted(query: Mapping[bytes, bytes], headers: Mapping[bytes, bytes]) -> Pa
     hoisted = []
     for name, value in query.items():
         lower = name.lower()
-        if lower.startswith(AMZ) and lower not in _OWN:
+        if lower.startswith(AMZ) and lower not in _OWN and lower not in OF_BODIES:
             if headers.get(lower, value) != value:
                 raise S3Error("InvalidRequest", "A header contradicts a query parameter.")
             hoisted.append((lower, value))

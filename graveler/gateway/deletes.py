@@ -9,15 +9,19 @@ from graveler.api import permits
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.operation import Runs
 from graveler.auth.callers import refusal, seeing
+from graveler.block.adapter import OVERWRITE
 from graveler.engine.objects import write
-from graveler.errors import GravelerError
+from graveler.engine.objects.stage import Condition
+from graveler.errors import GravelerError, Invalid
 from graveler.gateway.address import NO_VERSION, NOWHERE, Address, Level, address_in
 from graveler.gateway.bodies import document_of
 from graveler.gateway.errors import S3Error, report_of
-from graveler.gateway.operation import DELETE_OBJECT, S3Call, operation
+from graveler.gateway.operation import DELETE_OBJECT, WRITE_CONDITIONS, S3Call, operation
 from graveler.gateway.targets import check_target
+from graveler.gateway.writes import condition_of
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.gateway.xml_bodies import Bounds, Node
+from graveler.http import conditions
 from graveler.records import ABSENT
 
 _RESULT: Final = Template(f'<DeleteResult xmlns="{NAMESPACE}">{{}}</DeleteResult>')
@@ -25,15 +29,16 @@ _DELETED: Final = Template("<Deleted><Key>{}</Key></Deleted>")
 _ERROR: Final = Template("<Error><Key>{}</Key><Code>{}</Code><Message>{}</Message></Error>")
 _BOUNDS: Final = Bounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
 _TRUE: Final = ("true", "1")
-_CONDITIONS: Final = ("ETag", "LastModifiedTime", "Size")
+_OTHER_CONDITIONS: Final = ("LastModifiedTime", "Size")
 
 
 class _Item(NamedTuple):
-    """A key of a batch: what it names, or why it names nothing."""
+    """A key of a batch: what it names and when to delete it, or why it names nothing."""
 
     key: str
     address: Address
     refused: GravelerError | None
+    condition: Condition = OVERWRITE
 
 
 @operation(
@@ -41,14 +46,17 @@ class _Item(NamedTuple):
     "DELETE",
     Level.KEY,
     permissions=(DELETE_OBJECT,),
-    errors=("NoSuchBucket",),
+    errors=("InvalidArgument", "NoSuchBucket", "NoSuchKey", "PreconditionFailed"),
+    conditions=WRITE_CONDITIONS,
     runs=Runs.POOL,
     writes=True,
 )
 def delete_object(call: S3Call) -> Answer:
-    """Delete an object, whether or not it exists.  `main/` and `main` name none."""
+    """Delete an object.  Without a condition, whether or not it exists.  `main/` and `main` name
+    none."""
+    condition = condition_of(call)
     if call.address.path:
-        write.delete(call.repo, call.address.ref, call.address.path)
+        write.delete(call.repo, call.address.ref, call.address.path, condition)
     return NO_CONTENT
 
 
@@ -120,18 +128,30 @@ def _item(call: S3Call, node: Node) -> _Item:
             raise S3Error("AccessDenied")
         if node.value("VersionId") not in NO_VERSION:
             raise S3Error("NoSuchVersion")
-        if any(node.value(condition) for condition in _CONDITIONS):
+        if any(node.value(condition) for condition in _OTHER_CONDITIONS):
             raise S3Error("NotImplemented", "not implemented: a condition of a deletion")
-    except S3Error as error:
+        etag = node.value("ETag").encode()
+        condition = conditions.of_write({b"if-match": etag} if etag else {}, finds=True)
+    except (S3Error, Invalid) as error:
         return _Item(key, address, error)
-    return _Item(key, address, None)
+    return _Item(key, address, None, condition)
 
 
 def _delete(call: S3Call, ref: str, items: Sequence[_Item]) -> dict[str, GravelerError]:
     """Delete keys of one ref.  The result is why some were not deleted, by key."""
+    errors: dict[str, GravelerError] = {}
+    paths = [item.address.path for item in items if item.condition is OVERWRITE]
     try:
         check_target(call.repo, ref)
-        failures = write.delete_many(call.repo, ref, [item.address.path for item in items])
+        failures = write.delete_many(call.repo, ref, paths) if paths else ()
     except GravelerError as error:
         return dict.fromkeys((item.key for item in items), error)
-    return {f"{ref}/{failure.path}": failure.error for failure in failures}
+    for failure in failures:
+        errors[f"{ref}/{failure.path}"] = failure.error
+    for item in items:
+        if item.condition is not OVERWRITE:
+            try:
+                write.delete(call.repo, ref, item.address.path, item.condition)
+            except GravelerError as error:
+                errors[item.key] = error
+    return errors

@@ -159,6 +159,7 @@ OF_ENGINE: Final[Mapping[Code, str]] = {
     Code.COMMIT_NOT_FOUND: "NoSuchKey",
     Code.ANCESTOR_NOT_FOUND: "NoSuchKey",
     Code.REF_NOT_FOUND: "NoSuchKey",
+    Code.REF_AMBIGUOUS: "NoSuchKey",
     Code.PATH_NOT_FOUND: "NoSuchKey",
     Code.JOB_NOT_FOUND: "NoSuchUpload",
     Code.RULE_NOT_FOUND: "NoSuchKey",
@@ -265,7 +266,8 @@ def answer(error: Exception, place: Place, request_id: str, operation: str) -> A
     """The answer for an exception, which is logged if the service is to blame."""
     report = report_of(error)
     if not isinstance(error, S3Error | Throttled | Conflict):
-        log_failure(error, report.status, operation, place.bucket, request_id)
+        names = {"repository": place.bucket, "ref": place.ref, "path": place.path}
+        log_failure(error, report.status, operation, names, request_id)
     headers: Headers = ()
     details = _NOTHING
     if report.status == 503:

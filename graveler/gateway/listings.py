@@ -1,14 +1,15 @@
 """Listings of a bucket: refs at its top, objects below a ref.
 
-    prefix ""  or "ma"      ──► branches, each a common prefix `main/`
-    prefix "main/" and on   ──► objects of `main`
+    prefix "main/" and on                  ──► objects of `main`
+    prefix "" or "ma", the delimiter `/`   ──► branches, each a common prefix `main/`
+    prefix "" or "ma", no delimiter        ──► objects of all these branches
 
 Both versions of the list operation give the same lines; they differ in how a page is continued.
 A page ends at a line, and the next one begins behind it: the token of version 2 and the marker of
 version 1 are that line.  A page of a branch may show a later state than the page before.
 
-A ref that does not exist has no objects: its listing is empty.  But a listing that goes on, and
-one of a ref whose content is gone, is no complete listing: it is refused.
+A ref that does not exist, or whose content is gone, is refused: clients that synchronise take an
+empty listing for an order to delete everything at the other side.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +17,15 @@ from typing import Final, NamedTuple
 from urllib.parse import quote_plus, unquote
 
 from graveler import limits
+from graveler.api import permits
 from graveler.api.answers import Answer
 from graveler.api.lines import RenderedLines
+from graveler.auth.callers import refusal
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Code, Invalid, NotFound
 from graveler.gateway.address import Level
-from graveler.gateway.branch_order import BranchPage, branches_after
+from graveler.gateway.branch_order import BranchPage, branches_after, branches_from
 from graveler.gateway.errors import S3Error
 from graveler.gateway.operation import (
     BELOW_REF,
@@ -61,14 +64,15 @@ _FIELDS: Final = {
         "NextContinuationToken",
     )
 }
-_UNKNOWN_REF: Final = (Code.REF_NOT_FOUND, Code.ANCESTOR_NOT_FOUND)
+_UNKNOWN_REF: Final = (Code.REF_NOT_FOUND, Code.REF_AMBIGUOUS, Code.ANCESTOR_NOT_FOUND)
+_BRANCHES_MAX: Final = 100  # read for one page
+_BEHIND_SLASH: Final = "0"  # the character after it
 _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
 
 
 class ListRequest(NamedTuple):
     """The parameters of a listing.  `after`: the last line of the page before.  `shown`: a name as
-    the answer has it, in the encoding `encoding`, which may be empty.  `is_continued`: a page came
-    before, as far as the request tells."""
+    the answer has it, in the encoding `encoding`, which may be empty."""
 
     prefix: str
     delimiter: str
@@ -77,21 +81,25 @@ class ListRequest(NamedTuple):
     encoding: str
     shown: Callable[[str], str]
     is_second: bool
-    is_continued: bool
 
 
 class ListPage(NamedTuple):
     """A page: its lines in byte order, as the engine lists them, and whether more follow.  `stem`:
-    what the name of each line begins with, before the key of its record."""
+    what the name of each line begins with, before the key of its record.  `end`: the text behind
+    which the next page begins, if it is not the name of the last line."""
 
     lines: Sequence[Record]
     more: bool
     stem: str = ""
+    end: str = ""
 
     @property
     def last(self) -> str:
-        """The name of the last line."""
-        return self.stem + self.lines[-1][0].decode()
+        """The text behind which the next page begins."""
+        return self.end or self.stem + self.lines[-1][0].decode()
+
+
+_NO_LINES: Final = ListPage((), False)
 
 
 def _request(parameters: Mapping[str, str]) -> ListRequest:
@@ -112,7 +120,6 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
         encoding,
         shown,
         is_second,
-        bool(token),
     )
 
 
@@ -134,35 +141,70 @@ def _of_token(token: str) -> str:
 def _object_page(call: S3Call, request: ListRequest) -> ListPage:
     """The objects below the ref with which the prefix begins.
 
-    Errors: `S3Error` for a ref that went away since the page before; `NotFound` for content that is
-    gone: a client that takes what is listed for all would delete the rest elsewhere.
+    Raises `S3Error` for an unknown ref: NoSuchBucket, because s5cmd ends a synchronisation only for
+    this code.  Raises `NotFound` for content that is gone.
     """
     ref, _, prefix = request.prefix.partition("/")
     stem = f"{ref}/"
-    after = ""
+    after, amount = "", request.amount
     if request.after.startswith(stem):
         after = request.after[len(stem) :]
     elif request.after.encode() > stem.encode():
-        return ListPage((), False)
-    query = ListQuery(prefix, request.delimiter, after, request.amount)
+        amount = 0
+    query = ListQuery(prefix, request.delimiter, after, max(1, amount))  # the ref must exist
     try:
         parse(ref)
-    except Invalid:
-        return ListPage((), False)
+    except Invalid as error:
+        raise _unknown(ref) from error
     try:
         lines, more = read.list_records(call.repo, ref, query)
     except NotFound as error:
-        if error.code not in _UNKNOWN_REF:
+        raise _unknown(ref) if error.code in _UNKNOWN_REF else error from error
+    return ListPage(lines, more, stem) if amount else _NO_LINES
+
+
+def _unknown(ref: str) -> S3Error:
+    return S3Error("NoSuchBucket", f"The ref of this listing does not exist: {ref}")
+
+
+def _flat_page(call: S3Call, request: ListRequest) -> ListPage:
+    """The objects of all branches whose names begin with the prefix, in the order of their keys.
+
+    A page reads at most `_BRANCHES_MAX` branches, so it may be short, and even empty.  Raises
+    `Refused`, and `NotFound` for content that is gone.
+    """
+    if permits.lacks(call, LIST_OBJECTS.action, ""):
+        raise refusal(call.refused[-1])
+    first, _, after = request.after.partition("/")
+    names, more = branches_from(call.repo, BranchPage(request.prefix, request.after, _BRANCHES_MAX))
+    lines: list[Record] = []
+    for name in names:
+        query = ListQuery("", "", after if name == first else "", request.amount - len(lines))
+        try:
+            records, more_here = read.list_records(call.repo, name, query)
+        except NotFound as error:
+            if error.code in _UNKNOWN_REF:
+                continue  # deleted since its name was read
             raise
-        if request.is_continued:
-            text = f"The ref of this listing does not exist any more: {ref}"
-            raise S3Error("NoSuchBucket", text) from error
-        return ListPage((), False)
-    return ListPage(lines, more, stem)
+        stem = f"{name}/".encode()
+        lines += [(stem + key, value) for key, value in records]
+        if more_here:
+            return ListPage(lines, True)
+        if len(lines) == request.amount:
+            return ListPage(lines, more or name != names[-1])
+    return ListPage(lines, more, end=names[-1] + _BEHIND_SLASH if more else "")
 
 
 def _branch_page(call: S3Call, request: ListRequest) -> ListPage:
-    """The branches whose names begin with the prefix, in the order of their names with a slash."""
+    """The branches whose names begin with the prefix, in the order of their names with a slash;
+    without a delimiter, their objects.  Raises `S3Error` for another delimiter."""
+    if not request.delimiter:
+        return _flat_page(call, request)
+    if request.delimiter != "/":
+        text = (
+            "Across branches, the delimiter must be / or absent; or begin the prefix with BRANCH/."
+        )
+        raise S3Error("InvalidArgument", text)
     page = BranchPage(request.prefix, request.after, request.amount)
     names, more = branches_after(call.repo, page)
     return ListPage([(f"{name}/".encode(), b"") for name in names], more)
@@ -170,9 +212,10 @@ def _branch_page(call: S3Call, request: ListRequest) -> ListPage:
 
 def _listing(call: S3Call, *, below_ref: bool) -> Answer:
     request = _request(call.parameters)
-    page = ListPage((), False)
-    if request.amount:
-        page = _object_page(call, request) if below_ref else _branch_page(call, request)
+    if below_ref:
+        page = _object_page(call, request)
+    else:
+        page = _branch_page(call, request) if request.amount else _NO_LINES
     form = [
         *_some("Delimiter", request.shown(request.delimiter)),
         *_some("EncodingType", request.encoding),
@@ -204,7 +247,7 @@ def _continuation(
     last = page.last if page.more else ""
     if not request.is_second:
         yield "Marker", request.shown(request.after)
-        if request.delimiter:  # without one, the last key is the marker
+        if request.delimiter or page.end:  # otherwise the last key is the marker
             yield from _some("NextMarker", request.shown(last))
         return
     yield from _some("NextContinuationToken", _token(last))
@@ -243,6 +286,7 @@ def _body(request: ListRequest, page: ListPage) -> Sequence[bytes]:
     return _LINES.of(_Context(page.stem, request.shown), lines)
 
 
+_BRANCH_ERRORS: Final = ("InvalidArgument", "NoSuchVersion")
 _LIST_ERRORS: Final = ("InvalidArgument", "NoSuchBucket", "NoSuchKey", "NoSuchVersion")
 
 
@@ -282,10 +326,10 @@ def list_objects_v2(call: S3Call) -> Answer:
     "GET",
     Level.BUCKET,
     permissions=(LIST_BRANCHES,),
-    errors=("InvalidArgument",),
+    errors=_BRANCH_ERRORS,
 )
 def list_branches(call: S3Call) -> Answer:
-    """The branches as common prefixes, in the first version of the listing."""
+    """The branches as common prefixes, or their objects, in version 1 of the listing."""
     return _listing(call, below_ref=False)
 
 
@@ -295,8 +339,8 @@ def list_branches(call: S3Call) -> Answer:
     Level.BUCKET,
     "list-type",
     permissions=(LIST_BRANCHES,),
-    errors=("InvalidArgument",),
+    errors=_BRANCH_ERRORS,
 )
 def list_branches_v2(call: S3Call) -> Answer:
-    """The branches as common prefixes."""
+    """The branches as common prefixes, or all their objects."""
     return _listing(call, below_ref=False)

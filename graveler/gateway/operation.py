@@ -44,6 +44,7 @@ LIST_BRANCHES: Final = Permission("fs:ListBranches", REPO_ARN)
 READ_SOURCE: Final = Permission(
     "fs:ReadObject", "arn:lakefs:fs:::repository/{source_repository}/object/{source_path}"
 )
+WRITE_CONDITIONS: Final = ("if-match", "if-none-match", "if-unmodified-since")
 _ARGUMENTS: Final = (
     *("repository", "ref", "path"),
     *("source_repository", "source_ref", "source_path"),

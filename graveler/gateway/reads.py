@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.api import conditions
+from graveler.api import answers
 from graveler.api.answers import Answer, Headers, StreamedBody, text_header
-from graveler.api.conditions import Window
 from graveler.api.object_reads import body_of, encryption_of, is_small, whole_body
 from graveler.api.operation import Runs
 from graveler.api.service import Call
@@ -18,11 +17,14 @@ from graveler.gateway.address import Address, Level
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import headers_of
 from graveler.gateway.operation import READ_OBJECT, S3Call, operation
-from graveler.gateway.preconditions import READ_CONDITIONS, Decision, decide, window_of
 from graveler.gateway.xml import NAMESPACE, Template, document
-from graveler.records import Entry
+from graveler.http import conditions, ranges
+from graveler.http.conditions import Outcome
+from graveler.http.ranges import Window
+from graveler.records import ABSENT, Entry
 from graveler.refs.names.expression import parse
 
+READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
 _DEFAULT_TYPE: Final = "application/octet-stream"
 _TAGGING: Final = Template(f'<Tagging xmlns="{NAMESPACE}"><TagSet></TagSet></Tagging>')
 # The content comes from a client; a browser must run none of it on the origin of the service, and
@@ -31,6 +33,7 @@ _SHIELD: Final[Headers] = (
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
 )
+_WHOLE_CHECKSUM: Final = (b"x-amz-checksum-type", b"FULL_OBJECT")
 _ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
 # The parameters by which a request chooses headers of its answer.
 _OVERRIDES: Final[Mapping[str, bytes]] = {
@@ -48,10 +51,10 @@ _READ_ERRORS: Final = (
 
 
 class _ObjectView(NamedTuple):
-    """An object, what the conditions say, and the bytes that the request asks for."""
+    """An object, whether the client has it already, and the bytes that the request asks for."""
 
     entry: Entry
-    decision: Decision
+    is_known: bool
     window: Window
 
     @property
@@ -70,9 +73,8 @@ class _ObjectView(NamedTuple):
         if parameters:
             described = _overridden(described, parameters)
         partial: Headers = ()
-        start, end, is_partial = self.window
-        if is_partial:
-            covered = f"bytes {start}-{end - 1}/{self.entry.size}"
+        if self.window.partial:
+            covered = self.window.content_range(self.entry.size)
             partial = (text_header(b"content-range", covered),)
         return (*described, *self.validators, *_ACCEPT_RANGES, *_SHIELD, *partial)
 
@@ -105,12 +107,16 @@ def entry_at(repo: OpenRepository, address: Address) -> Entry:
 
 def _view(call: S3Call) -> _ObjectView:
     entry = entry_at(call.repo, call.address)
-    decision = decide(call.headers, entry)
-    if decision is Decision.NOT_MODIFIED:
-        return _ObjectView(entry, decision, Window(0, 0, False))
+    present = conditions.validators_of(entry)
+    outcome = conditions.of_read(call.headers, present)
+    if outcome is Outcome.FAILED:
+        raise S3Error("PreconditionFailed")
+    if outcome is Outcome.NOT_MODIFIED:
+        return _ObjectView(entry, True, Window(0, 0, False))
     part = call.parameters.get("partNumber", "")
-    window = _part(call, entry, part) if part else window_of(call.headers, entry)
-    return _ObjectView(entry, decision, window)
+    if part:
+        return _ObjectView(entry, False, _part(call, entry, part))
+    return _ObjectView(entry, False, ranges.window(call.headers, entry.size, present))
 
 
 def _part(call: S3Call, entry: Entry, number: str) -> Window:
@@ -148,7 +154,7 @@ def _at_once(call: Call) -> Answer | _ObjectView:
     resolved by walking the history."""
     assert isinstance(call, S3Call), "an operation of S3 gets its call"
     view = _view(call)
-    if view.decision is Decision.NOT_MODIFIED:
+    if view.is_known:
         return Answer(304, view.validators)
     start, end, _ = view.window
     if call.walks or not is_small(call, view.entry, start, end):
@@ -158,7 +164,12 @@ def _at_once(call: Call) -> Answer | _ObjectView:
 
 def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | StreamedBody) -> Answer:
     headers = (*view.headers(call.parameters), *encryption_of(view.entry, body.head))
-    return Answer(206 if view.window.partial else 200, headers, content)
+    if view.window.partial:
+        return Answer(206, headers, content)
+    checks = call.header(b"x-amz-checksum-mode").upper() == "ENABLED"
+    if checks and body.head.crc32c is not ABSENT:
+        headers = (*headers, *answers.crc32c_headers(body.head.crc32c), _WHOLE_CHECKSUM)
+    return Answer(200, headers, content)
 
 
 @operation(
@@ -173,7 +184,7 @@ def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | Stream
 def head_object(call: S3Call) -> Answer:
     """The headers of an object.  Its bytes are not read."""
     view = _view(call)
-    if view.decision is Decision.NOT_MODIFIED:
+    if view.is_known:
         return Answer(304, view.validators)
     start, end, is_partial = view.window
     length = (b"content-length", b"%d" % (end - start))

@@ -13,6 +13,7 @@ name.  Used by the commands.
 
 from asyncio import CancelledError
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -22,6 +23,7 @@ from graveler.api.answers import Answer
 from graveler.api.dispatch import Scope, run
 from graveler.api.errors import log_failure
 from graveler.api.feed import Disconnected, Receive
+from graveler.api.operation import API_PREFIX
 from graveler.api.responses import Send, note_request_id, send
 from graveler.api.s3_clients import is_signed
 from graveler.api.service import Service
@@ -51,6 +53,7 @@ from graveler.gateway.targets import check_target
 from graveler.records import ABSENT, Absent, Repository
 
 _UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
+_API: Final = tuple(API_PREFIX.strip("/").split("/"))  # as bucket and ref
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
@@ -127,13 +130,7 @@ class S3Route:
             trace.fail(error)
             status = errors.report_of(error).status
             label, _ = scope["graveler.operation"]
-            log_failure(
-                error,
-                status,
-                label,
-                trace.arguments.get("repository", ""),
-                scope["graveler.request_id"],
-            )
+            log_failure(error, status, label, trace.arguments, scope["graveler.request_id"])
         scope["graveler.status"] = status
         self._record(scope, trace, status)
 
@@ -148,6 +145,9 @@ class S3Route:
             trace.account = identity.caller
             self._service.rates.take(identity.caller.record.uid)
             request = request.with_headers(identity.hoisted)
+            if (address.bucket, address.ref) == _API:
+                url = self._service.settings.front.origin(scope).url
+                await pools.point(_check_endpoint, self._service.ports, identity.caller, url)
             operation = self._table.find(request, address)
             call = self._call(operation, request, address, identity, scope, receive)
             trace.call, trace.audited = call, operation.audited
@@ -203,11 +203,37 @@ class S3Route:
         trace.arguments = call.arguments
         if not operation.by_item:
             trace.templates = operation.templates
-        if not operation.allows(caller):
+        if operation.by_item:
+            _check_some(operation, call, caller)
+        elif not operation.allows(caller):
             trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
             await permits.authorize(self._service, caller, trace.needed)
         if operation.in_repository:
             await self._service.pools.point(_enter, call, caller, operation.writes)
+
+
+def _check_endpoint(ports: Ports, caller: Caller, url: str) -> None:
+    """Raises `S3Error` for a client whose endpoint is the API's, unless the caller may see a
+    repository that is named like the first segment of its path."""
+    with suppress(NotFound):
+        repository.get(ports, _API[0])
+        if not caller.lacks((seeing(_API[0]),)):
+            return
+    raise S3Error(
+        "InvalidRequest",
+        f"{url}{API_PREFIX} is the address of the HTTP API. The endpoint for S3 clients is {url}",
+    )
+
+
+def _check_some(operation: Operation, call: S3Call, caller: Caller) -> None:
+    """Raises `Refused` for a caller that may not see the repository and has the permission for
+    nothing in it, before its body is read: no answer tells it that the repository exists."""
+    seen = seeing(call.address.bucket)
+    if not caller.lacks((seen,)):
+        return
+    for permission in needed(operation.templates, call.arguments, ABSENT, ABSENT):
+        if not caller.may_some(permission):
+            raise refusal(seen)
 
 
 def _enter(call: S3Call, caller: Caller, writes: bool) -> None:

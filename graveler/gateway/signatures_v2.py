@@ -1,14 +1,14 @@
 """Verifies AWS Signature Version 2 in the query of a presigned URL, and nowhere else.
 
     text to sign   method ‖ Content-MD5 ‖ Content-Type ‖ Expires ‖ headers x-amz-* ‖ resource
-    resource       / bucket / key, as it was sent
+    resource       / bucket / key, as it was sent, then the parameters response-*, decoded, in order
     signature      Base64 of HMAC-SHA1
 
 boto3 makes such URLs by default for any endpoint but those of AWS.  They are accepted to read a
-key, and with a switch of the deployment to write one; with no other parameter, and for at most 7
-days.  The text has all headers `x-amz-*` of the request, so all of them are signed.  If one states
-the hash of the body, the body has to have it; a body in chunks is refused.  Pure; for
-authentication.py.
+key, and with a switch of the deployment to write one; with no other parameter but those that choose
+headers of the answer, and for at most 7 days.  The text has all headers `x-amz-*` of the request,
+so all of them are signed.  If one states the hash of the body, the body has to have it; a body in
+chunks is refused.  Pure; for authentication.py.
 """
 
 import base64
@@ -33,6 +33,13 @@ from graveler.gateway.errors import S3Error
 from graveler.limits import SECOND_NS
 
 _PARAMETERS: Final = frozenset((b"AWSAccessKeyId", b"Signature", b"Expires"))
+_OF_ANSWER: Final = frozenset(
+    b"response-" + name
+    for name in (
+        *(b"cache-control", b"content-disposition", b"content-encoding", b"content-language"),
+        *(b"content-type", b"expires"),
+    )
+)
 _READS: Final = frozenset(("GET", "HEAD"))
 _SECONDS: Final = re.compile(rb"[0-9]{1,12}")
 
@@ -56,16 +63,19 @@ def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> C
     request, query, headers = opened.request, opened.query, opened.request.headers
     refuse_token(opened)
     allowed = request.method in _READS or (writes and request.method == "PUT")
-    if not allowed or not has_key or query.keys() != _PARAMETERS:
+    if not allowed or not has_key or query.keys() - _OF_ANSWER != _PARAMETERS:
         raise S3Error(
             "InvalidRequest",
             "Signature Version 2 is supported only in URLs that read a key and have no other "
-            "parameters. Please use AWS4-HMAC-SHA256.",
+            "parameters but response-*. Please use AWS4-HMAC-SHA256.",
         )
     expires = query[b"Expires"]
     _check_life(expires, opened.now_ns)
     path = request.raw_path
     resource = b"/" + bucket.encode() + path if bucket else path
+    of_answer = [name + b"=" + query[name] for name in sorted(query.keys() & _OF_ANSWER)]
+    if of_answer:
+        resource += b"?" + b"&".join(of_answer)
     amz = sorted(name for name in headers if name.startswith(AMZ))
     lines = [
         request.method.encode(),

@@ -5,7 +5,6 @@ repeat it.  The etag of the object is the MD5 of the MD5s of its parts, and thei
 answer.
 """
 
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
@@ -29,20 +28,23 @@ from graveler.gateway.object_checksums import FULL_OBJECT, StatedChecksum
 from graveler.gateway.operation import (
     COPY_SOURCE,
     READ_SOURCE,
+    WRITE_CONDITIONS,
     WRITE_OBJECT,
     S3Call,
     operation,
 )
 from graveler.gateway.times import timestamp
-from graveler.gateway.write_conditions import (
+from graveler.gateway.writes import (
+    BODY_ERRORS,
     SOURCE_CONDITIONS,
-    WRITE_CONDITIONS,
-    mode_of,
+    condition_of,
+    etag_header,
     source_of,
+    storage_class_of,
 )
-from graveler.gateway.writes import BODY_ERRORS, etag_header, storage_class_of
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.gateway.xml_bodies import Bounds, Node
+from graveler.http import ranges
 from graveler.records import ABSENT, Absent, Entry, MultipartUpload
 from graveler.refs.tokens.part_checksums import PartChecksum
 
@@ -62,7 +64,6 @@ _CHECKSUM: Final = Template("<{}>{}</{}><ChecksumType>{}</ChecksumType>")
 _BOUNDS: Final = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _SIZE: Final = b"x-amz-mp-object-size"
 _SIZE_DIGITS_MAX: Final = 18
-_RANGE: Final = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})", re.ASCII)
 _TARGET_ERRORS: Final = (
     *("ErrReadOnlyRepository", "ErrWriteToProtectedBranch", "MethodNotAllowed", "NoSuchBucket"),
     *("InvalidArgument", "NoSuchKey"),
@@ -177,7 +178,7 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
     """Make one object of the parts.  It becomes visible completely or not at all.
 
     A checksum in a header is compared with the checksums that arrived with the parts."""
-    upload, mode = upload_of(call), mode_of(call.headers)
+    upload, mode = upload_of(call), condition_of(call)
     size, stated = _stated_size(call), object_checksums.stated(call.headers)
     order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
 
@@ -282,17 +283,17 @@ def _range(call: S3Call, size: int) -> tuple[int, int]:
     text = call.request.header(b"x-amz-copy-source-range")
     if not text:
         return 0, size
-    match = _RANGE.fullmatch(text)
-    if match is None:
+    named = ranges.parsed(text)
+    first, last = named[0] if len(named) == 1 else (ABSENT, ABSENT)
+    if first is ABSENT or last is ABSENT:
         raise S3Error(
             "InvalidArgument",
             "The x-amz-copy-source-range value must be of the form bytes=first-last where first "
             "and last are the zero-based offsets of the first and last bytes to copy",
         )
-    start, end = int(match[1]), int(match[2]) + 1
-    if start >= end or end > size:
+    if last >= size:
         raise _outside()
-    return start, end
+    return first, last + 1
 
 
 def _outside() -> S3Error:

@@ -6,13 +6,15 @@ from typing import Final
 
 from graveler.api.answers import Answer, Headers, text_header
 from graveler.api.operation import Runs
-from graveler.block.adapter import OVERWRITE, Mode, Update
+from graveler.block.adapter import OVERWRITE, Update
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.stage import check_mode
+from graveler.engine.objects.stage import Condition, check_mode
 from graveler.engine.objects.write import Upload
 from graveler.engine.objects.write_many import NewUpload
-from graveler.errors import Invalid
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.errors import Invalid, NotFound
 from graveler.gateway.address import Level
 from graveler.gateway.content import length_of, stored
 from graveler.gateway.errors import S3Error
@@ -21,19 +23,16 @@ from graveler.gateway.metadata import description_of
 from graveler.gateway.operation import (
     COPY_SOURCE,
     READ_SOURCE,
+    WRITE_CONDITIONS,
     WRITE_OBJECT,
     S3Call,
     operation,
 )
+from graveler.gateway.reads import READ_CONDITIONS, entry_at
 from graveler.gateway.times import timestamp
-from graveler.gateway.write_conditions import (
-    SOURCE_CONDITIONS,
-    WRITE_CONDITIONS,
-    has_source_conditions,
-    mode_of,
-    source_of,
-)
 from graveler.gateway.xml import NAMESPACE, Markup, Template
+from graveler.http import conditions
+from graveler.http.conditions import Outcome
 from graveler.records import ABSENT, Entry
 from graveler.wire import encode_entry
 
@@ -50,10 +49,45 @@ _COPIED: Final = Template(
     f'<CopyObjectResult xmlns="{NAMESPACE}"><LastModified>{{}}</LastModified>'
     "<ETag>&#34;{}&#34;</ETag></CopyObjectResult>"
 )
+_OF_SOURCE: Final = "x-amz-copy-source-"
+SOURCE_CONDITIONS: Final = tuple(_OF_SOURCE + name for name in READ_CONDITIONS)
 _DIRECTIVE: Final = b"x-amz-metadata-directive"
 _STORAGE_CLASS: Final = b"x-amz-storage-class"
 USUAL_CLASS: Final = "STANDARD"
 _OF_NOTHING: Final = md5(b"", usedforsecurity=False).hexdigest()
+
+
+def condition_of(call: S3Call) -> Condition:
+    """The condition of a write or a deletion.  Raises `Invalid` for an empty one."""
+    return conditions.of_write(call.headers, finds=True)
+
+
+def source_of(call: S3Call) -> CopySource:
+    """What a copy reads, if the source satisfies the conditions of the request.
+
+    Raises `S3Error`: NoSuchBucket, NoSuchKey, PreconditionFailed; and as `read.stat`.
+    """
+    source = call.source
+    repo = call.repo
+    if source.bucket != call.address.bucket:
+        try:
+            repo = open_repository(call.ports, repository.get(call.ports, source.bucket))
+        except (NotFound, Invalid) as error:
+            raise S3Error("NoSuchBucket") from error
+    entry = entry_at(repo, source)
+    named = _source_conditions(call.headers)
+    if conditions.of_read(named, conditions.validators_of(entry)) is not Outcome.PROCEED:
+        raise S3Error("PreconditionFailed")
+    return CopySource(repo, source.path, entry)
+
+
+def _source_conditions(headers: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """The conditions of the source of a copy, by the names that conditions of a read have."""
+    return {
+        name.encode(): headers[header]
+        for name in READ_CONDITIONS
+        if (header := (_OF_SOURCE + name).encode()) in headers
+    }
 
 
 def etag_header(checksum: str) -> tuple[bytes, bytes]:
@@ -93,7 +127,7 @@ async def put_object(call: S3Call) -> Answer:
         if length or not call.address.has_slash:
             raise S3Error("NoSuchKey")
         return Answer(200, (etag_header(_OF_NOTHING),))
-    described, mode = description_of(call.headers), mode_of(call.headers)
+    described, mode = description_of(call.headers), condition_of(call)
     storage_class = storage_class_of(call.headers)
 
     batches = call.service.pools.uploads
@@ -133,7 +167,7 @@ async def copy_object(call: S3Call) -> Answer:
     """
     if not call.address.path:
         raise S3Error("NoSuchKey")
-    mode, replaces = mode_of(call.headers), _replaces(call.headers)
+    mode, replaces = condition_of(call), _replaces(call.headers)
     # A copy onto itself that replaces the description writes no bytes, so it keeps its class.
     if storage_class_of(call.headers) and not (_names_itself(call) and replaces):
         raise S3Error("NotImplemented", "not implemented: a storage class of a copy")
@@ -153,7 +187,7 @@ def _replaces(headers: Mapping[bytes, bytes]) -> bool:
     return directive == b"REPLACE"
 
 
-def _copied(call: S3Call, source: CopySource, mode: Mode, *, replaces: bool) -> Entry:
+def _copied(call: S3Call, source: CopySource, mode: Condition, *, replaces: bool) -> Entry:
     ref, path = call.address.ref, call.address.path
     headers = description_of(call.headers)
     description = write.Description(headers.content_type, headers.metadata)
@@ -161,7 +195,7 @@ def _copied(call: S3Call, source: CopySource, mode: Mode, *, replaces: bool) -> 
         new = description if replaces else ABSENT
         return copies.copy_entry(call.repo, ref, path, source, new, mode)
     if replaces:
-        if mode is OVERWRITE and has_source_conditions(call.headers):
+        if mode is OVERWRITE and _source_conditions(call.headers):
             mode = Update(source.entry.checksum)  # the entry that satisfied them
         return copies.describe(call.repo, ref, path, description, mode)
     if _STORAGE_CLASS not in call.headers:

@@ -5,8 +5,8 @@ Used by the service.
 
 from dataclasses import replace
 
-from graveler.engine.commits.heads import fresh, head_of
-from graveler.engine.commits.merge import message, parse_resolutions
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.merge import message, parse_resolutions, source_of
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.dumps import restore
 from graveler.engine.ports import check_writable
@@ -87,5 +87,5 @@ def _settled(desk: Desk, request: JobRequest) -> JobRequest:
     parse_resolutions(request.fields["strategy"], request.fields.get("resolutions", {}))
     source = request.fields["source"]
     text = request.fields["message"] or message(source, request.branch)
-    source_id = head_of(desk.repo, source).id
+    source_id = source_of(desk.repo, source, parse_branch_id(request.branch)).id
     return replace(request, fields={**request.fields, "source": source_id, "message": text})

@@ -92,8 +92,10 @@ class Database:
         self._owner = folder.own(path)
         try:
             self._opened = self._open()
-        except BaseException:
+        except BaseException as error:
             os.close(self._owner)
+            if isinstance(error, GravelerError):  # for the operator who starts the service
+                raise type(error)(f"{error} path={path}") from error
             raise
 
     def read(self, flat: bytes) -> bytes | None:
@@ -101,7 +103,7 @@ class Database:
         try:
             stored: bytes | None = opened.rows.get(flat)
         except Exception as error:
-            raise _translated(error, "read", self._path) from error
+            raise self._translated(error, "read") from error
         if flat in opened.group.pending:
             self.prompt.check()
             with self.lock:
@@ -113,7 +115,7 @@ class Database:
         try:
             stored: Sequence[bytes | None] = opened.rows.get(list(flats)) or ()
         except Exception as error:
-            raise _translated(error, "read", self._path) from error
+            raise self._translated(error, "read") from error
         pending = opened.group.pending
         if pending and any(flat in pending for flat in flats):
             self.prompt.check()
@@ -128,7 +130,7 @@ class Database:
         try:
             pairs = _scan(opened.rows, low, high, count)
         except Exception as error:
-            raise _translated(error, "scan", self._path) from error
+            raise self._translated(error, "scan") from error
         if opened.group.pending:
             reach = pairs[-1][0] + b"\0" if len(pairs) == count else high
             with self.lock:
@@ -141,7 +143,7 @@ class Database:
         try:
             stored = opened.rows.get(flat)
         except Exception as error:
-            raise _translated(error, "read", self._path) from error
+            raise self._translated(error, "read") from error
         return ABSENT if stored is None else decode_row(stored)
 
     def current_many(self, flats: Sequence[bytes]) -> list[Row | Literal[Absent.ABSENT]]:
@@ -150,7 +152,7 @@ class Database:
         try:
             stored = opened.rows.get(list(flats)) or ()
         except Exception as error:
-            raise _translated(error, "read", self._path) from error
+            raise self._translated(error, "read") from error
         return [ABSENT if each is None else decode_row(each) for each in stored]
 
     def decline(self, seen: Sequence[bytes], current: Row | Literal[Absent.ABSENT]) -> Declined:
@@ -189,7 +191,7 @@ class Database:
         try:
             opened.rows.flush()
         except Exception as error:
-            raise _translated(error, "flush", self._path) from error
+            raise self._translated(error, "flush") from error
 
     def close(self) -> None:
         with self.lock:
@@ -201,7 +203,7 @@ class Database:
                     self._opened.group.close()
                     self._opened.rows.flush()  # so that the next start has nothing to replay
             except Exception as error:
-                raise _translated(error, "close", self._path) from error
+                raise self._translated(error, "close") from error
             finally:
                 _let_go(self._opened)
                 os.close(self._owner)
@@ -217,7 +219,7 @@ class Database:
 
     def _writable(self) -> _Storage:
         if self._closed:
-            raise Unavailable(f"write kv row: store is closed: path={self._path}")
+            raise Unavailable("write kv row: store is closed")
         if self._opened.group.failure is not None:
             self._reopen()
         return self._opened
@@ -237,14 +239,14 @@ class Database:
         try:
             opened.group.wait(number)
         except Unavailable as error:
-            raise OutcomeUnknown(f"write kv row: sync failed: path={self._path}") from error
+            raise OutcomeUnknown("write kv row: sync failed") from error
 
     def _refused(self, opened: _Storage, flats: Sequence[bytes], error: Exception) -> GravelerError:
         """The error for a write that the log rejected.  The log holds at most a torn record, which
         a replay drops."""
         opened.group.refuse(flats, error)
         self._reopen_after = self._clock.steady_seconds() + self._settings.reopen_seconds
-        return _translated(error, "write", self._path)
+        return self._translated(error, "write")
 
     def _reopen(self) -> None:
         """Replay the failed log into a new one if there is room.  A log that failed stays
@@ -252,34 +254,37 @@ class Database:
         now = self._clock.steady_seconds()
         if now < self._reopen_after:
             failure = self._opened.group.failure
-            raise _translated(failure, "write", self._path) from failure
+            raise self._translated(failure, "write") from failure
         self._reopen_after = now + self._settings.reopen_seconds
         self._opened.group.drain()
         settings = self._settings
-        folder.try_room(self._path, settings.write_buffer_count * settings.write_buffer_bytes)
+        try:
+            folder.try_room(self._path, settings.write_buffer_count * settings.write_buffer_bytes)
+        except GravelerError as error:
+            raise self._translated(error.__cause__ or error, "write") from error
         _let_go(self._opened)
         self._opened = self._open()
+
+    def _translated(self, error: BaseException | None, tried: str) -> GravelerError:
+        """The project's error for a failure of RocksDB.  The text of the failure is all that
+        RocksDB gives to recognise it.  Callers of the service get the error, so it does not name
+        the folder."""
+        if isinstance(error, GravelerError):
+            return error
+        text = str(error).replace(self._path, "kv")
+        if any(words in text for words in _NO_ROOM):
+            return StorageFull(f"{tried} kv row: no room is left")
+        if "Corruption" in text:
+            return Corrupt(f"{tried} kv row: files are damaged: said={text!r}")
+        return Unavailable(f"{tried} kv row: no answer: said={text!r}")
 
     def _open(self) -> _Storage:
         try:
             rows = Rdict(self._path, _options(self._settings))
         except Exception as error:
-            raise _translated(error, "open", self._path) from error
+            raise self._translated(error, "open") from error
         flush = partial(rows.flush_wal, self._settings.synced)
         return _Storage(rows, GroupCommit(self.lock, flush, self._clock, self._counts))
-
-
-def _translated(error: BaseException | None, tried: str, path: str) -> GravelerError:
-    """The project's error for a failure of RocksDB.  The text of the failure is all that RocksDB
-    gives to recognise it."""
-    text = str(error)
-    if isinstance(error, GravelerError):
-        return error
-    if any(words in text for words in _NO_ROOM):
-        return StorageFull(f"{tried} kv row: no room is left: path={path}")
-    if "Corruption" in text:
-        return Corrupt(f"{tried} kv row: files are damaged: path={path} said={text!r}")
-    return Unavailable(f"{tried} kv row: no answer: path={path} said={text!r}")
 
 
 def _scan(rows: Rdict, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:

@@ -5,7 +5,7 @@ Read in this order:
     entries  what is compared: an entry of a listing, a file of the folder, a step of a plan
     ports    the interfaces: the folder, the shelf for files in motion, the server
     compare  the changes of the folder, and three-way comparison; pure
-    names    which paths of a branch can be files; pure
+    names    which paths of a branch can be files, for downloads too; pure
     ignore   `.gravelerignore`; pure
     work     opens a linked folder: base, changes, what an interrupted operation left
     sync     clone, init, pull and checkout: a plan, its journal, and the way back

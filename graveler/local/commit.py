@@ -125,7 +125,8 @@ def _pending(
         **{path: each.entry for path, each in (*remote.items(), *local.items())},
     }
     paths = [path for path, entry in after.items() if entry is not None]
-    names.check(paths, [path for path, change in local.items() if change.kind == "added"])
+    added = [path for path, change in local.items() if change.kind == "added"]
+    names.check(paths, added, work.folder.folding)
     return {path: change for path, change in local.items() if path not in remote}
 
 

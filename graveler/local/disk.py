@@ -35,7 +35,7 @@ from graveler.local.entries import (
     Settings,
 )
 from graveler.local.ignore import BYTES_MAX, FILE, Ignore
-from graveler.local.names import is_inside
+from graveler.local.names import EVERYTHING, Folding, is_inside
 from graveler.local.ports import Content
 
 _PIECE_BYTES: Final = 1 << 18
@@ -126,6 +126,9 @@ class DiskFolder:
         with os.fdopen(handle, "rb", buffering=0) as file:
             while piece := file.read(_PIECE_BYTES):
                 yield piece
+
+    def folding(self) -> Folding:
+        return folding(self.root)
 
     def set_aside(self, path: str) -> str:
         source = checked(self.root, path)
@@ -305,6 +308,24 @@ def shelf_place(root: Path) -> Path:
     same_device = root.exists() and root.stat().st_dev == root.parent.stat().st_dev
     is_usable = same_device and os.access(root.parent, os.W_OK)
     return beside if is_usable else root / SHELF_INSIDE
+
+
+def folding(folder: Path) -> Folding:
+    """What the file system ignores in names, found by a folder that is made for it; everything, if
+    none can be made.  If `folder` does not exist, the folder that it would be in is asked."""
+    places = (folder, *folder.absolute().parents)
+    folder = next(place for place in places if place.is_dir())
+    probe = folder / f"{SHELF_INSIDE}-{os.getpid()}-\u00e9"
+    case = probe.with_name(probe.name.upper().replace("\u00c9", "\u00e9"))
+    form = probe.with_name(probe.name.replace("\u00e9", "e\u0301"))
+    try:
+        probe.mkdir()
+    except (OSError, UnicodeError):
+        return EVERYTHING
+    try:
+        return Folding(case=os.path.lexists(case), form=os.path.lexists(form))
+    finally:
+        probe.rmdir()
 
 
 def checked(root: Path, path: str) -> Path:

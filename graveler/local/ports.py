@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from graveler.local.entries import Entry, File, Kind, Link
 from graveler.local.ignore import Ignore
+from graveler.local.names import Folding
 
 Move = Callable[[int], None]  # counts bytes of a transfer
 
@@ -54,6 +55,10 @@ class Folder(Protocol):
 
     def read(self, path: str) -> Iterator[bytes]:
         """The content of a file."""
+        ...
+
+    def folding(self) -> Folding:
+        """What the file system of the folder ignores in names."""
         ...
 
     def set_aside(self, path: str) -> str:

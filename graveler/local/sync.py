@@ -304,7 +304,7 @@ def _apply(
 ) -> Outcome:
     """Make each of `wanted_paths` what its entry says, or remove it.  `entries`: the listing of the
     new head.  `local`: the local changes."""
-    _check_names(wanted_paths, entries, local)
+    _check_names(work, wanted_paths, entries, local)
     if not wanted_paths and operation.name != "clone":
         note = ignored_now(work)
         if operation.new != operation.old or note != ignored(work):
@@ -336,6 +336,7 @@ def _plan_steps(work: Work, wanted_paths: Mapping[str, Entry | None]) -> list[Pl
 
 
 def _check_names(
+    work: Work,
     wanted_paths: Mapping[str, Entry | None],
     entries: Mapping[str, Entry],
     local: Mapping[str, Change],
@@ -343,7 +344,8 @@ def _check_names(
     written = [path for path, entry in wanted_paths.items() if entry is not None]
     own = {path: change.entry for path, change in local.items() if path not in wanted_paths}
     paths = [path for path, entry in {**entries, **own}.items() if entry is not None]
-    names.check(paths, [*written, *(path for path in wanted_paths if not names.is_utf8(path))])
+    new = [*written, *(path for path in wanted_paths if not names.is_utf8(path))]
+    names.check(paths, new, work.folder.folding)
     for path in written:
         entry = wanted_paths[path]
         if entry is not None and entry.link and not names.is_inside(path, entry.link):

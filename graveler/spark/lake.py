@@ -27,6 +27,7 @@ from graveler.records import BreakParameters
 from graveler.settings import endpoint_url
 from graveler.spark.cluster.places import Place
 from graveler.spark.cluster.server import Credentials, EmbeddedServer, serve
+from graveler.spark.cluster.workers import check_workers
 
 _SCHEMES: Final = ("http://", "https://")
 _NO_WRITING: Final = BreakParameters()
@@ -72,10 +73,12 @@ def connect(
     `credentials`: for a folder, they become the administrator's credentials.
     `store`: the folder of the embedded store that the server at the URL serves.
     `import_roots`: folders of this machine from which the server that this call starts may import.
-    Errors: `Invalid`; `Unavailable` if the server does not start (its output goes to standard
-    error).
+    Errors: `Invalid` (also if Spark's workers have another Python or other packages than this
+    process; one small job finds that out, once for each session); `Unavailable` if the server does
+    not start (its output goes to standard error).
     """
     text, keys = str(url_or_store), Credentials(*credentials)  # a plain pair serves too
+    check_workers(spark)
     if text.startswith(_SCHEMES):
         folder = os.path.abspath(store) if store else ""
         return Lake(spark, client.connect(text, keys.access_key_id, keys.secret_access_key), folder)

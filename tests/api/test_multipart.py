@@ -165,7 +165,8 @@ def test_a_path_that_is_taken(world: World, running: Running) -> None:
         "parts": [{"part_number": 1, "etag": one.etag}],
     }
     ask = Ask.json("PUT", _of(begun, path="a"), body)
-    assert running.send(ask._replace(headers={"If-Match": "x"})).status == 501
+    assert running.send(ask._replace(headers={"If-Match": "x"})).status == 412
+    assert running.send(ask._replace(headers={"If-None-Match": ""})).status == 400
     assert running.send(ask._replace(headers={"If-None-Match": "*"})).status == 412
     assert running.send(Ask("GET", f"{LAKE}/refs/main/objects?path=a")).body == b"a on main"
 

@@ -7,15 +7,12 @@ import os
 import socket
 import tracemalloc
 from collections.abc import Iterator
-from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import google_crc32c
 import pytest
 
-from graveler.api import conditions
-from graveler.api.conditions import OUTSIDE, SEVERAL, Window
 from graveler.block.adapter import TO_END, Body
 from graveler.block.local import LocalBlocks
 from tests.api.serving import API, Client, Served
@@ -234,8 +231,6 @@ def test_conditional_uploads(client: Client, repo: str) -> None:
 
     assert put(b"1", If_None_Match="*") == 201
     assert put(b"2", If_None_Match="*") == 412
-    assert put(b"3", If_None_Match='"abc"') == 501
-    assert put(b"4", If_Match="*") == 501
     assert _get(client, repo, "a") == (200, b"1")
 
 
@@ -244,33 +239,6 @@ def test_metadata_of_the_headers(client: Client, repo: str) -> None:
     headers = {"X-LakeFS-Meta-Colour": "Blue", "x-lakefs-internal-mtime": "7", "X-Other": "no"}
     reply = client.send("POST", where, {"path": "a"}, body=b"x", headers=headers)
     assert reply.json["metadata"] == {"colour": "Blue", "::lakefs::mtime": "7"}
-
-
-@pytest.mark.parametrize(
-    ("header", "size", "expected"),
-    [
-        ("", 5, Window(0, 5, False)),
-        ("", 0, Window(0, 0, False)),
-        ("bytes=0-0", 5, Window(0, 1, True)),
-        ("bytes=1-2", 5, Window(1, 3, True)),
-        ("bytes=3-", 5, Window(3, 5, True)),
-        ("bytes=-2", 5, Window(3, 5, True)),
-        ("bytes=-9", 5, Window(0, 5, True)),
-        ("bytes=0-99", 5, Window(0, 5, True)),
-        ("bytes=1-2,", 5, Window(1, 3, True)),
-        ("bytes=5-", 5, OUTSIDE),
-        ("bytes=9-10", 5, OUTSIDE),
-        ("bytes=3-2", 5, OUTSIDE),
-        ("bytes=-0", 5, OUTSIDE),
-        ("bytes=-", 5, OUTSIDE),
-        ("bytes=0-", 0, OUTSIDE),
-        ("bytes=-1", 0, OUTSIDE),
-        ("bytes=0-1,3-4", 5, SEVERAL),
-        ("bytes=,", 5, SEVERAL),
-    ],
-)
-def test_ranges(header: str, size: int, expected: object) -> None:
-    assert conditions.window(header, size) == expected
 
 
 def test_ranges_of_small_and_long_objects(client: Client, repo: str) -> None:
@@ -282,22 +250,6 @@ def test_ranges_of_small_and_long_objects(client: Client, repo: str) -> None:
             found = _get(client, repo, path, Range=f"bytes={first}-{last}")
             assert found == (206, body[first : last + 1])
         assert _get(client, repo, path, Range=f"bytes={len(body)}-")[0] == 416
-
-
-def test_conditions_of_reads(client: Client, repo: str) -> None:
-    reply = client.upload(repo, "a", BODY)
-    etag, mtime = f'"{reply.json["checksum"]}"', reply.json["mtime"]
-    for value in (etag, "*", f'"x", {etag}', f"W/{etag}"):
-        assert _get(client, repo, "a", If_None_Match=value) == (304, b"")
-    assert _get(client, repo, "a", If_None_Match='"x"') == (200, BODY)
-    before, after = formatdate(mtime - 10, usegmt=True), formatdate(mtime + 10, usegmt=True)
-    assert _get(client, repo, "a", If_Modified_Since=after)[0] == 304
-    assert _get(client, repo, "a", If_Modified_Since=before)[0] == 200
-    for no_date in ("whenever", "Mon, 01 Jan 2026 00:00:00 +99999999999999999999"):
-        assert _get(client, repo, "a", If_Modified_Since=no_date) == (200, BODY)
-    assert _get(client, repo, "a", If_None_Match='"x"', If_Modified_Since=after)[0] == 200
-    assert _get(client, repo, "a", If_Range=etag, Range="bytes=0-1") == (206, BODY[:2])
-    assert _get(client, repo, "a", If_Range='"x"', Range="bytes=0-1") == (200, BODY)
 
 
 def test_no_object_can_run_in_a_browser(client: Client, repo: str) -> None:

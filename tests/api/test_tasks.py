@@ -72,7 +72,9 @@ def test_a_job_is_found_on_its_own_branch_only(client: Client, repo: str) -> Non
 
 
 def test_a_merge_that_fails_is_told_in_the_words_of_its_branch(client: Client, repo: str) -> None:
-    refused = _merge(client, repo, "main")
+    made = {"name": "dev", "source": "main"}
+    assert client.send("POST", f"/repositories/{repo}/branches", body=made).status == 201
+    refused = _merge(client, repo, "dev")
     assert refused["status_code"] == 400
     assert refused["error"]["message"] == "update branch main: no changes"
 
@@ -85,6 +87,9 @@ def test_a_merge_that_fails_is_told_in_the_words_of_its_branch(client: Client, r
         ("refs/none/merge/main/async", {}, 404),
         ("refs/main/merge/none/async", {}, 404),
         ("refs/main/merge/main/async", {"strategy": "mine"}, 400),
+        ("refs/main/merge/main/async", {"allow_empty": True}, 400),
+        ("refs/main$/merge/main/async", {}, 400),
+        ("refs/main$/merge/main", {}, 400),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(

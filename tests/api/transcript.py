@@ -81,6 +81,12 @@ RIGHT: dict[str, tuple[int, Any]] = {
     "repo.create.bad-branch": (400, ANY),
     "object.get.presign": (302, ANY),
     "object.physical-address.presign": (200, ANY),
+    # conditions and ranges as RFC 9110 has them
+    "object.upload.if-none-match.other": (201, ANY),
+    "object.upload.if-match": (412, ANY),
+    "object.get.range-past-end": (416, ANY),
+    "object.get.range-malformed": (200, ANY),
+    "object.get.range-two": (200, ANY),
     "object.link.elsewhere": (400, ANY),
     "object.link.other-path": (400, ANY),
     "object.bulk-delete.unknown-branch": (404, {"message": "branch not found"}),

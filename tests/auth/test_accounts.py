@@ -1,6 +1,7 @@
 """The administrator is set up once, recognised, and replaced by a reset."""
 
 import base64
+import re
 from typing import Literal
 
 import pytest
@@ -295,9 +296,12 @@ def test_bad_names_and_credentials_are_refused(
 
 
 def test_fresh_credentials_differ_and_are_long() -> None:
-    made = {credentials.fresh(SystemIds()).secret_access_key for _ in range(100)}
-    assert len(made) == 100
-    assert all(len(secret) == 40 for secret in made)
+    made = [credentials.fresh(SystemIds()) for _ in range(100)]
+    assert len({each.access_key_id for each in made}) == 100
+    assert len({each.secret_access_key for each in made}) == 100
+    # What `lakectl doctor` takes for a key; it calls another one suspicious.
+    assert all(re.fullmatch("AKIA[IJ][A-Z0-9]{14}Q", each.access_key_id) for each in made)
+    assert all(re.fullmatch("[A-Za-z0-9/+=]{40}", each.secret_access_key) for each in made)
 
 
 def test_a_damaged_record_is_reported() -> None:

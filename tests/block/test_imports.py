@@ -1,6 +1,7 @@
 """Files of the machine are read in place below import roots, and nowhere else."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,8 @@ def test_b4_lists_are_in_order_of_keys(ground: Ground) -> None:
     assert ground.listed(prefix + "a") == names[:4]
     assert ground.listed(prefix + "a/") == names[2:4]
     assert ground.listed(prefix, prefix + "a.csv", 2) == names[2:4]
-    assert ground.listed(prefix + "nothing/") == []
+    with pytest.raises(NotFound, match="folder not found"):
+        ground.listed(prefix + "nothing/")
     page = ground.blocks.list(prefix, "", 2)
     assert page.more
     assert page.lines[0].head == ground.blocks.head(page.lines[0].address)
@@ -136,7 +138,8 @@ def test_links_inside_the_root_are_followed(ground: Ground) -> None:
     assert content(ground.blocks, f"local://{ground.root}/b-link/x") == b"x"
     assert content(ground.blocks, f"local://{ground.root}/c-link") == b"csv"
     found = ground.listed(f"local://{ground.root}/")
-    assert found[4:] == ["b-link/100%.txt", "b-link/x", "c-link", "empty"]
+    objects = ["b-link/100%.txt", "b-link/x", "c-link", "empty"]
+    assert found[4:] == [*objects[:3], "d-broken", "e-pipe", objects[3]]
     for name in ("d-broken", "e-pipe", "a"):
         with pytest.raises(NotFound):
             ground.blocks.get(f"local://{ground.root}/{name}")
@@ -188,11 +191,46 @@ def test_a_root_that_is_a_link_serves_what_it_leads_to(ground: Ground, tmp_path:
         ground.blocks.get(f"local://{ground.root}/a/x")
 
 
-def test_names_that_no_address_can_hold_are_reported(ground: Ground) -> None:
-    (ground.root / "a" / "back\\slash").write_text("x")
-    with pytest.raises(Invalid, match="backslash"):
-        ground.blocks.list(f"local://{ground.root}/", "", 100)
-    (ground.root / "a" / "back\\slash").unlink()
-    Path(os.fsdecode(os.fsencode(ground.root) + b"/latin-\xe9")).write_text("x")
-    with pytest.raises(Invalid, match="Unicode"):
-        ground.blocks.list(f"local://{ground.root}/", "", 100)
+def test_what_is_no_file_is_listed_with_its_problem(ground: Ground) -> None:
+    """Each name once, however short the pages are."""
+    folder = ground.root / "odd"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "loop").symlink_to("loop")
+    (folder / "to-pipe").symlink_to("pipe")
+    (folder / "to-nothing-outside").symlink_to("/nonexistent/x")
+    (folder / "back\\slash").write_text("x")
+    (folder / "file").write_text("x")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(folder / "socket"))
+    Path(os.fsdecode(os.fsencode(folder) + b"/latin-\xe9")).write_text("x")
+    after, problems = "", dict[str, str]()
+    while (page := ground.blocks.list(f"local://{folder}/", after, 1)).lines:
+        (line,) = page.lines
+        after = line.address
+        assert after not in problems
+        problems[after.rpartition("/")[2]] = line.problem
+    nothing = "it is a link that leads nowhere"
+    assert problems == {
+        "back\\slash": "",
+        "file": "",
+        "latin-\udce9": "",
+        **dict.fromkeys(("dangling", "loop", "to-nothing-outside"), nothing),
+        **dict.fromkeys(("pipe", "socket", "to-pipe"), "it is neither a file nor a folder"),
+    }
+
+
+def test_a_folder_that_vanishes_or_cannot_be_read_ends_the_list(ground: Ground) -> None:
+    """Pages of one walk: a thousand names keep it."""
+    (ground.root / "z").mkdir()
+    for number in range(1_001):
+        (ground.root / f"file-{number:04}").touch()
+    prefix = f"local://{ground.root}/"
+    first = ground.blocks.list(prefix, "", 10)
+    (ground.root / "z").rmdir()
+    with pytest.raises(NotFound, match=rf"address={prefix}z/"):
+        ground.blocks.list(prefix, first.lines[-1].address, 10_000)
+    ground.root.rename(ground.root.parent / "moved")
+    with pytest.raises(NotFound, match="folder not found"):
+        ground.blocks.list(prefix, "", 10)

@@ -246,7 +246,7 @@ _MASKS: tuple[tuple[str, str], ...] = (
     (r"expires=\d+|signature=\w+", "<secret>"),
     (r"(?<=/_presigned/)\w+", "<address>"),
     (r"(?<=setup token: )\w{32}\b", "<setup token>"),
-    (r"\bGRVL[0-9A-Z]{16}\b", "<access key>"),
+    (r"\bAKIAJ[0-9A-Z]{14}Q\b", "<access key>"),
     (r"(?:(?<=\[3\dm)|\b)[0-9a-v]{20}\b", "<id of 20>"),
     (r"\bcommit-[0-9a-f]{32}-\d{6}-\d{6}\b", "<id of a job>"),
     (r"\b20\d\d-\d\d {2,}\d+", "<month and count>"),

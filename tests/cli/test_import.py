@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,41 @@ def test_the_request_for_a_warning_is_sent_if_it_is_printed(
         result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes", *flags)
         assert len(server.asked) == requests
     assert result.code == 0 and bool(result.err) == (not flags)
+
+
+def test_a_mistyped_folder_changes_nothing(lake: Lake, source: Path) -> None:
+    lake.commit_of("in/a")
+    for kind in ((), ("--object",)):
+        words = ("import", f"local://{source}/typo", f"{lake.name}/main/in/", "--yes", *kind)
+        result = lake.user.run(*words)
+        assert result.code == 1 and f"{source}/typo" in result.err
+    assert lake.user.run("cat", f"{lake.name}/main/in/a").out == "in/a"
+
+
+def test_names_that_no_path_can_have_are_counted_and_named(lake: Lake, source: Path) -> None:
+    """All kinds together: the rest is imported."""
+    odd = source / "odd"
+    odd.mkdir()
+    (odd / "good").write_bytes(b"good")
+    (odd / "back\\slash").write_bytes(b"x")
+    Path(os.fsdecode(os.fsencode(odd) + b"/latin-\xe9")).write_bytes(b"x")
+    os.mkfifo(odd / "pipe")
+    (odd / "dangling").symlink_to("nowhere")
+    deep = odd / ("d" * 200) / ("e" * 200) / ("f" * 200) / ("g" * 200) / ("h" * 200)
+    deep.mkdir(parents=True)
+    (deep / ("i" * 100)).write_bytes(b"x")
+    words = ("import", f"local://{odd}/", f"{lake.name}/main/in/")
+    result = lake.user.run(*words)
+    assert (result.code, result.out.partition(":")[0]) == (0, "imported 1 object")
+    head, *names = result.err.splitlines()
+    assert head == "warning: skipped 5 names that cannot be imported:"
+    assert [name.partition(": ")[0][:9] for name in names] == [
+        *("'back\\\\sl", "'dangling", "'dddddddd", "'latin-\\u", "'pipe'")
+    ]
+    assert "it is a link that leads nowhere" in names[1] and "too long" in names[2]
+    status = lake.user.read(ImportStatus, *words, "--yes")
+    shutil.rmtree(odd)
+    assert status.commit.metadata["graveler.import.skipped"] == "5"  # type: ignore[union-attr]
 
 
 def test_an_import_as_lakectl_writes_it(lake: Lake, source: Path) -> None:

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,54 @@ def test_every_command_prints_json_that_fits_its_schema(
             for begin, (word, value) in KEPT.items():
                 if template.startswith(begin):
                     known[word] = value(printed)
+
+
+# Characters that control a terminal, or turn the direction of a text.
+EVIL = "x\x1b]0;title\x07\x1b[8m\x9b2J\x7f\x08\u202e\u2066\u200f\u061c\r\u2028y"
+SHOWN = r"x\x1b]0;title\x07\x1b[8m\x9b2J\x7f\x08\u202e\u2066\u200f\u061c"
+OUR_COLORS = re.compile(r"\x1b\[(0|1|2|3[0-7]|9[0-7])m")
+TEXTS = ("First", "Second", "Third", "Fourth", "Copied", "Hooked", "Ask", "Again", "data")
+SHOW_TEXTS = {"ls", "log", "show", "diff", "annotate", "pr list", "pr show", "bisect view"}
+SHOW_TEXTS |= {"repo meta show", "actions log", "cat", "stat"}
+
+
+def _hostile(line: str) -> str:
+    """A line whose texts, and one of whose paths, are hostile."""
+    line = re.sub(rf"(?<= )(-m |--title )?({'|'.join(TEXTS[:-1])})$", rf"\1'{EVIL}'", line)
+    line = line.replace("team=data", f"'team={EVIL}'")
+    line += " --progress never" if line.startswith("import ") else ""  # it moves the cursor
+    line = line.replace("ls lake/main", "ls lake/main/data/").replace(
+        "show lake/main", "show lake/main~"
+    )
+    return re.sub(r"(?<=^)(stat|cat) lake/main/data/a.csv", rf"\1 'lake/main/data/{EVIL}'", line)
+
+
+@pytest.mark.parametrize("flags", ["--color always", "--color never", "--json"])
+def test_no_command_sends_a_text_of_others_raw_to_a_terminal(
+    user: Client, live: Served, hook: web.Web, imported: Path, tmp_path: Path, flags: str
+) -> None:
+    known = _files(tmp_path, hook, imported)
+    known |= {"url": live.client.url, "key": ADMINISTRATOR.access_key_id}
+    (tmp_path / "files" / EVIL).write_text(EVIL)
+    hook.react = web.answering(200, EVIL.encode())
+    shows = set()
+    for template in filter(None, STORY.split("\n")):
+        line = _hostile(template).format_map(known)
+        is_kept = any(template.startswith(begin) for begin in KEPT)
+        if template.startswith("login"):
+            user.run(*line.split(), input=ADMINISTRATOR.secret_access_key.encode())
+            continue
+        code, text = user.on_terminal(f"{line} {'--json' if is_kept else flags}")
+        assert code == 0, (line, text)
+        left = text if "--color always" not in flags else OUR_COLORS.sub("", text)
+        raw = {each for each in left if not each.isprintable()} - {"\n", "\t"}
+        assert not raw, (line, text)
+        if SHOWN in left:
+            shows.add(words_of(template))
+        for begin, (word, value) in KEPT.items():
+            if template.startswith(begin):
+                known[word] = value(json.loads(text.partition("\ntry: ")[0]))
+    assert flags == "--json" or shows >= SHOW_TEXTS, SHOW_TEXTS - shows
 
 
 def _files(tmp_path: Path, hook: web.Web, imported: Path) -> dict[str, str]:

@@ -10,9 +10,9 @@ from graveler.cli.output import Output, field
 from tests.cli.commands import PROGRAM, Client, Terminal, terminal
 from tests.client.scripted import Said, scripted
 
-EVIL = "1\x1b]0;title\x07\x9b2J\x7f"
-SHOWN = "1\\x1b]0;title\\x07\\x9b2J\\x7f"
-RAW = ("\x1b", "\x07", "\x9b", "\x7f")
+EVIL = "1\x1b]0;title\x07\x9b2J\x7f\u202e\u2067\u200e"
+SHOWN = "1\\x1b]0;title\\x07\\x9b2J\\x7f\\u202e\\u2067\\u200e"
+RAW = ("\x1b", "\x07", "\x9b", "\x7f", "\u202e", "\u2067", "\u200e")
 
 
 def said(record: dict[str, Any]) -> Said:
@@ -35,6 +35,25 @@ def test_names_and_ids_do_not_control_a_terminal(user: Client) -> None:
         for color in ("never", "always"):
             shown = ended(terminal(user, "user", "create", "ann", "--color", color))
             assert f"created user {SHOWN}" in shown
+
+
+def test_colours_of_others_are_no_colours(user: Client) -> None:
+    """Hidden text and colours come from us alone, in a line of a record too."""
+    fresh = said({"id": "a\x1b[8mb\x1b[31mc", "creation_date": 0})
+    with scripted([fresh]) as script:
+        user.know(script.url)
+        shown = ended(terminal(user, "user", "create", "ann", "--color", "always"))
+    assert "created user a\\x1b[8mb\\x1b[31mc" in shown
+
+
+def test_an_object_does_not_control_a_terminal(user: Client) -> None:
+    """Its text may arrive in pieces of any length, and need not be UTF-8."""
+    whole = Said(200, f"a\r\nö{EVIL}".encode())
+    with scripted([whole._replace(body=whole.body + b"\xff"), whole]) as script:
+        user.know(script.url)
+        shown = ended(terminal(user, "cat", "lake/main/a"))
+        assert shown == f"a\nö{SHOWN}\\xff"
+        assert user.run("cat", "lake/main/a").out == f"a\r\nö{EVIL}"
 
 
 def test_json_on_a_terminal_has_no_controls(user: Client) -> None:

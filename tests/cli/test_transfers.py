@@ -159,6 +159,25 @@ def test_one_failure_stops_no_other(lake: Lake, tmp_path: Path) -> None:
     assert {file.name for file in folder.iterdir()} >= {"good", "b", "a"}
 
 
+@pytest.mark.parametrize("is_public", [False, True])
+def test_an_object_with_a_file_of_another_size_is_not_downloaded(
+    lake: Lake, public: Served, user: Client, tmp_path: Path, is_public: bool
+) -> None:
+    """Nor by signed URLs."""
+    live, name = (public, public.fresh_repository()) if is_public else (lake.live, lake.name)
+    user.know(live.client.url)
+    live.client.upload(name, "x", b"0123456789")
+    stat = f"/repositories/{name}/refs/main/objects/stat"
+    stats = live.client.send("GET", stat, {"path": "x"}).json
+    (file,) = live.store.rglob(stats["physical_address"].rpartition("/")[2])
+    for content in (b"", b"012345678", b"0123456789a"):
+        file.write_bytes(content)
+        result = user.run("download", f"{name}/main/x", f"{tmp_path}/x")
+        assert result.code == 1 and f"size={len(content)} expected=10" in result.err
+        assert user.run("cat", f"{name}/main/x").out == ""
+        assert not (tmp_path / "x").exists()
+
+
 def test_no_object_is_written_outside_the_folder(lake: Lake, tmp_path: Path) -> None:
     for path in ("x/../../evil", "x/a//b", "x/link/evil", "x/fine", "x//abs"):
         lake.put(path)
@@ -176,7 +195,7 @@ def test_no_object_is_written_outside_the_folder(lake: Lake, tmp_path: Path) -> 
 @pytest.mark.parametrize("path", ["", ".", "..", "a/../b", "/a", "a/", "a//b", "a\0b"])
 def test_paths_that_no_file_can_have(tmp_path: Path, path: str) -> None:
     with pytest.raises(Invalid, match="cannot be a file"):
-        files.target(tmp_path, path)
+        files.Destination(tmp_path).file(path)
 
 
 def test_what_no_branch_can_have_is_reported_and_the_rest_is_uploaded(

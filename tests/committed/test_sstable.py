@@ -18,7 +18,7 @@ from graveler.committed.blocks import Block, index_entries, masked_crc, plain_en
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, Unavailable
 from graveler.records import ABSENT, Record
 from graveler.testing.range_suite import numbered
 from tests import draws
@@ -201,7 +201,7 @@ import resource, struct, sys
 from graveler.committed import splice, sstable
 from graveler.committed.blocks import masked_crc
 from graveler.committed.table_end import MAGIC
-from graveler.errors import Corrupt
+from graveler.errors import Corrupt, Unavailable
 from tests.committed.files import contents, opened
 
 limit = 600 << 20
@@ -230,3 +230,10 @@ def test_a_small_file_that_claims_gigabytes_stays_small() -> None:
     word, grown = finished.stdout.split()
     assert word == "corrupt"
     assert int(grown) < 64 * 1024  # KiB
+
+
+def test_a_failure_to_write_names_the_file_and_not_its_folder(tmp_path: Path) -> None:
+    """Callers of the service are told it."""
+    with pytest.raises(Unavailable, match=r"path=table\.sst") as failure:
+        sstable.build_table(tmp_path / "none" / "table.sst", numbered(1))
+    assert str(tmp_path) not in str(failure.value)

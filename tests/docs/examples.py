@@ -9,12 +9,12 @@ from typing import Any
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-def blocks(document: str) -> list[str]:
-    """The Python blocks of a document, named from the top of the project."""
-    return _FENCE.findall((ROOT / document).read_text(encoding="utf-8"))
+def blocks(document: str, language: str = "python") -> list[str]:
+    """The blocks of a document in one language; it is named from the top of the project."""
+    fence = re.compile(rf"```{language}\n(.*?)```", re.DOTALL)
+    return fence.findall((ROOT / document).read_text(encoding="utf-8"))
 
 
 def run(document: str, replaced: dict[str, str], names: dict[str, Any] | None = None) -> None:

@@ -5,6 +5,7 @@ The rival acts through ports with caches of its own, at an exact point of the ve
 
 import pytest
 
+from graveler.block.adapter import Update
 from graveler.engine.commits import reset
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
@@ -169,7 +170,7 @@ def test_a_conditional_write_sees_every_layer(lake: Lake, state: str) -> None:
 @pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
 def test_a_replacement_compares_with_every_layer(lake: Lake, state: str) -> None:
     put_in_layer(lake, state)
-    with pytest.raises(PreconditionFailed, match="path has another checksum: path=a"):
+    with pytest.raises(PreconditionFailed, match=r"not satisfy the condition .*: path=a"):
         lake.put_over("a", "2", "0")
     with pytest.raises(NotFound, match="path not found: path=c"):
         lake.put_over("c", "2", "1")
@@ -189,6 +190,29 @@ def test_one_of_two_replacements_of_one_value_wins(
     with pytest.raises(PreconditionFailed):
         mine.put_over("a", "mine", "1")
     assert lake.tree() == {"a": "theirs"}
+
+
+def test_a_deletion_on_a_condition_deletes_no_newer_value(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.put("a", "theirs"))
+    with pytest.raises(PreconditionFailed):
+        write.delete(mine.opened, "main", "a", Update("1"))
+    assert script.finished and lake.tree() == {"a": "theirs"}
+
+
+def test_a_deletion_on_a_condition_that_a_commit_passes_deletes_in_the_next_one(
+    lake: Lake, scripted: tuple[Lake, Script], rival: Lake
+) -> None:
+    lake.put("a", "1")
+    mine, script = scripted
+    script.before("set_if", lambda: rival.commit("with 1"))
+    write.delete(mine.opened, "main", "a", Update("1"))
+    assert lake.tree("main@") == {"a": "1"} and lake.tree() == {}
+    with pytest.raises(NotFound):
+        write.delete(mine.opened, "main", "a", Update("1"))
 
 
 def test_a_replacement_is_not_refused_by_a_commit_of_the_value_that_it_replaces(

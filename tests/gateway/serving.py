@@ -111,14 +111,14 @@ class Gateway:
     live: Served
     s3: S3Client
 
-    def boto(self, **config: Any) -> Any:
-        """A client of boto3."""
+    def boto(self, *, endpoint: str = "", **config: Any) -> Any:
+        """A client of boto3.  `endpoint`: default that of the server."""
         import boto3
         from botocore.config import Config
 
         return boto3.client(
             "s3",
-            endpoint_url=self.live.client.url,
+            endpoint_url=endpoint or self.live.client.url,
             aws_access_key_id=self.s3.key.access_key_id,
             aws_secret_access_key=self.s3.key.secret_access_key,
             region_name="us-east-1",

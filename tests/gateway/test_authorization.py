@@ -45,8 +45,8 @@ SAMPLES: dict[str, Sample] = {
     "CreateBucket": Sample("/{}"),
     "ListObjects": Sample("/{}", {"prefix": "main/"}),
     "ListObjectsV2": Sample("/{}", {"prefix": "main/", "list-type": "2"}),
-    "ListBranches": Sample("/{}"),
-    "ListBranchesV2": Sample("/{}", {"list-type": "2"}),
+    "ListBranches": Sample("/{}", {"delimiter": "/"}),
+    "ListBranchesV2": Sample("/{}", {"list-type": "2", "delimiter": "/"}),
     "GetObject": Sample("/{}/main/a"),
     "HeadObject": Sample("/{}/main/a"),
     "GetObjectTagging": Sample("/{}/main/a", {"tagging": ""}),
@@ -301,3 +301,46 @@ def test_changes_and_denials_are_put_on_record(world: World) -> None:
     assert (line["operation"], line["outcome"]) == ("s3:DeleteObject", "denied")
     assert line["resources"] == [f"arn:lakefs:fs:::repository/{world.repo}/object/a"]
     assert line["missing"].startswith("fs:DeleteObject on ")
+
+
+def test_a_flat_listing_needs_two_permissions(world: World) -> None:
+    arn = f"arn:lakefs:fs:::repository/{world.repo}"
+    branches, objects = (Permission(f"fs:List{what}", arn) for what in ("Branches", "Objects"))
+    for permission in (branches, objects):
+        world.somebody.may(permission)
+        reply = world.s3.send("GET", f"/{world.repo}", {"list-type": "2"})
+        assert (reply.status, code_of(reply)) == (403, "AccessDenied")
+    world.somebody.may(branches, objects)
+    reply = world.s3.send("GET", f"/{world.repo}", {"list-type": "2"})
+    assert b"<Key>main/a</Key>" in reply.body
+
+
+@pytest.mark.parametrize("body", [b"", b"no XML", b"<Delete/>", _BATCH])
+@pytest.mark.parametrize("denies", [False, True])
+def test_a_batch_tells_a_stranger_nothing_whatever_its_body_is(
+    world: World, body: bytes, denies: bool
+) -> None:
+    """Rights come before the body."""
+    mine = f"arn:lakefs:fs:::repository/{world.other}"
+    if denies:
+        world.somebody.may_all_but(
+            *(f"arn:lakefs:fs:::repository/{world.repo}{end}" for end in ("", "/*"))
+        )
+    else:
+        world.somebody.may(Permission("*", mine), Permission("*", f"{mine}/*"))
+    replies = [
+        world.s3.send("POST", f"/{repo}", {"delete": ""}, body=body)
+        for repo in (world.repo, *(() if denies else ("no-such-repository",)))
+    ]
+    for reply in replies:
+        assert (reply.status, code_of(reply)) == (403, "AccessDenied")
+        message = ElementTree.fromstring(reply.body).findtext("Message", "")
+        assert message.startswith("permission missing: fs:ReadRepository on ")
+    assert world.is_unchanged(world.repo)
+
+
+def test_a_caller_that_may_delete_some_objects_is_told_what_is_wrong(world: World) -> None:
+    objects = f"arn:lakefs:fs:::repository/{world.repo}/object"
+    world.somebody.may(Permission("fs:DeleteObject", f"{objects}/tmp/*"))
+    reply = world.s3.send("POST", f"/{world.repo}", {"delete": ""}, body=b"no XML")
+    assert (reply.status, code_of(reply)) == (400, "MalformedXML")

@@ -201,6 +201,26 @@ def test_boto3_presigns_reads(
         assert answer.read() == b"signed"
 
 
+def test_boto3_presigns_reads_with_chosen_headers(there: Lake, s3: Any, folder: str) -> None:
+    """In both versions of the signature; boto3 signs in version 2 by default."""
+    name = {"Bucket": there.repo, "Key": folder + "a"}
+    s3.put_object(**name, Body=b"text")
+    chosen = {
+        "ResponseContentType": "text/x a",
+        "ResponseContentDisposition": 'attachment; filename="a&b=c.txt"',
+        "ResponseExpires": "Sun, 06 Nov 1994 08:49:37 GMT",
+    }
+    for signer in (there.boto(), there.boto(config={"signature_version": "s3v4"})):
+        url = signer.generate_presigned_url("get_object", Params={**name, **chosen})
+        with urllib.request.urlopen(url) as answer:
+            assert answer.read() == b"text"
+            assert answer.headers["content-type"] == "text/x a"
+            assert answer.headers["content-disposition"] == 'attachment; filename="a&b=c.txt"'
+            assert answer.headers["expires"].startswith("Sun, 06 Nov 1994")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(url.replace("text%2Fx", "text%2Fhtml"))
+
+
 def test_boto3_presigns_writes(there: Lake, folder: str) -> None:
     s3 = there.boto(config={"signature_version": "s3v4"})
     name = {"Bucket": there.repo, "Key": folder + "a b+"}

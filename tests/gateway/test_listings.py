@@ -31,6 +31,32 @@ def branched(served_gateway: Gateway) -> str:
     return repo
 
 
+SCATTERED = {
+    "a": ["0", "b/c", "\u00fc"],
+    "a-": ["z"],
+    "a-b": [],
+    "a0": ["x", "y"],
+    "b": [],
+    "main": ["in/x"],
+}
+
+
+@pytest.fixture(scope="module")
+def scattered(served_gateway: Gateway) -> str:
+    """A repository with a few objects on several branches."""
+    live = served_gateway.live
+    repo = live.fresh_repository()
+    for branch in SCATTERED:
+        if branch != "main":
+            body = {"name": branch, "source": "main"}
+            made = live.client.send("POST", f"/repositories/{repo}/branches", body=body)
+            assert made.status == 201
+    for branch, paths in SCATTERED.items():
+        for path in paths:
+            assert live.client.upload(repo, path, b"x", branch=branch).status == 201
+    return repo
+
+
 PATHS = sorted(
     [
         *("a", "a b", "a+b", "a/", "a/1", "a/2", "a/b/3", "a%2F", "b&<>", "c\rd", "d\x01e"),
@@ -73,7 +99,7 @@ def test_branches_are_listed_in_the_order_of_their_names_with_a_slash(
 def test_a_page_of_branches_begins_behind_any_text(
     boto: Any, branched: str, after: str, prefix: str
 ) -> None:
-    page = boto.list_objects_v2(Bucket=branched, Prefix=prefix, StartAfter=after)
+    page = boto.list_objects_v2(Bucket=branched, Prefix=prefix, Delimiter="/", StartAfter=after)
     listed = [each["Prefix"] for each in page.get("CommonPrefixes", [])]
     names = sorted(f"{name}/" for name in BRANCHES)
     assert listed == [name for name in names if name > after and name.startswith(prefix)]
@@ -184,17 +210,62 @@ def test_times_in_listings_are_those_of_the_object(boto: Any, filled: str) -> No
     assert (line["ETag"], line["Size"]) == (head["ETag"], 1)
 
 
-@pytest.mark.parametrize("prefix", ["none/", "/", "ma in/", "main~99/", "main$@/", "%/x"])
-def test_a_ref_that_does_not_exist_has_no_objects(boto: Any, filled: str, prefix: str) -> None:
-    page = boto.list_objects_v2(Bucket=filled, Prefix=prefix)
-    assert (page["KeyCount"], page["IsTruncated"]) == (0, False)
-
-
 def _refused(call: Any, **arguments: Any) -> tuple[int, str]:
     with pytest.raises(ClientError) as error:
         call(**arguments)
     response = error.value.response
     return response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"]
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+@pytest.mark.parametrize("prefix", ["none/", "none/a", "/", "ma in/", "main~99/", "main$@/", "%/x"])
+def test_a_ref_that_does_not_exist_is_refused(
+    boto: Any, filled: str, version: str, prefix: str
+) -> None:
+    """Clients that synchronise would delete everything at the other side."""
+    call = getattr(boto, version)
+    after = "Marker" if version == "list_objects" else "StartAfter"
+    for more in ({}, {"MaxKeys": 0}, {"Delimiter": "/"}, {after: "~"}):
+        assert _refused(call, Bucket=filled, Prefix=prefix, **more) == (404, "NoSuchBucket")
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+@pytest.mark.parametrize("prefix", ["", "a", "a-", "x"])
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+def test_a_flat_listing_has_the_objects_of_all_branches(
+    boto: Any, scattered: str, version: str, prefix: str, size: int
+) -> None:
+    listed = _flat(boto, scattered, version, prefix, size)
+    keys = sorted(f"{branch}/{path}" for branch in SCATTERED for path in SCATTERED[branch])
+    assert listed == [key for key in keys if key.startswith(prefix)]
+
+
+def _flat(boto: Any, repo: str, version: str, prefix: str, size: int) -> list[str]:
+    config = {"PageSize": size}
+    found: list[str] = []
+    pages = boto.get_paginator(version)
+    for page in pages.paginate(Bucket=repo, Prefix=prefix, PaginationConfig=config):
+        found += [line["Key"] for line in page.get("Contents", [])]
+        assert "CommonPrefixes" not in page
+    return found
+
+
+@pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
+def test_a_flat_listing_goes_on_behind_many_empty_branches(
+    served_gateway: Gateway, boto: Any, repo: str, version: str
+) -> None:
+    live = served_gateway.live
+    for number in range(130):
+        body = {"name": f"b{number:03}", "source": "main"}
+        assert live.client.send("POST", f"/repositories/{repo}/branches", body=body).status == 201
+    assert live.client.upload(repo, "x", b"x").status == 201
+    assert live.client.upload(repo, "y", b"x", branch="b001").status == 201
+    assert _flat(boto, repo, version, "", 1000) == ["b001/y", "main/x"]
+
+
+def test_branches_are_grouped_by_no_other_delimiter(boto: Any, filled: str) -> None:
+    call = boto.list_objects_v2
+    assert _refused(call, Bucket=filled, Delimiter="i") == (400, "InvalidArgument")
 
 
 @pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
@@ -231,7 +302,7 @@ def test_a_listing_whose_ref_goes_away_is_not_taken_for_complete(
     assert live.client.send("DELETE", where).status == 204
     more = {"Bucket": repo, "Prefix": "tmp/", "Delimiter": "/", given: page[token]}
     assert _refused(call, **more) == (404, "NoSuchBucket")
-    assert "Contents" not in call(Bucket=repo, Prefix="tmp/")
+    assert _refused(call, Bucket=repo, Prefix="tmp/") == (404, "NoSuchBucket")
 
 
 def test_every_kind_of_ref_is_listed(served_gateway: Gateway, boto: Any) -> None:

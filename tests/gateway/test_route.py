@@ -6,6 +6,7 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
 
 from graveler.auth.credentials import NewCredential
 from tests.api.serving import ADMINISTRATOR
@@ -94,3 +95,34 @@ def test_a_client_that_sends_all_before_it_reads_is_told_why_it_was_denied(
             told = answer.read()
     assert told.startswith(b"HTTP/1.1 403") and told.endswith(b"</Error>")
     assert b"<Code>SignatureDoesNotMatch</Code>" in told
+
+
+def test_a_client_whose_endpoint_is_that_of_the_api_is_told_the_right_one(
+    served_gateway: Gateway, repo: str
+) -> None:
+    url = served_gateway.live.client.url
+    boto = served_gateway.boto(endpoint=f"{url}/api/v1")
+    for call, given in (
+        (boto.list_buckets, {}),
+        (boto.list_objects_v2, {"Bucket": repo}),
+        (boto.get_object, {"Bucket": repo, "Key": "main/a"}),
+        (boto.put_object, {"Bucket": repo, "Key": "main/a", "Body": b"x"}),
+        (boto.delete_objects, {"Bucket": repo, "Delete": {"Objects": [{"Key": "main/a"}]}}),
+        (boto.create_multipart_upload, {"Bucket": repo, "Key": "main/a"}),
+    ):
+        with pytest.raises(ClientError, match=f"The endpoint for S3 clients is {url}$") as told:
+            call(**given)
+        assert told.value.response["Error"]["Code"] == "InvalidRequest"
+
+
+def test_a_repository_that_is_named_like_the_address_of_the_api_is_served(
+    served_gateway: Gateway, s3: S3Client
+) -> None:
+    send = served_gateway.live.client.send
+    body = {"name": "api", "storage_namespace": "local://api", "default_branch": "v1"}
+    assert send("POST", "/repositories", body=body).status == 201
+    try:
+        assert s3.send("PUT", "/api/v1/a", body=b"x").status == 200
+        assert s3.send("GET", "/api/v1/a").body == b"x"
+    finally:
+        assert send("DELETE", "/repositories/api").status == 204

@@ -57,7 +57,9 @@ def test_a_url_writes_a_key_only_with_the_switch() -> None:
 
 def test_a_url_names_a_key_and_nothing_else() -> None:
     assert outcome(request(path=b"/lake"), has_key=False) == "InvalidRequest"
-    for further in (b"&acl", b"&versionId=x", b"&response-content-type=text/html", b"&x-amz-a=b"):
+    forged = request()._replace(query=request().query + b"&response-content-type=text/html")
+    assert outcome(forged) == "forged"
+    for further in (b"&acl", b"&versionId=x", b"&response-x=y", b"&x-amz-a=b"):
         sent = request()
         assert outcome(sent._replace(query=sent.query + further)) == "InvalidRequest"
     for missing in (b"Expires", b"Signature", b"AWSAccessKeyId"):

@@ -8,6 +8,9 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
 import pytest
+from botocore.auth import S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.signatures import ChunkSeal, signing_key
@@ -28,6 +31,45 @@ def is_there(served: Gateway, repo: str) -> bool:
     assert reply.status in (200, 404)
     assert reply.status == 404 or reply.body == CONTENT
     return reply.status == 200
+
+
+def _presigned(served: Gateway, target: str) -> str:
+    """The target of a PUT that is presigned with further parameters in its query."""
+    s3 = served.s3
+    request = AWSRequest("PUT", f"http://{s3.host}:{s3.port}{target}")
+    credentials = Credentials(s3.key.access_key_id, s3.key.secret_access_key)
+    S3SigV4QueryAuth(credentials, "s3", "us-east-1", expires=600).add_auth(request)
+    url: str = request.url
+    return url
+
+
+@pytest.mark.parametrize("name", ["crc32", "crc32c", "sha256", "crc64nvme"])
+def test_a_checksum_in_a_presigned_url_is_not_that_of_the_body(
+    served_gateway: Gateway, repo: str, name: str
+) -> None:
+    """The AWS SDK for JavaScript puts that of an empty body there.  Headers count."""
+    s3 = served_gateway.s3
+    url = _presigned(
+        served_gateway,
+        f"/{repo}/main/a?x-amz-checksum-{name}=AAAAAA%3D%3D"
+        f"&x-amz-sdk-checksum-algorithm={name.upper()}&x-amz-meta-color=blue&x-id=PutObject",
+    )
+
+    def put(**headers: str) -> Reply:
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        return exchange(s3.host, s3.port, "PUT", url, named, CONTENT)
+
+    wrong = b64encode(bytes(4)).decode()
+    assert code_of(put(x_amz_checksum_crc32=wrong)) == "BadDigest"
+    assert code_of(put(Content_MD5=b64encode(bytes(16)).decode())) == "BadDigest"
+    assert not is_there(served_gateway, repo)
+    assert put().status == 200
+    stored = put(x_amz_checksum_crc32=CRC, x_amz_sdk_checksum_algorithm="CRC32")
+    assert (stored.status, stored.headers["x-amz-checksum-crc32"]) == (200, CRC)
+    assert is_there(served_gateway, repo)
+    assert s3.send("HEAD", f"/{repo}/main/a").headers["x-amz-meta-color"] == "blue"
+    unsigned = put(x_amz_meta_color="red")  # what is no checksum must be signed
+    assert (unsigned.status, code_of(unsigned)) == (403, "AccessDenied")
 
 
 class Put:

@@ -49,7 +49,8 @@ RIGHT: dict[str, Right] = {
     "buckets.list": Right(200, ("<Name>g-${run}</Name>", "<Name>gro-${run}</Name>")),
     "put.ref-only": Right(404, ("<Code>",)),
     "get.if-none-match": Right(304),
-    "list.v2.unknown-branch": Right(200, ("<KeyCount>0</KeyCount>",)),
+    "list.v2.root": Right(200, ("<Contents><Key>main/",)),
+    "list.v2.unknown-branch": Right(404, ("<Code>NoSuchBucket</Code>",)),
     "multipart.list-parts": Right(200, ("<PartNumber>1</PartNumber>", "<Size>5242880</Size>")),
     "multipart.head": Right(200, (), (("etag", f'"{_TWO_PARTS}"'), ("content-length", "5242884"))),
 }

@@ -474,6 +474,7 @@ def test_a_preparation_may_refuse() -> None:
 def test_an_import_is_a_commit() -> None:
     world = _prepared(OtherSide(), "pre-commit")
     world.side.answer = lambda told: 403
+    world.lake.ports.blocks.put("mem://elsewhere/x/a", [b"x"])
     path = ImportPath("common_prefix", "mem://elsewhere/x/", "in/")
     request = ImportRequest((path,), COMMITTER, "m", {})
     before = world.lake.head()

@@ -210,8 +210,9 @@ def test_a_full_device_refuses_writes_answers_reads_and_recovers(tmp_path: Path)
         assert len(written) > 5
         for attempt in (b"a", b"b", b"c"):
             clock.sleep(2)
-            with pytest.raises(StorageFull, match="no room"):
+            with pytest.raises(StorageFull, match="no room") as full:
                 store.set_if(b"p", attempt, b"v", attempt, ABSENT)
+            assert str(tmp_path) not in str(full.value)  # callers of the service are told it
         assert store.get(b"p", refused) is ABSENT
         assert all(store.get(b"p", key) == Row(key * 1_000, key) for key in written)
         assert len(store.scan(b"p", b"", b"", 1_000).rows) == len(written) + 1
@@ -261,6 +262,9 @@ def test_damaged_rows_are_reported_and_never_left_out(tmp_path: Path, place: flo
     with pytest.raises(Corrupt, match="damaged"):
         for number in range(5_000):
             store.get(b"p", b"%06d" % number)
+    with pytest.raises(Corrupt) as damage:
+        store.scan(b"p", b"", b"", 10_000)
+    assert "said=" in str(damage.value) and str(tmp_path) not in str(damage.value)
     store.close()
 
 

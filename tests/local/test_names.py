@@ -6,6 +6,7 @@ from graveler.errors import Invalid
 from graveler.local import names, state
 from graveler.local.entries import Link, Prefix
 from graveler.local.ignore import Ignore
+from graveler.local.names import EVERYTHING, Folding
 
 
 @pytest.mark.parametrize(
@@ -13,11 +14,40 @@ from graveler.local.ignore import Ignore
     [
         *("..", "../a", "a/../b", "a/..", ".", "./a", "/a", "/etc/passwd", "a//b", "a\0b"),
         *("x" * 256, ".git", "d/.GIT/config", ".git/HEAD", "\udcff"),
+        # what file systems of other platforms take for .git
+        *("git~1/config", "d/GIT~1", ".git ", ".git./x", ".git . /x", ".git::$INDEX_ALLOCATION/x"),
+        *(".g\u200cit/config", "\ufeff.GiT", ".gi\u202et", "a\\.git\\config", ".git\\config"),
+        *(".hg/hgrc", "d/.Hg", "hg~1", ".bzr/branch", ".svn", "_darcs/prefs", ".jj/x", ".pijul"),
+        # what `graveler local` keeps
+        *(".lakefs_ref.yaml", "d/.LAKEFS_REF.yaml", ".lakefs_ref.yaml./x", ".graveler-shelf/new/0"),
+        *(".data.graveler-1a2b3c4d/old/0", ".data.graveler-1a2b3c4d.ref"),
     ],
 )
 def test_paths_that_no_file_may_have(path: str) -> None:
     with pytest.raises(Invalid, match="cannot be files"):
-        names.check([path], [path])
+        names.check([path], [path], lambda: Folding(case=False, form=False))
+
+
+GIT = ("HEAD", "objects/x", "refs/heads/main")
+
+
+@pytest.mark.parametrize("top", ["", "d/", "d/e/"])
+@pytest.mark.parametrize("parts", [GIT, ("head", "Objects/x", "REFS"), ("HEAD", "commondir")])
+def test_a_folder_that_git_takes_for_a_repository(top: str, parts: tuple[str, ...]) -> None:
+    paths = [top + part for part in parts]
+    for new in ([paths[-1]], [paths[0]], paths):
+        with pytest.raises(Invalid, match="a repository of Git"):
+            names.check(paths, new, lambda: EVERYTHING)
+    names.check(paths[1:], paths[1:], lambda: EVERYTHING)
+    names.check(paths, [], lambda: EVERYTHING)
+    other = [*paths[1:], f"x/{paths[0]}"]
+    names.check(other, other, lambda: EVERYTHING)
+
+
+def test_what_is_in_the_destination_counts_for_a_repository() -> None:
+    known = names.Repositories({"d/HEAD", "d/objects"}.__contains__)
+    assert known.reason("d/refs/x") == "would make d a repository of Git"
+    assert known.reason("refs/x") == known.reason("d/config") == known.reason("d/objects/y") == ""
 
 
 @pytest.mark.parametrize(
@@ -25,18 +55,39 @@ def test_paths_that_no_file_may_have(path: str) -> None:
     [
         (["a.csv", "A.csv"], "A.csv|a.csv"),
         (["d/x", "D/y"], "differs by case alone"),
-        (["é", "E\u0301"], "differs by case alone"),
+        (["é", "e\u0301"], "differs by Unicode normalization alone"),
+        (["é", "E\u0301"], "differs by case and Unicode normalization alone"),
         (["a", "a/b"], "a is a file too"),
         (["a/b/c", "a/b"], "a/b is a file too"),
     ],
 )
 def test_paths_that_clash(paths: list[str], clash: str) -> None:
     with pytest.raises(Invalid, match=clash):
-        names.check(paths, paths)
+        names.check(paths, paths, lambda: EVERYTHING)
     for new in paths:
         with pytest.raises(Invalid):
-            names.check(paths, [new])
-    names.check(paths, [])  # what is there already is not looked at
+            names.check(paths, [new], lambda: EVERYTHING)
+    names.check(paths, [], lambda: EVERYTHING)  # what is there already is not looked at
+
+
+@pytest.mark.parametrize("case", [False, True])
+@pytest.mark.parametrize("form", [False, True])
+def test_paths_clash_only_where_the_file_system_folds_them(case: bool, form: bool) -> None:
+    folding = Folding(case=case, form=form)
+    for paths, is_one in (
+        (["a.csv", "A.csv"], case),
+        (["é", "e\u0301"], form),
+        (["é", "E\u0301"], case and form),
+    ):
+        if is_one:
+            with pytest.raises(Invalid, match="here both are one file"):
+                names.check(paths, paths, lambda: folding)
+        else:
+            names.check(paths, paths, lambda: folding)
+
+
+def test_the_file_system_is_asked_only_for_names_that_clash() -> None:
+    names.check(["a", "b"], ["a", "b"], lambda: pytest.fail("asked"))
 
 
 def test_paths_that_do_not_clash() -> None:
@@ -52,14 +103,15 @@ def test_paths_that_do_not_clash() -> None:
         "a.b/c",
         "...",
         "..a",
+        *("a~1", "git~x", "_data", ".gitattributes", ".github/x", "refs/x", "objects/x", "d/HEAD"),
     ]
-    names.check(paths, paths)
+    names.check(paths, paths, lambda: EVERYTHING)
 
 
 @pytest.mark.parametrize("count", [21, 25])
 def test_many_refusals_are_counted(count: int) -> None:
     with pytest.raises(Invalid, match=f"and {count - 20} more"):
-        names.check([], [f"../{number}" for number in range(count)])
+        names.check([], [f"../{number}" for number in range(count)], lambda: EVERYTHING)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +128,9 @@ def test_many_refusals_are_counted(count: int) -> None:
         ("a", "", False),
         ("a", "b/../../c", False),
         ("a", "..b", True),
+        ("a", "b/../c", False),  # b may be a link that leads up: then b/.. is out of the folder
+        ("a/b/t", "../s/../../x", False),
+        ("a/b/s", "../..", True),
     ],
 )
 def test_links_stay_in_the_folder(path: str, link: str, is_inside: bool) -> None:

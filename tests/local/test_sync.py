@@ -12,8 +12,9 @@ import pytest
 
 from graveler.errors import Conflict, Corrupt, Invalid, MergeConflict, NotFound, Unavailable
 from graveler.local import commit, sync
-from graveler.local.disk import DiskShelf, shelf_place
+from graveler.local.disk import DiskFolder, DiskShelf, shelf_place
 from graveler.local.entries import EMPTY_MD5, Entry, Posix, Prefix, Settings
+from graveler.local.names import Folding
 from tests.local.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
 MESSAGE = commit.Message("a message", {})
@@ -399,7 +400,10 @@ def test_modes_are_tracked_without_special_bits(tmp_path: Path) -> None:
 # ---- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["../out", "/out", "A", "d", "a/b"])
+@pytest.mark.parametrize(
+    "path",
+    ["../out", "/out", "d", "a/b", ".hg/hgrc", ".graveler-shelf/new/0", "x/.LAKEFS_REF.yaml"],
+)
 def test_names_that_are_refused_change_nothing(place: Place, path: str) -> None:
     tree = place.branches.view("main")
     place.branches.add("main", {**tree, path: (entry(b"x"), b"x"), "fine": (entry(b"x"), b"x")})
@@ -407,6 +411,29 @@ def test_names_that_are_refused_change_nothing(place: Place, path: str) -> None:
     with pytest.raises(Invalid, match="nothing was changed"):
         place.do(sync.pull)
     assert place.files() == before and place.others() == []
+
+
+def test_names_that_differ_by_case_alone_are_two_files_where_the_file_system_has_both(
+    place: Place,
+) -> None:
+    assert DiskFolder(place.root, Settings()).folding() == Folding(case=False, form=False)
+    before = place.files()
+    place.branches.put(A=b"x")
+    place.do(sync.pull)
+    assert place.files() == {**before, "A": b"x"} and place.others() == []
+
+
+def test_a_link_behind_another_does_not_leave_the_folder(tmp_path: Path) -> None:
+    """By its text alone, the second link stays in the folder.  The first is two folders deep, and
+    leads to the top."""
+    branches = Branches()
+    links = {"d/e/up": "../..", "out": "d/e/up/../secret"}
+    branches.add("main", {path: (entry(b"", link=link), b"") for path, link in links.items()})
+    (tmp_path / "secret").write_bytes(b"x")
+    place = Place(tmp_path, branches, Settings(symlinks=True))
+    with pytest.raises(Invalid, match="leads out"):
+        place.do(lambda work: sync.clone(work, SOURCE))
+    assert not os.path.lexists(place.root / "out")
 
 
 def test_wrong_bytes_are_never_placed(place: Place) -> None:
@@ -461,7 +488,7 @@ def test_a_folder_in_the_way_is_said(place: Place) -> None:
     assert place.files()["n"] == b"a file"
 
 
-@pytest.mark.parametrize(("mine", "theirs"), [("n", "n/x"), ("n/y", "n"), ("n", "N")])
+@pytest.mark.parametrize(("mine", "theirs"), [("n", "n/x"), ("n/y", "n")])
 def test_a_path_that_clashes_with_a_local_file_changes_nothing(
     place: Place, mine: str, theirs: str
 ) -> None:

@@ -42,7 +42,6 @@ collect_ignore = (
     else [
         "test_datasource.py",
         "cluster/test_plans.py",
-        "test_connect.py",
         *_ON_ONE_VERSION,
     ]
 )
@@ -70,6 +69,15 @@ def spark(surroundings: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def small_batches(spark: SparkSession) -> Iterator[None]:
+    """Tasks get several batches of a few rows each."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    spark.conf.set(name, "97")
+    yield
+    spark.conf.unset(name)
 
 
 @pytest.fixture(scope="session")

@@ -277,6 +277,8 @@ def test_a_delivery_is_read_by_its_manifest(
     expected = [(str(n), f"s3://lake/in/{n}", n, "tag") for n in (1, 2, 3)]
     assert rows_of(delivered(lake.spark, old, "in/")) == expected[:1]
     assert rows_of(delivered(lake.spark, new, "in/")) == expected[1:]
+    with pytest.raises(Invalid, match="no key of the inventory begins with below='typo/'"):
+        delivered(lake.spark, new, "typo/")
     kinds = "bucket string, key string, size bigint, last_modified_date timestamp, e_tag string"
     for day, kind in ((3, "parquet"), (4, "orc")):
         rows = [("lake", "in/1", 1, None, "tag")]

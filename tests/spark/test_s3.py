@@ -43,7 +43,6 @@ from tests.aws.tables import new_table
 from tests.fault_proxy import fault_proxy
 from tests.spark.gc.test_collect import ALL, days_on
 from tests.spark.lakes import frame, sequential
-from tests.spark.session import as_shipped
 from tests.spark.verbs.test_commit import stage
 from tests.spark.verbs.test_land import ascii_rows
 
@@ -109,9 +108,8 @@ def test_all_of_it_through_the_service_on_aws(
     before = names(there)
     condemned = collect(days_on(lake, 1.1), ["sales"], ALL, dry_run=False).condemned.files
     assert condemned == 1 and names(there) == before
-    with as_shipped(lake.spark):
-        swept = collect(days_on(lake, 2.2), ["sales"], ALL, dry_run=False)
-        states = {row["state"] for row in swept.report.collect()}
+    swept = collect(days_on(lake, 2.2), ["sales"], ALL, dry_run=False)
+    states = {row["state"] for row in swept.report.collect()}
     gone = before - names(there)
     assert swept.deleted.files == 1 and gone == {orphan} and "deleted" in states
     assert read(lake, "sales/main/t").count() == 50 and read(lake, "sales/main~1/t").count() == 50

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from graveler.committed import writer
@@ -16,17 +15,9 @@ from graveler.spark.verbs.imports import import_rows
 from graveler.spark.verbs.write import SaveOptions
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry
-from tests.spark.session import as_shipped
 from tests.spark.verbs.test_land import log, repository
 
 __all__ = ["repository"]  # a fixture
-
-
-@pytest.fixture(autouse=True)
-def shipped(spark: SparkSession) -> Iterator[None]:
-    """Spark compiles its queries, and plans them again after each stage."""
-    with as_shipped(spark):
-        yield
 
 
 ROWS = 200_000

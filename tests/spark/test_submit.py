@@ -24,7 +24,7 @@ def test_an_import_is_submitted(lake: Lake, repository: str, tmp_path: Path) -> 
         tmp_path,
         ROOT / "infra" / "spark_job.py",
         words,
-        settings={"spark.master": "local[1]", "spark.sql.shuffle.partitions": "2"},
+        settings={"spark.master": "local[1]"},
         variables={KEY_VARIABLE: KEYS[0], SECRET_VARIABLE: KEYS[1]},
     )
     out, err = process.communicate(timeout=WAIT_SECONDS)

@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 
 from tests.spark.programs import ROOT, WAIT_SECONDS, submit
-from tests.spark.session import FOR_FEW_ROWS
 
 
 def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
     """Speculation on two machines: the first attempt hangs, the result of the second counts."""
     settings = {
-        **FOR_FEW_ROWS,
         "spark.cores.max": "2",
         "spark.master.rest.enabled": "false",  # it would listen on a fixed port
         "spark.speculation": "true",
@@ -18,7 +16,6 @@ def test_a_task_that_runs_twice_is_harmless(tmp_path: Path) -> None:
         "spark.speculation.quantile": "0.5",
         "spark.speculation.multiplier": "1.1",
         "spark.speculation.minTaskRuntime": "100ms",
-        "spark.sql.shuffle.partitions": "2",
     }
     program = ROOT / "tests" / "spark" / "twice.py"
     process = submit(tmp_path, program, [str(tmp_path)], settings=settings)

@@ -1,6 +1,8 @@
 """The blocks of the tutorial and of the reference run as they stand, in one namespace each."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ from pyspark.sql import SparkSession
 from graveler.errors import Unsupported
 from tests.docs import examples
 from tests.spark.conftest import HAS_SOURCES
+from tests.spark.programs import ROOT, WAIT_SECONDS
 
+TUTORIAL = "docs/tutorial/3-spark.md"
 DOCUMENT = "docs/reference/spark.md"
 
 
@@ -45,20 +49,19 @@ def test_the_blocks_run(
     assert words.count("|2026-11-01|") >= 20 and "\n200\n" in words
 
 
-def test_the_tutorial_runs(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    try:
-        examples.run("docs/tutorial/3-spark.md", {}, names)
-    finally:
-        if "lake" in names:
-            names["lake"].close()
-    words = capsys.readouterr().out
-    assert names["spark"] is spark
-    assert "now: 205" in words and "one commit before: 200" in words
-    assert re.search(r"\|\s*added\|", words)
+def test_the_tutorial_runs_from_a_shell(tmp_path: Path) -> None:
+    """Word for word, with no variable of the environment but those of the page."""
+    (tmp_path / ".venv-spark4").symlink_to(sys.prefix)
+    (shell,) = examples.blocks(TUTORIAL, "sh")
+    ran = subprocess.run(
+        ["sh", "-euc", shell],
+        input="\n".join(examples.blocks(TUTORIAL)),
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr[-3_000:]
+    assert "now: 205" in ran.stdout and "one commit before: 200" in ran.stdout
+    assert re.search(r"\|\s*added\|", ran.stdout)

@@ -15,13 +15,14 @@ from enum import Enum
 from typing import Literal
 
 from graveler.engine.ports import Deadline, OpenRepository
-from graveler.errors import Code, Contended, Gone, NotFound, OutcomeUnknown
+from graveler.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
 from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.gc import marks
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, resolve
+from graveler.refs.names.expression import parse
 from graveler.staging import area
 
 Lookup = Callable[[CommitId], Commit]
@@ -151,6 +152,17 @@ def resolved(repo: OpenRepository, ref: str) -> resolve.ResolvedRef:
     Cost: 1 KV request for a plain name.
     """
     return resolve.resolve(repo.kv, repo.record, ref, lookup(repo))
+
+
+def committed(repo: OpenRepository, ref: str, field: str = "ref") -> resolve.ResolvedRef:
+    """As `resolved`, for a verb that takes a commit and would ignore uncommitted changes.  Raises
+    `Invalid` for `main$`, which names them."""
+    if any(modifier.kind == "$" for modifier in parse(ref).modifiers):
+        raise Invalid(
+            f"{field} invalid: it must not end in '$', which names uncommitted changes; commit "
+            f"them, and leave out the '$': {field}={ref!r}"
+        )
+    return resolved(repo, ref)
 
 
 def head_of(repo: OpenRepository, ref: str) -> CommitEntry:

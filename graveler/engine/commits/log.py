@@ -26,7 +26,8 @@ class LogRequest:
 
     - `after`: a ref; the page begins behind this commit, the last one of the page before.
     - `amount`: the page has at most this number of commits.
-    - `since_ns`: the log ends before the first commit that is older; 0 means no limit.
+    - `since_ns`: leave out older commits, and end after `limits.log_older_count_max` of them in a
+      row; 0 means no limit.
     - `stop_at`: a ref; the log ends with this commit.
     - `first_parent`: follow first parents only.
     - `limit`: report that nothing follows this page.

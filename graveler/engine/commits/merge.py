@@ -26,7 +26,7 @@ from graveler.committed.merge import MergeResult, Resolutions
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import land
 from graveler.engine.commits.diff import NARROWER, DiffPage, DiffQuery, base_metarange, page_of
-from graveler.engine.commits.heads import check_kept, commit_of, head_of, resolved
+from graveler.engine.commits.heads import check_kept, commit_of, committed, head_of
 from graveler.engine.commits.messages import (
     RESOLUTIONS_KEY,
     STRATEGY_KEY,
@@ -112,14 +112,7 @@ def merge(
     check_message(request.message)
     check_metadata(request.metadata)
     resolutions = parse_resolutions(request.strategy, request.resolutions)
-    target = resolved(repo, source)
-    if target.branch_id == name and target.staged:
-        raise Invalid(
-            f"cannot merge a branch into itself: branch={name}",
-            Code.MERGE_INTO_ITSELF,
-            branch=name,
-        )
-    source_head = CommitEntry(target.commit, commit_of(repo, target.commit))
+    source_head = source_of(repo, source, name)
     check_kept(repo, source_head.id)
 
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
@@ -137,6 +130,21 @@ def merge(
 
     terms = land.Terms(once=request.once, event=MERGE, merge_source=source)
     return land.land(repo, name, build, terms).id
+
+
+def source_of(repo: OpenRepository, source: str, destination: BranchId) -> CommitEntry:
+    """The commit that a merge of the ref `source` applies.
+
+    Errors: `NotFound`, `Invalid`: the source is the destination, or ends in `$`.
+    """
+    target = committed(repo, source, "source")
+    if target.branch_id == destination and target.staged:
+        raise Invalid(
+            f"cannot merge a branch into itself: branch={destination}",
+            Code.MERGE_INTO_ITSELF,
+            branch=destination,
+        )
+    return CommitEntry(target.commit, commit_of(repo, target.commit))
 
 
 def _equals(space: Keyspace, base: MetarangeId, source: CommitEntry) -> bool:

@@ -15,7 +15,7 @@ from graveler.committed import diff
 from graveler.committed import merge as trees
 from graveler.committed.ranges import Keyspace
 from graveler.engine.commits import land
-from graveler.engine.commits.heads import check_kept, commit_of, head_of
+from graveler.engine.commits.heads import check_kept, commit_of, committed
 from graveler.engine.commits.merge import check_conflicts
 from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.hooks import CHERRY_PICK, REVERT
@@ -64,7 +64,8 @@ def revert(
     after the deadline.
     """
     name = _checked(repo.record, branch, request, force)
-    target = head_of(repo, ref)
+    target_id = committed(repo, ref).commit
+    target = CommitEntry(target_id, commit_of(repo, target_id))
     check_kept(repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Conflict(
@@ -101,7 +102,8 @@ def cherry_pick(
     may have expired.
     """
     name = _checked(repo.record, branch, request, force)
-    target = head_of(repo, ref)
+    target_id = committed(repo, ref).commit
+    target = CommitEntry(target_id, commit_of(repo, target_id))
     check_kept(repo, target.id)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Invalid(

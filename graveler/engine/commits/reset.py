@@ -24,11 +24,11 @@ from graveler.engine.commits.heads import (
     SwapOutcome,
     check_kept,
     commit_of,
+    committed,
     fresh,
     fresh_after,
     given_up,
     new_token,
-    resolved,
     send,
 )
 from graveler.engine.ports import (
@@ -315,7 +315,7 @@ def hard_reset(
 
     def target() -> tuple[CommitEntry, bytes]:
         protection.check_head(repo, name)
-        ref_target = resolved(repo, ref)
+        ref_target = committed(repo, ref)
         check_kept(repo, ref_target.commit)
         is_own = ref_target.branch is not ABSENT and ref_target.branch_id == name
         at = ref_target.branch.version if ref_target.branch is not ABSENT and is_own else b""

@@ -16,7 +16,13 @@ from typing import Literal, NamedTuple
 from graveler import limits
 from graveler.committed.reader import range_columns
 from graveler.engine.commits.search import Once
-from graveler.engine.imports.sources import ImportPath, one, pages
+from graveler.engine.imports.sources import (
+    NOTHING_SKIPPED,
+    ImportPath,
+    SkippedNames,
+    one,
+    pages,
+)
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Contended
@@ -72,6 +78,7 @@ class SourceRecords:
         self._ranges: dict[int, list[RangeRef]] = {}
         self._memory: dict[int, dict[bytes, bytes]] = {}
         self._count = 0
+        self.skipped = NOTHING_SKIPPED
 
     def __len__(self) -> int:
         """The number of listed records.
@@ -91,19 +98,23 @@ class SourceRecords:
             self._counted(1)
             return
         after = self._taken_up(number)
+        skipped = NOTHING_SKIPPED
         while True:
             listed, is_over = after, True
-            for records, last in pages(self._ports, source, after):
-                listed = last
-                held.update(records)
-                self._counted(len(records))
+            for page in pages(self._ports, source, after):
+                listed = page.last
+                held.update(page.records)
+                skipped = skipped.plus(page.skipped)
+                self._counted(len(page.records))
                 if self._is_full(len(held)):
                     is_over = False
                     break
             # What is left of many sources must fit into memory as well.
             if is_over and not (held and self._is_full(sum(map(len, self._memory.values())))):
+                self.skipped = self.skipped.plus(skipped)
                 return
-            after = self._spilled(number, listed)
+            after = self._spilled(number, listed, skipped)
+            skipped = NOTHING_SKIPPED
             if is_over and after == listed:
                 return
 
@@ -121,10 +132,14 @@ class SourceRecords:
             if step.source == number:
                 self._ranges.setdefault(number, []).append(step.found)
                 self._count += step.found.count
+                self._note_skipped(step)
                 after = step.after
         return after
 
-    def _spilled(self, number: int, after: str) -> str:
+    def _note_skipped(self, step: Step) -> None:
+        self.skipped = self.skipped.plus(SkippedNames(step.skipped, step.examples))
+
+    def _spilled(self, number: int, after: str, skipped: SkippedNames) -> str:
         """Store the records in memory as a range with a checkpoint.
 
         Returns the address to continue the listing behind.
@@ -132,9 +147,10 @@ class SourceRecords:
         assert self._steps is not ABSENT, "only a job that others may run stores steps"
         held = self._memory[number]
         ref = self._space.store.write_range(self._space.namespace, sorted(held.items()))
-        stored = self._steps.add(Step(number, after, ref))
+        stored = self._steps.add(Step(number, after, ref, *skipped))
         if stored.source != number:  # of an attempt that was overtaken, and got as far as here
             raise Contended("another attempt of the import was at another source; begin again")
+        self._note_skipped(stored)
         self._ranges.setdefault(number, []).append(stored.found)
         self._count += stored.found.count - len(held)
         held.clear()

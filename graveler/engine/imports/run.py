@@ -4,7 +4,9 @@
     run      in a worker: list the sources  →  one sorted change list  →  land it as a commit
     status   the job record: progress changes while the job runs, and stays after it has ended
 
-The objects of a source replace everything below its destination prefix.  Staging is not used.
+The objects of a source replace everything below its destination prefix.  Staging is not used.  A
+source that does not exist fails the job.  What is no object, or has a name that no path can have,
+is skipped: the commit's metadata has the number and the first names.
 
     running ──► landing ──► done, failed            cancelled: after a successful cancellation,
        └──────────────────► failed, cancelled       nothing of the import lands, now or later
@@ -64,6 +66,8 @@ __all__ = [
 KIND = "import"
 DEFAULT_MESSAGE = "Import objects"
 TIMESTAMP_KEY = ".lakefs.last.import.timestamp"
+SKIPPED_KEY = "graveler.import.skipped"  # in the commit's metadata: how many objects
+SKIPPED_EXAMPLES_KEY = "graveler.import.skipped.examples"  # a line each
 
 
 # ---- starting, asking, cancelling ----------------------------------------------------------------
@@ -163,7 +167,10 @@ def work(
         for source in request.paths
         if source.kind == "common_prefix"
     ]
-    mark = {} if once is ABSENT else {once.key: once.value}
+    own = {} if once is ABSENT else {once.key: once.value}
+    if records.skipped.total:
+        own[SKIPPED_KEY] = str(records.skipped.total)
+        own[SKIPPED_EXAMPLES_KEY] = "\n".join(records.skipped.examples)
 
     def build(head: CommitEntry) -> Commit:
         pulse.beat(len(records), always=True)
@@ -181,7 +188,7 @@ def work(
             message=request.message or DEFAULT_MESSAGE,
             created_ns=repo.clock.now_ns(),
             metarange=applied.metarange_id,
-            metadata={**request.metadata, **mark, STRATEGY_KEY: "source-wins"},
+            metadata={**request.metadata, **own, STRATEGY_KEY: "source-wins"},
             parents=(head.id,),
         )
 

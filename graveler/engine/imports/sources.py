@@ -6,11 +6,11 @@ Used by `run.py`, `records.py` and `objects/link.py`.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import ListedObject
+from graveler.block.adapter import ListedObject, ObjectPage
 from graveler.engine import namespaces
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid, NotFound
@@ -62,12 +62,37 @@ def decode(body: str) -> ImportRequest:
     return ImportRequest(paths, fields["message"], fields["committer"], fields["metadata"])
 
 
+class SkippedNames(NamedTuple):
+    """What an import left out because it is no object, or no path can name it: how many, and the
+    first ones with the reason."""
+
+    total: int = 0
+    examples: tuple[str, ...] = ()
+
+    def plus(self, other: "SkippedNames") -> "SkippedNames":
+        """Both together."""
+        examples = (*self.examples, *other.examples)[: limits.import_skipped_examples_max]
+        return SkippedNames(self.total + other.total, examples)
+
+
+NOTHING_SKIPPED: Final = SkippedNames()
+
+
+class SourcePage(NamedTuple):
+    """Some records of a source, and what was skipped beside them.  `last`: the address to continue
+    behind; it may have characters that are no valid Unicode."""
+
+    records: list[Record]
+    skipped: SkippedNames
+    last: str
+
+
 # ---- what lies there -----------------------------------------------------------------------------
 
 
 def check(ports: Ports, source: ImportPath) -> None:
-    """Raises `Invalid` for a source that this deployment may not read, or that overlaps the
-    namespace of a repository, also of a deleted one that is not purged yet.
+    """Raises `Invalid` for a source that this deployment may not read, that does not exist, or that
+    overlaps the namespace of a repository, also of a deleted one that is not purged yet.
 
     Cost: 1 block request, and that of `namespaces.holders`.
     """
@@ -80,7 +105,8 @@ def check(ports: Ports, source: ImportPath) -> None:
             address.split(source.path)
             ports.blocks.head(source.path)
         else:
-            ports.blocks.list(folder_of(source.path), "", 1)
+            folder = folder_of(source.path)
+            page = ports.blocks.list(folder, "", 1)
     except (Invalid, NotFound) as error:
         raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
     holder = namespaces.holder_on(ports, source.path)
@@ -91,6 +117,8 @@ def check(ports: Ports, source: ImportPath) -> None:
             due = namespaces.purge_due(ports, holder)
             where = f"inside a deleted repository until its purge, {due}"
         raise Invalid(f"invalid import source: it is {where}: path={source.path[:200]}")
+    if source.kind == "common_prefix":
+        _check_exists(folder, page)
 
 
 def spelled(source: ImportPath) -> ImportPath:
@@ -125,26 +153,54 @@ def one(ports: Ports, source: ImportPath) -> Record:
     return parse_path(source.destination), encode_entry(entry)
 
 
-def pages(ports: Ports, source: ImportPath, after: str) -> Iterator[tuple[list[Record], str]]:
+def pages(ports: Ports, source: ImportPath, after: str) -> Iterator[SourcePage]:
     """The records of a source behind the address `after`, page by page.
 
-    Each page comes with the address of its last object.  Cost: 1 block request for each 1,000
-    objects.
+    Raises `Invalid` or `NotFound` if the source does not exist.  Cost: 1 block request for each
+    1,000 objects.
     """
     folder, destination = folder_of(source.path), below(source.destination)
     more = True
     while more:
         page = ports.blocks.list(folder, after, limits.page_count_max)
+        if not after:
+            _check_exists(folder, page)
         more = page.more and bool(page.lines)
         after = page.lines[-1].address if page.lines else after
-        yield (
-            [
-                (parse_path(destination + line.address[len(folder) :]), encode_entry(_entry(line)))
-                for line in page.lines
-                if len(line.address) > len(folder)
-            ],
-            after,
+        yield _taken(page, len(folder), destination, after)
+
+
+def _check_exists(folder: str, page: ObjectPage) -> None:
+    """Raises `Invalid` if the first page of a folder shows that it does not exist.
+
+    The driver of files raises that itself: there an empty folder is not a missing one."""
+    if not page.lines and address.split_prefix(folder).bucket:
+        raise Invalid(
+            f"invalid import source: no object is below it: path={folder[:200]}: name a folder "
+            "that has objects (a/part- means the folder a/part-/); to import an empty folder, put "
+            "an empty object with this name, with its slash"
         )
+
+
+def _taken(page: ObjectPage, start: int, destination: str, last: str) -> SourcePage:
+    """The records of a page, without what is no object, or has a name that no path can have."""
+    records: list[Record] = []
+    skipped = NOTHING_SKIPPED
+    for line in page.lines:
+        if len(line.address) == start:
+            continue
+        try:
+            if line.problem:
+                raise Invalid(line.problem)
+            address.check(line.address)
+            path = parse_path(destination + line.address[start:])
+        except Invalid as error:
+            skipped = skipped.plus(
+                SkippedNames(1, (f"{line.address[start:]!r:.150}: {error!s:.150}",))
+            )
+            continue
+        records.append((path, encode_entry(_entry(line))))
+    return SourcePage(records, skipped, last)
 
 
 def _entry(line: ListedObject) -> Entry:

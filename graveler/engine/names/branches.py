@@ -13,10 +13,10 @@ from graveler.engine import protection
 from graveler.engine.commits.heads import (
     SwapOutcome,
     check_kept,
+    committed,
     fresh,
     given_up,
     new_token,
-    resolved,
     send,
     try_swap,
 )
@@ -37,7 +37,6 @@ from graveler.errors import (
     AlreadyExists,
     Code,
     Contended,
-    Invalid,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -48,7 +47,6 @@ from graveler.records import ABSENT, Absent, Branch, BranchState, Versioned
 from graveler.refs.gc import unreachable
 from graveler.refs.names import branches
 from graveler.refs.names.branches import NamedBranch as BranchView
-from graveler.refs.names.expression import parse
 from graveler.refs.names.resolve import Holders, holders
 from graveler.refs.tokens import cleanups
 
@@ -105,11 +103,6 @@ def create_branch(
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
-    if any(modifier.kind == "$" for modifier in parse(source).modifiers):
-        raise Invalid(
-            "source invalid: it must not end in '$', because a branch begins at a commit: "
-            f"{source=}"
-        )
     gate = _Gate(repo, CREATE_BRANCH, branch)
     for _ in range(limits.commit_round_count_max):
         head = _made(repo, branch, source, gate, hidden=hidden)
@@ -128,7 +121,7 @@ def _made(
     seen = holding.branch
     if seen is not ABSENT:  # a deletion that did not end may have left requests of the old branch
         close_all(repo, branch)
-    commit_id = resolved(repo, source).commit
+    commit_id = committed(repo, source, "source").commit
     check_kept(repo, commit_id)
     fresh_token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     token = StagingToken(gate.pass_with(commit_id, fresh_token))

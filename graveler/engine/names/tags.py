@@ -4,7 +4,7 @@ The record of a deleted tag stays for at least a day, so that a late duplicate o
 created it, or of an earlier deletion, fails.
 """
 
-from graveler.engine.commits.heads import check_kept, resolved
+from graveler.engine.commits.heads import check_kept, committed
 from graveler.engine.hooks import (
     CREATE_TAG,
     DELETE_TAG,
@@ -38,7 +38,7 @@ def create_tag(repo: OpenRepository, name: str, ref: str, *, force: bool = False
         raise AlreadyExists(
             f"{holder} name {tag}: conflict found", Code.NAME_TAKEN, holder=holder, name=tag
         )
-    commit_id = resolved(repo, ref).commit
+    commit_id = committed(repo, ref).commit
     check_kept(repo, commit_id)
     pending = _run_gate_hooks(repo, CREATE_TAG, tag, commit_id)
     tags.create(repo.kv, repo.record, tag, commit_id, repo.ids, holding.tag)

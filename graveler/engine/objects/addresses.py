@@ -22,9 +22,10 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import OVERWRITE, Mode
+from graveler.block.adapter import OVERWRITE
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached
+from graveler.engine.objects.stage import Condition
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put
 from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
 from graveler.errors import Code, Invalid, NotFound
@@ -50,7 +51,7 @@ class Link:
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     modified_ns: int | Literal[Absent.ABSENT] = ABSENT
-    mode: Mode = OVERWRITE
+    mode: Condition = OVERWRITE
 
 
 def hand_out(repo: OpenRepository, branch: str, path: str) -> str:

@@ -17,10 +17,10 @@ business.  Used by uploads.py.
 from typing import Literal
 
 from graveler import limits
-from graveler.block.adapter import OVERWRITE, Mode
+from graveler.block.adapter import OVERWRITE
 from graveler.engine import protection
 from graveler.engine.commits.heads import fresh
-from graveler.engine.objects.stage import WriteState, check_mode, look
+from graveler.engine.objects.stage import Condition, WriteState, check_mode, look
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, operation_deadline
 from graveler.errors import Code, Contended, NotFound, OutcomeUnknown, PreconditionFailed, Refused
 from graveler.ids import parse_path
@@ -33,7 +33,7 @@ from graveler.staging import area
 from graveler.wire import decode_entry
 
 
-def stage(repo: OpenRepository, planned: VersionedUpload, mode: Mode) -> Entry:
+def stage(repo: OpenRepository, planned: VersionedUpload, mode: Condition) -> Entry:
     """Stage the planned entry and record the completion, unless another call has; return the entry.
 
     Errors: `NotFound` for an upload that was aborted, has expired or has another plan now, and if
@@ -65,7 +65,7 @@ def stage(repo: OpenRepository, planned: VersionedUpload, mode: Mode) -> Entry:
 
 
 def _attempt(
-    repo: OpenRepository, planned: VersionedUpload, mode: Mode, *, is_unknown: bool
+    repo: OpenRepository, planned: VersionedUpload, mode: Condition, *, is_unknown: bool
 ) -> bool:
     """One attempt: whether it is known to have staged the entry.
 
@@ -91,7 +91,7 @@ def _attempt(
 
 
 def _open_row(
-    repo: OpenRepository, seen: Versioned, upload: MultipartUpload, mode: Mode
+    repo: OpenRepository, seen: Versioned, upload: MultipartUpload, mode: Condition
 ) -> Staged | Literal[Absent.ABSENT]:
     """The row of the path in the open token.  Raises the error of `mode` if it does not hold."""
     key = parse_path(upload.path)

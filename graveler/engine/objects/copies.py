@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 from graveler.block import address
-from graveler.block.adapter import OVERWRITE, Mode
+from graveler.block.adapter import OVERWRITE
 from graveler.engine.objects import reachable
-from graveler.engine.objects.read import stat
-from graveler.engine.objects.stage import Present, check_mode, not_found, write_if
+from graveler.engine.objects.read import check_size, stat
+from graveler.engine.objects.stage import Condition, Present, check_mode, not_found, write_if
 from graveler.engine.objects.write import (
     DEFAULT_CONTENT_TYPE,
     Description,
@@ -57,6 +57,7 @@ def copy(
     path: str,
     source: Source,
     entry: Entry | Literal[Absent.ABSENT] = ABSENT,
+    mode: Condition = OVERWRITE,
     *,
     force: bool = False,
 ) -> Entry:
@@ -69,7 +70,8 @@ def copy(
     """
     if entry is ABSENT:
         entry = to_be_copied(repo, branch, path, source, force=force)
-    return copy_entry(repo, branch, path, CopySource(repo, source.path, entry), force=force)
+    of_entry = CopySource(repo, source.path, entry)
+    return copy_entry(repo, branch, path, of_entry, ABSENT, mode, force=force)
 
 
 def copy_entry(
@@ -78,7 +80,7 @@ def copy_entry(
     path: str,
     source: CopySource,
     description: Description | Literal[Absent.ABSENT] = ABSENT,
-    mode: Mode = OVERWRITE,
+    mode: Condition = OVERWRITE,
     *,
     force: bool = False,
 ) -> Entry:
@@ -105,7 +107,7 @@ def describe(
     branch: str,
     path: str,
     description: Description,
-    mode: Mode = OVERWRITE,
+    mode: Condition = OVERWRITE,
     *,
     force: bool = False,
 ) -> Entry:
@@ -149,7 +151,7 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
 
     The checksum of an object outside is the etag that a storage gave it.  It may be no MD5, and
     then says nothing of the copy: that has the etag of its own.
-    Errors: `Gone`, also if an object outside has another size than the entry; `Refused`.
+    Errors: `Gone`, those of `check_size`, `Refused`.
     Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
@@ -158,12 +160,8 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
         copied = repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
         raise Gone(f"no data: path={source.path}") from error
+    check_size(source.repo, source.entry, bytes_at, copied.size)
     is_own = source.entry.address_type == AddressType.RELATIVE
-    if not is_own and copied.size != source.entry.size:
-        raise Gone(
-            f"object outside has changed since: path={source.path} size={copied.size} "
-            f"expected={source.entry.size}"
-        )
     return source.entry._replace(
         address=relative,
         checksum=source.entry.checksum if is_own else copied.etag,
@@ -177,19 +175,20 @@ def set_user_metadata(
     branch: str,
     path: str,
     metadata: Mapping[str, str],
+    mode: Condition = OVERWRITE,
     *,
     force: bool = False,
 ) -> None:
     """Replace the user metadata of a path, without undoing a concurrent write (conditional write).
 
-    Errors: `NotFound`, `Refused`, `Invalid`, `Contended`, `OutcomeUnknown`.
+    Errors: `NotFound`, `Refused`, `Invalid`, `PreconditionFailed`, `Contended`, `OutcomeUnknown`.
     """
     check_described(metadata, "")
 
     def change(entry: Entry) -> Entry:
         return entry._replace(metadata=dict(metadata))
 
-    _change(repo, branch, path, change, OVERWRITE, force=force)
+    _change(repo, branch, path, change, mode, force=force)
 
 
 def _change(
@@ -197,7 +196,7 @@ def _change(
     branch: str,
     path: str,
     change: Callable[[Entry], Entry],
-    mode: Mode,
+    mode: Condition,
     *,
     force: bool,
 ) -> Entry:

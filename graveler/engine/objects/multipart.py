@@ -21,9 +21,10 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import OVERWRITE, Mode, ObjectHead, Part, PartOf
+from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartOf
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
+from graveler.engine.objects.stage import Condition
 from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.errors import GravelerError, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import parse_branch_id, parse_path
@@ -57,7 +58,7 @@ class Finish:
     parts: tuple[Part, ...]
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    mode: Mode = OVERWRITE
+    mode: Condition = OVERWRITE
 
 
 def begin(repo: OpenRepository, branch: str, path: str, count: int) -> NewUpload:

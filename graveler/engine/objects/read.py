@@ -19,7 +19,7 @@ from graveler.engine.ports import (
     keyspace,
     operation_deadline,
 )
-from graveler.errors import Code, Gone, NotFound
+from graveler.errors import Code, Corrupt, Gone, NotFound, RangeUnsatisfiable
 from graveler.ids import (
     CommitId,
     MetarangeId,
@@ -99,22 +99,45 @@ def physical_address(repo: Repository, entry: Entry) -> str:
 def open_body(repo: OpenRepository, entry: Entry, start: int = 0, end: int = TO_END) -> Body:
     """The bytes of an entry from `start` to `end`, which is excluded.
 
-    Errors: `Gone` (the bytes are missing), `RangeUnsatisfiable`, `Refused`.
+    Errors: `Gone` (the bytes are missing), those of `check_size`, `RangeUnsatisfiable`, `Refused`.
     Cost: 1 get, and that of `reachable.address_of`.
     """
+    place = reachable.address_of(repo, entry)
     try:
-        return repo.blocks.get(reachable.address_of(repo, entry), start, end)
+        body = repo.blocks.get(place, start, end)
+    except RangeUnsatisfiable as error:
+        check_size(repo, entry, place, error.size)
+        raise
     except NotFound as error:
-        raise Gone("no data: the object is not in the object store") from error
+        raise Gone(f"no data: the object is not in the object store: address={place}") from error
+    check_size(repo, entry, place, body.head.size)
+    return body
+
+
+def check_size(repo: OpenRepository, entry: Entry, place: str, size: int) -> None:
+    """Raise an error if the object at an entry's address has another size than the entry.
+
+    It is `Corrupt` for an object of this system, and `Gone` for one outside, whose owner may have
+    replaced it.
+    """
+    if size == entry.size:
+        return
+    sizes = f"repository={repo.id} address={place} size={size} expected={entry.size}"
+    if reachable.lies_inside(repo.record, entry):
+        raise Corrupt(f"object damaged: it has another size than its entry: {sizes}")
+    raise Gone(f"object outside has changed since: {sizes}")
 
 
 def read_body(repo: OpenRepository, entry: Entry) -> bytes:
     """All bytes of an entry, for one that is small.  Errors and cost: those of `open_body`, with a
     read instead of the get."""
+    place = reachable.address_of(repo, entry)
     try:
-        return repo.blocks.read(reachable.address_of(repo, entry), 0, entry.size)
+        raw = repo.blocks.read(place, 0, entry.size + 1)  # one more byte shows that it is longer
     except NotFound as error:
-        raise Gone("no data: the object is not in the object store") from error
+        raise Gone(f"no data: the object is not in the object store: address={place}") from error
+    check_size(repo, entry, place, len(raw))
+    return raw
 
 
 def storage_class(repo: OpenRepository, entry: Entry) -> str:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from graveler import limits
-from graveler.block.adapter import OVERWRITE, Mode, PutMode
+from graveler.block.adapter import OVERWRITE, Mode, PutMode, Update
 from graveler.committed import reader
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, commit_of, fresh
@@ -54,6 +54,19 @@ Present = bytes | Literal[Absent.ABSENT]
 # Takes the present value, and whether this call itself wrote it; returns the value to stage, or
 # raises to refuse.
 Decide = Callable[[Present, bool], StagedValue]
+
+
+class OnlyIf(NamedTuple):
+    """The condition of a write: `holds`, of the entry that the path has at that moment.
+
+    `finds`: a path without an entry is `NotFound`, and not `PreconditionFailed`.
+    """
+
+    holds: Callable[[Entry | Literal[Absent.ABSENT]], bool]
+    finds: bool = False
+
+
+Condition = Mode | OnlyIf
 
 
 def write(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue) -> None:
@@ -363,7 +376,7 @@ def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: WriteSt
     raise OutcomeUnknown("conditional write not confirmed; outcome unknown")
 
 
-def conditional(path: str, value: bytes, mode: Mode) -> Decide:
+def conditional(path: str, value: StagedValue, mode: Condition) -> Decide:
     """A `Decide` that stages `value` if the present entry satisfies `mode` (see `check_mode`)."""
 
     def decide(present: Present, is_own: bool) -> StagedValue:
@@ -374,11 +387,12 @@ def conditional(path: str, value: bytes, mode: Mode) -> Decide:
     return decide
 
 
-def check_mode(path: str, present: Present, mode: Mode) -> None:
+def check_mode(path: str, present: Present, mode: Condition) -> None:
     """Raise an error unless `present`, the value of a path, satisfies `mode`.  Pure.
 
     `CREATE`: the path must be absent, else `PreconditionFailed`.  `Update`: the path must have an
     entry, else `NotFound`, and the entry's checksum must be the etag, else `PreconditionFailed`.
+    `OnlyIf`: it must hold, else `PreconditionFailed`.
     """
     if mode is OVERWRITE:
         return
@@ -388,10 +402,15 @@ def check_mode(path: str, present: Present, mode: Mode) -> None:
                 f"path already exists: path={path}", Code.PATH_EXISTS, path=path
             )
         return
-    if present is ABSENT:
+    if present is ABSENT and (isinstance(mode, Update) or mode.finds):
         raise not_found(path)
-    if decode_entry(present).checksum != mode.etag:
-        raise PreconditionFailed(f"path has another checksum: path={path}")
+    entry = ABSENT if present is ABSENT else decode_entry(present)
+    if isinstance(mode, OnlyIf):
+        holds = mode.holds(entry)
+    else:
+        holds = entry is not ABSENT and entry.checksum == mode.etag
+    if not holds:
+        raise PreconditionFailed(f"path does not satisfy the condition of the request: path={path}")
 
 
 def not_found(path: str) -> NotFound:

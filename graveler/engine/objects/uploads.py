@@ -35,12 +35,14 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import OVERWRITE, Mode, Part, PartOf, PartPage, StoredPart
+from graveler.block.adapter import OVERWRITE, Part, PartOf, PartPage, StoredPart
 from graveler.engine import protection
 from graveler.engine.commits.heads import fresh
 from graveler.engine.objects import completions, multipart, reachable, write
 from graveler.engine.objects.completions import is_over, present, unknown
 from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.read import check_size
+from graveler.engine.objects.stage import Condition
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, Description
 from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Code, Conflict, Contended, Gone, Invalid, NotFound, OutcomeUnknown
@@ -135,8 +137,8 @@ def copy_part(
 
     The entry may be of another repository; the caller has checked that the user may read it.
     Errors: those of `put_part`; `RangeUnsatisfiable` for a range that the entry does not have;
-    `Gone` (the bytes are missing); those of `reachable.address_of`.
-    Cost: 1 KV request and 1 block request, 1 more if one of the two is not found, and that of
+    `Gone` (the bytes are missing); those of `check_size` and `reachable.address_of`.
+    Cost: 1 KV request and 2 block requests, 1 more if one of the two is not found, and that of
     `reachable.address_of`.
     """
     check_writable(repo.record, False)
@@ -144,6 +146,7 @@ def copy_part(
     bytes_at = reachable.address_of(source.repo, source.entry)
     part = PartOf(seen.store_id, number)
     try:
+        check_size(source.repo, source.entry, bytes_at, repo.blocks.head(bytes_at).size)
         return repo.blocks.copy_part(part, _full(repo, seen), bytes_at, start, end)
     except NotFound as error:
         if multipart.joined(repo, bytes_at) is not ABSENT:
@@ -180,7 +183,7 @@ def complete(
     repo: OpenRepository,
     upload: UploadId,
     parts: Sequence[Part],
-    mode: Mode = OVERWRITE,
+    mode: Condition = OVERWRITE,
     check: Check = _no_check,
 ) -> Entry:
     """Join the parts and stage the path, under the condition of `mode`.  The call may be repeated.

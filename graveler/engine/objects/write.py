@@ -3,9 +3,10 @@
     upload   store the bytes under a fresh address, then stage one row
     delete   stage one tombstone, without reading first
 
-`Mode`, the condition of a write, is that of the block port: `OVERWRITE` writes in any case,
-`CREATE` only while the path is absent, `Update(etag)` only while the entry of the path has that
-checksum.  The branch decides at the moment of the write: uncommitted rows first, then the commit.
+A `Condition` says when to write: `OVERWRITE` in any case, `CREATE` only while the path is absent,
+`Update(etag)` only while the entry of the path has that checksum, `OnlyIf` only while a function
+of the entry holds.  The branch decides at the moment of the write: uncommitted rows first, then the
+commit.
 
 A crash between the bytes and the row leaves an object that nothing references; garbage collection
 removes it.  A crash never leaves a row without bytes.
@@ -19,11 +20,12 @@ from typing import NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import CREATE, OVERWRITE, Mode
+from graveler.block.adapter import CREATE, OVERWRITE
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, fresh
 from graveler.engine.commits.messages import check_metadata
 from graveler.engine.objects.stage import (
+    Condition,
     conditional,
     put_many_newer,
     write,
@@ -64,7 +66,7 @@ class Upload:
     body: Iterable[bytes]
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    mode: Mode = OVERWRITE
+    mode: Condition = OVERWRITE
     storage_class: str = ""
 
 
@@ -159,7 +161,7 @@ def stage(
     branch: str,
     path: str,
     entry: Entry,
-    mode: Mode = OVERWRITE,
+    mode: Condition = OVERWRITE,
     *,
     force: bool = False,
 ) -> Entry:
@@ -175,7 +177,7 @@ def stage(
 
 
 def put(
-    repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry, mode: Mode = OVERWRITE
+    repo: OpenRepository, branch: BranchId, key: bytes, entry: Entry, mode: Condition = OVERWRITE
 ) -> None:
     """`stage`, after its checks."""
     value = encode_entry(entry)
@@ -205,15 +207,27 @@ def check_described(metadata: Mapping[str, str], content_type: str) -> None:
         )
 
 
-def delete(repo: OpenRepository, branch: str, path: str, *, force: bool = False) -> None:
-    """Stage a deletion, even if the path does not exist.
+def delete(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    mode: Condition = OVERWRITE,
+    *,
+    force: bool = False,
+) -> None:
+    """Stage a deletion, even if the path does not exist, if that satisfies `mode`.
 
-    Errors: `NotFound` (branch), `Invalid`, `Refused`, `OutcomeUnknown`.  Cost: 2 KV requests.
+    Errors: `NotFound` (branch), `Invalid`, `Refused`, `OutcomeUnknown`; with a condition, also
+    `PreconditionFailed`, `NotFound` (path) and `Contended`.
+    Cost: 2 KV requests, 3 with a condition.
     """
     key = parse_path(path)
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
-    write(repo, name, key, TOMBSTONE)
+    if mode is OVERWRITE:
+        write(repo, name, key, TOMBSTONE)
+    else:
+        write_if(repo, name, key, conditional(path, TOMBSTONE, mode))
 
 
 def delete_many(

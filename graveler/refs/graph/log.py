@@ -37,8 +37,8 @@ class LogQuery:
     """Which part of a log.
 
     `after`           show only entries after this commit, which is the last of an earlier page
-    `since_ns`        end before the first older commit; commits that are jumped over on the way to
-                      `after` are not checked
+    `since_ns`        leave out older commits, and end after `limits.log_older_count_max` of them in
+                      a row: a commit with an early time may stand before newer ones
     `stop_at`         end with this commit
     `first_parent`    show only the line of first parents
     `amount`          the page has at most so many entries (`log_page`)
@@ -75,11 +75,17 @@ def log(
         walk = _line(lookup, start, goals)
     else:
         walk = _Walk(lookup, start, goals, walk_count_max).entries()
+    older = 0  # in a row
     for entry in walk:
-        if query.since_ns is not ABSENT and entry.commit.created_ns < query.since_ns:
-            return
-        if shown:
+        if not shown:
+            pass
+        elif query.since_ns is ABSENT or entry.commit.created_ns >= query.since_ns:
+            older = 0
             yield entry
+        else:
+            older += 1
+            if older == limits.log_older_count_max:
+                return
         shown = shown or entry.id == query.after
         if entry.id == query.stop_at:
             return

@@ -12,6 +12,7 @@
 For the engine.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -188,11 +189,14 @@ def forget(kv: Store, repository: Repository, jobs: list[JobId]) -> None:
 
 class Step(NamedTuple):
     """A checkpoint of an import: source number `source` is listed up to and including `after`.
-    `found`: the range of the objects that were listed since the checkpoint before."""
+    `found`: the range of the objects that were listed since the checkpoint before.  `skipped`: how
+    many others were left out, with `examples`."""
 
     source: int
     after: str
     found: RangeRef
+    skipped: int = 0
+    examples: tuple[str, ...] = ()
 
 
 def steps(kv: Store, repository: Repository, job: JobId) -> list[Step]:
@@ -212,7 +216,8 @@ def add_step(
     ref = step.found
     pairs = {
         "source": str(step.source),
-        "after": step.after,
+        "after": json.dumps(step.after),  # a name of a file may hold bytes that are not UTF-8
+        "skipped": json.dumps([step.skipped, *step.examples]),
         "range": ref.id,
         "min": ref.min_key.hex(),
         "max": ref.max_key.hex(),
@@ -232,4 +237,5 @@ def _step(raw: bytes) -> Step:
     low, high, identity = (bytes.fromhex(pairs[name]) for name in _STEP_KEYS)
     size, count = int(pairs["size"]), int(pairs["count"])
     ref = RangeRef(RangeId(pairs["range"]), low, high, size, count, identity)
-    return Step(int(pairs["source"]), pairs["after"], ref)
+    skipped, *examples = json.loads(pairs["skipped"])
+    return Step(int(pairs["source"]), json.loads(pairs["after"]), ref, skipped, tuple(examples))

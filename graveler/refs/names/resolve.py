@@ -2,7 +2,9 @@
 
     full commit id  →  branch  →  tag  →  unique prefix of a commit id       the first that exists
 
-A name that is not valid for a branch or tag is not looked up as one.
+A name that is not valid for a branch or tag is not looked up as one.  No branch and no tag gets the
+name of a commit's short id (`holders`).  One that had its name before the commit was made keeps it:
+names come before short ids, as in git.
 
 Cost in requests: a branch 1, a tag 2, a prefix 3, a full commit id the cost of `lookup`; each
 modifier the cost of the graph walk.  Branch and tag are not read together, because most names are
@@ -11,7 +13,7 @@ rows.  For the engine.
 """
 
 from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
@@ -27,6 +29,8 @@ from graveler.refs.names.tags import StoredTag
 Kind = Literal["commit", "branch", "tag"]
 
 NO_BRANCH = BranchId("")
+# As git abbreviates ids.  Shorter names, such as numbers of tickets, would meet an id by chance.
+SHORT_ID_LENGTH_MIN: Final = 7
 
 
 class ResolvedRef(NamedTuple):
@@ -46,8 +50,8 @@ class ResolvedRef(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """What uses a name: the branch record and the tag record, also deleted ones; and whether a
-    commit has the name as its id."""
+    """What uses a name: the branch record and the tag record, also deleted ones; and whether the
+    name is the id of a commit, or its short id."""
 
     branch: Versioned | Literal[Absent.ABSENT]
     tag: StoredTag | Literal[Absent.ABSENT]
@@ -104,6 +108,12 @@ def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Reso
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
             return ResolvedRef(matching[0], "commit")
+        if matching:
+            raise NotFound(
+                f"ref is ambiguous: several commits begin with it; add characters: ref={base}",
+                Code.REF_AMBIGUOUS,
+                ref=base,
+            )
     raise NotFound(f"ref not found: ref={base}", Code.REF_NOT_FOUND, ref=base)
 
 
@@ -129,7 +139,7 @@ def _tag(kv: Store, repository: Repository, name: str) -> Tag | Literal[Absent.A
 
 def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holders:
     """What uses `name` now; for a check before a branch or tag of that name is created.  One
-    request.
+    request, and one more for a name that may be the short id of a commit.
 
     The check does not reserve the name.  Only the swap of the branch record, or the creation of the
     tag, decides, each for its own kind.
@@ -143,5 +153,11 @@ def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holder
     return Holders(
         ABSENT if branch is None else branches.decode(branch),
         ABSENT if tag is None else tags.decode(tag),
-        commit_at in rows,
+        commit_at in rows or _is_short_id(kv, repository, name),
     )
+
+
+def _is_short_id(kv: Store, repository: Repository, name: str) -> bool:
+    if len(name) < SHORT_ID_LENGTH_MIN:
+        return False
+    return bool(commits.by_prefix(kv, repository, name))

@@ -17,7 +17,7 @@ _ROWS_EACH: Final = 64  # in a task
 def parallel_tasks(spark: SparkSession) -> int:
     """Spark's number of partitions after a shuffle.  If the setting is not a number (Databricks has
     "auto"), Spark's default of 200."""
-    text = str(spark.conf.get(_SETTING, "")).strip()
+    text = str(spark.conf.get(_SETTING)).strip()  # Spark refuses a default that is not a number
     return max(1, int(text)) if text.isdecimal() else _DEFAULT
 
 

@@ -78,8 +78,8 @@ def _parsed(manifest: Any, folder: str) -> Delivery:
 def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
     """The rows for `import_` of the delivery with this manifest; `below` as in `inventory`.
 
-    Errors: those of `delivery` and `inventory`; `Invalid` if the delivery has no file, or one is
-    missing.
+    Errors: those of `delivery` and `inventory`; `Invalid` if the delivery has no file, one is
+    missing, or no key begins with `below`.
     """
     manifest_files = delivery(spark, manifest)
     if not manifest_files.files:
@@ -89,7 +89,10 @@ def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
     except PySparkException as error:
         first = str(error).partition("\n")[0]
         raise Invalid(f"the delivery cannot be read: {first:.500} source={manifest}") from error
-    return inventory(rows, below, file_schema=manifest_files.file_schema)
+    below_rows = inventory(rows, below, file_schema=manifest_files.file_schema)
+    if below and below_rows.isEmpty():
+        raise Invalid(f"no key of the inventory begins with below={below!r}: source={manifest}")
+    return below_rows
 
 
 def inventory(df: DataFrame, below: str = "", *, file_schema: str = "") -> DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from graveler import identity
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.engine.commits import adopt, diff, log, merge, messages, replay, reset
-from graveler.engine.names import branches
+from graveler.engine.names import branches, tags
 from graveler.engine.objects import read, write
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
 from graveler.ids import NO_METARANGE, CommitId
@@ -392,13 +392,35 @@ def test_content_of_older_commits_never_changes(lake: Lake) -> None:
 def test_a_name_is_free_for_one_thing_only(lake: Lake) -> None:
     head = lake.commit_of(a="1")
     lake.branch("dev")
-    for name in ("dev", "main", head):
+    for name in ("dev", "main", head, head[:7], head[:12], head[:63]):
         with pytest.raises(AlreadyExists):
             lake.branch(name)
+        with pytest.raises(AlreadyExists):
+            tags.create_tag(lake.opened, name, "main")
+    for name in (head[:6], head[:8] + "x", head[:12] + "_", head[:12].upper() + "G"):
+        lake.branch(name)  # no short id of a commit
     with pytest.raises(NotFound):
         lake.branch("new", "nothing")
     with pytest.raises(Invalid):
         lake.branch("new", "main$")
+
+
+def test_what_takes_a_commit_refuses_the_name_of_uncommitted_changes(lake: Lake) -> None:
+    """They would be left out in silence."""
+    lake.commit_of(a="1")
+    lake.branch("dev")
+    lake.put("b", "1", "dev")
+    head = lake.tree()
+    for verb in (
+        lambda: lake.merge("dev$"),
+        lambda: tags.create_tag(lake.opened, "v1", "dev$"),
+        lambda: replay.cherry_pick(lake.opened, "main", "dev$", replay.ReplayRequest(COMMITTER)),
+        lambda: replay.revert(lake.opened, "main", "dev$", replay.ReplayRequest(COMMITTER)),
+        lambda: reset.hard_reset(lake.opened, "main", "dev$"),
+    ):
+        with pytest.raises(Invalid, match="uncommitted changes"):
+            verb()
+    assert lake.tree() == head
 
 
 def test_a_branch_made_again_sees_nothing_of_the_old_one(lake: Lake) -> None:

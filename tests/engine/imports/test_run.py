@@ -11,11 +11,12 @@ from graveler.committed.ranges import Table
 from graveler.engine.imports import run as importing
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import Invalid, NotFound, Unavailable
-from graveler.ids import JobId, RangeId
+from graveler.ids import BranchId, JobId, RangeId
 from graveler.records import JobState
 from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultPlan, FaultyStore
@@ -149,3 +150,59 @@ def test_an_import_over_many_ranges_ends_with_its_time(lake: Lake) -> None:
     found = importing.status(lake.opened, job)
     assert found.state is JobState.FAILED and "import took too long" in found.error
     assert lake.tree() == before
+
+
+def test_a_source_that_does_not_exist_is_refused(lake: Lake) -> None:
+    """Also the prefix of a name, which is read as a folder."""
+    for path in ("mem://bucket/sauce/", "mem://bucket/sour"):
+        gone = ImportPath("common_prefix", path, "in/")
+        with pytest.raises(
+            Invalid, match=r"no object is below it: path=mem://bucket/(sauce|sour)/:"
+        ):
+            importing.submit(lake.opened, "main", replace(REQUEST, paths=[gone]), owner=OWNER)
+    missing = ImportPath("object", SOURCE + "none", "in/one")
+    with pytest.raises(Invalid, match="not found"):
+        importing.submit(lake.opened, "main", replace(REQUEST, paths=[missing]), owner=OWNER)
+
+
+def test_a_source_that_vanishes_fails_the_job_and_changes_nothing(lake: Lake) -> None:
+    run(lake, submitted(lake))
+    before, job = lake.tree(), submitted(lake)
+    assert len(before) == 2
+    for name in ("", "a", "b/c"):
+        lake.ports.blocks.delete(SOURCE + name)
+    run(lake, job)
+    failed = importing.status(lake.opened, job)
+    assert failed.state is JobState.FAILED and SOURCE in failed.error
+    assert lake.tree() == before
+
+
+def test_an_empty_folder_of_a_bucket_is_one_with_an_empty_object_of_its_name(lake: Lake) -> None:
+    run(lake, submitted(lake))
+    for name in ("a", "b/c"):
+        lake.ports.blocks.delete(SOURCE + name)
+    job = submitted(lake)
+    run(lake, job)
+    assert state(lake, job) is JobState.DONE and lake.tree() == {}
+
+
+def test_names_that_no_path_can_have_are_skipped_and_counted(lake: Lake) -> None:
+    """Of every attempt and every checkpoint, and each name once."""
+    far = "in/" + "x" * 600 + "/"
+    deep = "y" * 500
+    for number in range(12):
+        lake.ports.blocks.put(f"{SOURCE}{number:02}{deep}", [b"x"], CREATE)
+    request = replace(REQUEST, paths=[ImportPath("common_prefix", SOURCE, far)])
+    job = importing.submit(lake.opened, "main", request, owner=OWNER)
+    once = record.once(job.id, record.ordered(lake.opened, job.id))
+    resumed = importing.ImportState(once, spill_count=1)
+    for _ in range(2):  # the second attempt reads the checkpoints of the first
+        landed = importing.work(
+            lake.opened, BranchId("main"), request, Heartbeat(lake.opened, job.id), resumed
+        )
+        metadata = landed.commit.metadata
+        assert metadata[importing.SKIPPED_KEY] == "12"
+        examples = metadata[importing.SKIPPED_EXAMPLES_KEY].splitlines()
+        assert len(examples) == limits.import_skipped_examples_max
+        assert examples[0].startswith("'00yyy") and "path is too long" in examples[0]
+    assert set(lake.tree()) == {far + "a", far + "b/c"}

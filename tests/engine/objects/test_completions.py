@@ -13,7 +13,7 @@ from graveler.engine.names import branches
 from graveler.engine.objects import read, uploads
 from graveler.engine.objects.copies import set_user_metadata
 from graveler.engine.objects.uploads import UploadId
-from graveler.engine.objects.write import Mode
+from graveler.engine.objects.write import Condition
 from graveler.engine.ports import OpenRepository
 from graveler.engine.repositories import rules
 from graveler.errors import (
@@ -77,7 +77,7 @@ def shown(storage: Storage, branch: str = "main") -> bytes | None:
 @pytest.mark.parametrize("commits", [False, True])
 @pytest.mark.parametrize("mode", [OVERWRITE, CREATE])
 def test_a_call_that_stalls_does_not_undo_what_came_after_its_repetition(
-    storage: Storage, at: int, commits: bool, mode: Mode
+    storage: Storage, at: int, commits: bool, mode: Condition
 ) -> None:
     upload, parts = fresh(storage)
     answers = []
@@ -292,7 +292,7 @@ def test_a_condition_holds_at_the_moment_of_the_row(
 
 @pytest.mark.parametrize("mode", [OVERWRITE, CREATE, Update("none")])
 def test_a_change_of_the_row_or_the_branch_meanwhile_is_met_again(
-    storage: Storage, mode: Mode
+    storage: Storage, mode: Condition
 ) -> None:
     """Each attempt meets another change; the last one wins."""
     storage.put(b="x")
@@ -356,7 +356,7 @@ def lost(storage: Storage, *, applied: bool) -> Callable[..., Any]:
 @pytest.mark.parametrize("mode", [OVERWRITE, CREATE])
 @pytest.mark.parametrize("applied", [False, True])
 def test_an_answer_that_was_lost_is_found_out_from_the_record(
-    storage: Storage, mode: Mode, applied: bool
+    storage: Storage, mode: Condition, applied: bool
 ) -> None:
     upload, parts = fresh(storage)
     repo = row_writes(storage, lost(storage, applied=applied))

@@ -163,3 +163,11 @@ def test_aws_is_told_what_is_denied(aws: Aws, away: Elsewhere, there: Lake, tmp_
     ):
         with pytest.raises(ClientError, match=r"AccessDenied|403|Forbidden"):
             few("s3", *arguments)
+
+
+def test_aws_is_refused_an_unknown_branch(aws: Aws, there: Lake, tmp_path: Path) -> None:
+    kept = written(tmp_path / "kept", {"a": b"x"})
+    for source in (f"s3://{there.repo}/none", f"s3://{there.repo}/none/in"):
+        with pytest.raises(ClientError, match="NoSuchBucket"):
+            aws("s3", "sync", "--delete", source, kept)
+    assert found(kept) == {"a": b"x"}

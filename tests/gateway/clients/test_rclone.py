@@ -189,3 +189,12 @@ def test_rclone_is_told_what_is_denied(rclone: Rclone, there: Lake, tmp_path: Pa
         with pytest.raises(ClientError, match=r"AccessDenied|403|Forbidden"):
             few(*arguments, given=b"x")
     assert rclone("cat", f"lake:{there.repo}/main/kept/a") == "after"
+
+
+def test_rclone_is_refused_an_unknown_branch(rclone: Rclone, there: Lake, tmp_path: Path) -> None:
+    kept = written(tmp_path / "kept", {"a": b"x"})
+    for source in (f"lake:{there.repo}/none", f"lake:{there.repo}/none/in"):
+        for more in ((), ("--fast-list",)):
+            with pytest.raises(ClientError, match="directory not found"):
+                rclone("sync", source, kept, *more)
+    assert found(kept) == {"a": b"x"}

@@ -165,3 +165,11 @@ def test_s5cmd_is_told_what_is_denied(s5cmd: S5cmd, there: Lake, tmp_path: Path)
         with pytest.raises(ClientError, match=r"AccessDenied|403|Forbidden"):
             few(*arguments)
     assert s5cmd("cat", f"s3://{there.repo}/main/kept/a") == "after"
+
+
+def test_s5cmd_is_refused_an_unknown_branch(s5cmd: S5cmd, there: Lake, tmp_path: Path) -> None:
+    kept = written(tmp_path / "kept", {"a": b"x"})
+    for source in (f"s3://{there.repo}/none/*", f"s3://{there.repo}/none/in/*"):
+        with pytest.raises(ClientError, match="NoSuchBucket"):
+            s5cmd("sync", "--delete", source, f"{kept}/")
+    assert found(kept) == {"a": b"x"}

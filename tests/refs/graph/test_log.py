@@ -2,6 +2,7 @@
 
 import heapq
 import random
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -144,10 +145,27 @@ def test_log_stops_with_the_commit_to_stop_at() -> None:
     assert shown(made, 3, LogQuery(after=id_of(0), stop_at=id_of(1))) == []
 
 
-def test_log_since_ends_at_the_first_older_commit() -> None:
+def test_log_since_leaves_out_older_commits() -> None:
     made = dated([(), (0,), (1,), (2,)], [1, 2, 3, 4])
     assert shown(made, 3, LogQuery(since_ns=2)) == [3, 2, 1]
     assert shown(made, 3, LogQuery(since_ns=5)) == []
+
+
+@pytest.mark.parametrize("first_parent", [True, False])
+def test_log_since_finds_newer_commits_behind_one_with_an_early_time(first_parent: bool) -> None:
+    made = dated([(), (0,), (1,), (2,), (3,)], [1, 5, 2, 5, 3])
+    query = LogQuery(since_ns=4, first_parent=first_parent)
+    assert shown(made, 4, query) == [3, 1]
+    assert shown(made, 4, replace(query, after=id_of(3))) == [1]
+    assert shown(made, 4, replace(query, stop_at=id_of(2))) == [3]
+
+
+def test_log_since_ends_after_many_older_commits_in_a_row() -> None:
+    older = limits.log_older_count_max
+    for row, found in ((older - 1, True), (older, False)):
+        times = [9, *[1] * row, 9]
+        made = dated([(), *[(number,) for number in range(row + 1)]], times)
+        assert (0 in shown(made, row + 1, LogQuery(since_ns=5))) is found
 
 
 def test_pages_tell_whether_more_follow() -> None:

@@ -129,10 +129,10 @@ def test_what_cannot_be_is_invalid(lake: Lake, text: str) -> None:
         lake.resolve(text)
 
 
-def test_an_ambiguous_prefix_is_not_found(lake: Lake) -> None:
+def test_an_ambiguous_prefix_is_refused(lake: Lake) -> None:
     for text in ("ab" + "0" * 62, "ab" + "1" * 62):
         commits.put(lake.kv, REPO, CommitId(text), Commit("c", "m", 0), IDS.stamp())
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"^ref is ambiguous: .* ref=ab$"):
         lake.resolve("ab")
     assert lake.resolve("ab0").commit == "ab" + "0" * 62
 

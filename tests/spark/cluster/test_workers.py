@@ -1,4 +1,4 @@
-"""Archives that a process was started with are read once."""
+"""Workers that cannot run the package are refused; archives of a process are read once."""
 
 import gc
 import importlib
@@ -14,8 +14,37 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from graveler.errors import Invalid
+from graveler.spark import connect
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.workers import settle, settle_archives
+from graveler.spark.cluster.workers import mismatches, settle, settle_archives, versions
+from tests.spark.lakes import KEYS
+
+
+def test_workers_without_the_packages_are_refused_with_the_remedy(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `python3` of the PATH: a Python that finds no installed package."""
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    for program, says in ((str(bare), "No module named"), ("/no/python", "Cannot run program")):
+        monkeypatch.setattr(spark.sparkContext, "pythonExec", program)
+        with pytest.raises(Invalid, match=f"{says}.*set the environment variable PYSPARK_PYTHON"):
+            connect(spark.newSession(), tmp_path / "lake", KEYS)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.one_version
+def test_other_releases_of_python_and_of_the_package_do_not_fit() -> None:
+    here = versions()
+    assert mismatches(here, here) == []
+    assert mismatches(here, here | {"Python": "3.9.1", "graveler": ""}) == [
+        f"Python is 3.9.1 there and {here['Python']} here",
+        f"graveler is missing there and {here['graveler']} here",
+    ]
+    patch = ".".join([*here["Python"].split(".")[:2], "99"])
+    assert mismatches(here, here | {"Python": patch}) == []
 
 
 def archive(path: Path, *modules: str) -> str:

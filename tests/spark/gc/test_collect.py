@@ -48,7 +48,6 @@ from tests.client.scripted import Said, scripted
 from tests.engine.lake import Lake
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import KEYS
-from tests.spark.session import as_shipped
 from tests.waiting import until
 
 DAY_NS = 24 * 3600 * 10**9
@@ -242,9 +241,8 @@ def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
             assert found.deleted.files == 0 and found.condemned.files == len(garbage)
             assert found.condemned.size_bytes == sum(row["size"] for row in rows)
             assert world.stored() == before
-        with as_shipped(spark):
-            swept = collect(days_on(lake, 1.1), names, ALL, dry_run=False)
-            states = {row["state"] for row in swept.report.collect()}
+        swept = collect(days_on(lake, 1.1), names, ALL, dry_run=False)
+        states = {row["state"] for row in swept.report.collect()}
         assert (swept.deleted.files, states) == (len(garbage), {"condemned", "deleted"})
         assert world.stored() == world.used
         again = collect(days_on(lake, 2.2), names, ALL, dry_run=False)

@@ -40,6 +40,8 @@ from tests.aws.tables import new_table
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, entry, joined, sequential, some_rows
 
+pytestmark = pytest.mark.usefixtures("small_batches")
+
 
 def base_of(place: Place, rows: Sequence[Row]) -> MetarangeId:
     return sequential(place, rows, Path(place.storage.removeprefix("local:")))[0]

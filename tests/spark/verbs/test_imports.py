@@ -25,6 +25,8 @@ from tests.spark import lakes
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, files, frame, joined, sequential, some_rows, spread
 
+pytestmark = pytest.mark.usefixtures("small_batches")
+
 
 @pytest.mark.parametrize(
     ("seed", "tasks", "breaks"),

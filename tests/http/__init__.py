@@ -1,0 +1,1 @@
+"""Tests of what the API, the S3 gateway and signed URLs share of HTTP."""

@@ -1,0 +1,103 @@
+"""A job that calls every verb in a session that nobody has configured; prints what it got as JSON.
+
+python -m tests.spark.every_verb FOLDER [--connect]
+"""
+
+import argparse
+import json
+from contextlib import redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from graveler.client import break_parameters
+from graveler.spark import (
+    JobTerms,
+    Lake,
+    collect,
+    commit,
+    connect,
+    diff,
+    entries,
+    import_,
+    log,
+    pack,
+    ranges,
+    read,
+    register,
+    write,
+)
+from graveler.spark.gc.collect import without
+from tests.spark.conftest import HAS_SOURCES
+from tests.spark.lakes import KEYS
+
+
+def results(lake: Lake) -> dict[str, Any]:
+    """Imports, tables, commits, packing, collection, and on Spark 4 the data source."""
+    spark = lake.spark
+    body = {"name": "sales", "storage_namespace": "local://lake/sales"}
+    lake.session.ask("POST", "/repositories", body)
+    before = break_parameters.read(lake.session, "sales")
+    finer = replace(before, raggedness=20)
+    break_parameters.swap(lake.session, "sales", before, finer)
+    rows = spark.range(300).select(
+        F.concat(F.lit("day="), F.col("id") % 3, F.lit("/"), F.col("id")).alias("path"),
+        F.concat(F.lit("local://landing/"), F.col("id")).alias("address"),
+        F.col("id").alias("size"),
+        F.md5(F.col("id").cast("string")).alias("checksum"),
+        F.timestamp_seconds(F.col("id")).alias("mtime"),
+    )
+    landed = import_(lake, rows, "sales/main/in/")
+    sizes = entries(lake, f"sales/{landed.commit}/in/day=1/", ["size"]).agg(F.sum("size"))
+    saved = write(lake, spark.range(20), "sales/main/t").commit
+    at = "/repositories/sales/branches/main/objects?path=staged"
+    lake.session.ask("POST", at, {"staged": 1})
+    committed = commit(lake, "sales/main")
+    packed = pack(lake, "sales/main", before, JobTerms(id="coarser"))
+    collection = collect(lake, ["sales"], dry_run=False)
+    plan = StringIO()
+    with redirect_stdout(plan):
+        small = spark.createDataFrame([(1, 2)], "repo int, hash bigint")
+        without(small, small, ["repo", "hash"]).explain()
+    answers = {
+        "session": type(spark).__module__,
+        "count": landed.count,
+        "sum": sizes.collect()[0][0],
+        "rows": sorted(row["id"] for row in read(lake, "sales/main/t").collect()),
+        "files": entries(lake, f"sales/{saved}/t/", ["path"]).count() > 0,
+        "added": diff(lake, f"sales/{saved}~1", f"sales/{saved}", "t/").select("type").distinct(),
+        "log": log(lake, f"sales/{packed.commit}").count(),
+        "ranges": ranges(lake, "sales/main").count() == packed.after.ranges,
+        "committed": committed.rows,
+        "packed": packed.before.ranges > packed.after.ranges and packed.is_set,
+        "condemned": collection.report.count(),
+        "joined": "SortMergeJoin" in plan.getvalue() and "Broadcast" not in plan.getvalue(),
+    }
+    answers["added"] = [row["type"] for row in answers["added"].collect()]
+    if HAS_SOURCES:
+        register(lake)
+        source = spark.read.format("graveler").options(table="entries", columns="path")
+        answers["paths"] = source.load("sales/main/in/day=2/").count()
+    return answers
+
+
+def main(folder: Path, connects: bool) -> None:
+    """Run in a session of Spark Connect, or in the classic one."""
+    builder = SparkSession.builder.remote("local[2]") if connects else SparkSession.builder
+    spark = builder.getOrCreate()
+    with connect(spark, folder / "lake", KEYS) as lake:
+        answers = results(lake)
+    spark.stop()
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, help="where it works")
+    parser.add_argument("--connect", action="store_true", help="use a session of Spark Connect")
+    words = parser.parse_args()
+    main(words.folder, words.connect)
