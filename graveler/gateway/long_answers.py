@@ -19,7 +19,7 @@ from typing import Final
 from graveler.api.answers import Answer, StreamedBody
 from graveler.errors import Unavailable
 from graveler.gateway.endings import Ending
-from graveler.gateway.errors import Place, answer, error_element, report_of
+from graveler.gateway.errors import Place, error_element, report_of
 from graveler.gateway.operation import S3Call
 from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
 
@@ -56,7 +56,6 @@ class _Work:
         """The document for the end of an answer that has begun as a success."""
         if isinstance(self.outcome, Markup):
             return self.outcome.encode()
-        answer(self.outcome, self._place, self._request_id)  # logs a bug
         report = report_of(self.outcome)
         return error_element(report, self._place, self._request_id).encode()
 
