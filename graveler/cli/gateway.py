@@ -92,6 +92,6 @@ def options_of(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> G
             parameters["trusted_proxies"],
             tls_only=not parameters["insecure_http"],
         ),
-        S3Options(parameters["s3_domains"], parameters["s3_v2_writes"]),
+        S3Options(parameters["s3_domains"], parameters["s3_signature_v2"]),
         owns_cache=not settings.get(_CACHE_FOLDER),
     )

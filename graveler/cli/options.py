@@ -52,12 +52,13 @@ class Listen(NamedTuple):
 class S3Options:
     """How S3 clients reach the service.
 
-    `domains`: host names whose requests are for the S3 gateway.  `v2_writes`: presigned URLs of
-    Signature Version 2 may write, and not only read.
+    `domains`: host names whose requests are for the S3 gateway.  `signature_v2`: Signature
+    Version 2 is accepted in headers, and in presigned URLs that write; else only in those that
+    read.
     """
 
     domains: tuple[str, ...] = ()
-    v2_writes: bool = False
+    signature_v2: bool = False
 
     def check(self, listen: Listen, front: Front) -> None:
         """Raises `Invalid` for a domain that has a host name of the API: at that name the gateway
@@ -207,10 +208,11 @@ _S3_DOMAIN: Final = click.option(
     help="a host name at which S3 clients reach the service; the names one label below it are "
     "buckets (repeatable; signed requests of S3 clients are recognised at any host)",
 )
-_S3_V2_WRITES: Final = click.option(
-    "--s3-v2-writes",
+_S3_SIGNATURE_V2: Final = click.option(
+    "--s3-signature-v2",
     is_flag=True,
-    help="presigned URLs of Signature Version 2 may write objects (default: only read)",
+    help="accept Signature Version 2 in headers, and in presigned URLs that write objects "
+    "(default: only in URLs that read)",
 )
 
 
@@ -221,7 +223,7 @@ def proxy(function: Callable[..., int]) -> Callable[..., int]:
 
 def s3(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options of `S3Options`."""
-    return _S3_DOMAIN(_S3_V2_WRITES(function))
+    return _S3_DOMAIN(_S3_SIGNATURE_V2(function))
 
 
 def rate(default: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

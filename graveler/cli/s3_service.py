@@ -38,7 +38,7 @@ def serve(options: GatewayOptions) -> int:
         aws = _opened(deployment)
         _check(aws, deployment)
         service = _service(aws, deployment, options)
-        route = s3_route(service, options.s3.domains, v2_writes=options.s3.v2_writes)
+        route = s3_route(service, options.s3.domains, signature_v2=options.s3.signature_v2)
 
         def on_ready(running: Running) -> None:
             where = f"table {deployment.table}, process {os.getpid()}"

@@ -128,7 +128,7 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     before = front.Front(more["public_url"] or "", more["trusted_proxies"], more["allowed_hosts"])
     host = front.host_of(before.public_url.partition("://")[2])
     hooks = hook_settings(environment(), more["hooks_allow"], loopback=more["hooks_allow_loopback"])
-    s3_options = S3Options(more["s3_domains"], more["s3_v2_writes"])
+    s3_options = S3Options(more["s3_domains"], more["s3_signature_v2"])
     s3_options.check(listen, before)
     options = ServeOptions(
         store,

@@ -64,7 +64,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
                     identities=_identities(options, ports),
                     trail=trail,
                 )
-                route = s3_route(service, options.s3.domains, v2_writes=options.s3.v2_writes)
+                route = s3_route(service, options.s3.domains, signature_v2=options.s3.signature_v2)
                 _serve(service, route, at, on_ready, _rounds(store, service, options))
         finally:
             store.close()

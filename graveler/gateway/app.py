@@ -28,10 +28,10 @@ from graveler.gateway.route import S3Route
 OBSERVED_PATHS: Final = (HEALTH_PATH, READY_PATH, METRICS_PATH)
 
 
-def s3_route(service: Service, domains: Sequence[str], *, v2_writes: bool) -> S3Route:
-    """The route of S3 clients.  `domains`: as for `S3Route`.  `v2_writes`: presigned URLs of
-    Signature Version 2 may write, and not only read."""
-    authentication = Authentication(domains, v2_writes=v2_writes)
+def s3_route(service: Service, domains: Sequence[str], *, signature_v2: bool) -> S3Route:
+    """The route of S3 clients.  `domains`: as for `S3Route`.  `signature_v2`: as for
+    `Authentication`."""
+    authentication = Authentication(domains, signature_v2=signature_v2)
     return S3Route(service, domains, authentication.identify)
 
 

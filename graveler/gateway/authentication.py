@@ -22,17 +22,18 @@ from graveler.gateway.identity import Identity
 from graveler.gateway.payload import Framing, VerifiedBody
 from graveler.gateway.request import S3Request
 from graveler.gateway.signatures import ChunkSeal, SigningKeys
+from graveler.gateway.signatures_v2 import ClaimV2
 from graveler.records import ABSENT, Absent
 
 
 class Authentication:
     """Identifies callers by their signatures."""
 
-    def __init__(self, domains: Sequence[str], *, v2_writes: bool = False) -> None:
-        """`domains`: those of the route.  `v2_writes`: presigned URLs of Signature Version 2 may
-        write a key."""
+    def __init__(self, domains: Sequence[str], *, signature_v2: bool = False) -> None:
+        """`domains`: those of the route.  `signature_v2`: Signature Version 2 is accepted in
+        headers, and in presigned URLs that write a key; else only in those that read one."""
         self._domains = domains_of(domains)
-        self._v2_writes = v2_writes
+        self._signature_v2 = signature_v2
         self._proofs = Proofs()
         self._keys = SigningKeys()
 
@@ -48,7 +49,11 @@ class Authentication:
         if not opened.how:
             raise S3Error("AccessDenied")
         if opened.how == "query of version 2":
-            return self._by_version_2(service, request, opened, address)
+            return self._by_url_of_version_2(service, request, opened, address)
+        if opened.how == "header of version 2":
+            bucket = bucket_of_host(request.header(b"host"), self._domains)
+            claim_v2 = signatures_v2.claim_of_header(opened, bucket, allowed=self._signature_v2)
+            return self._by_version_2(service, request, claim_v2, address)
         claim = claims.claim(opened)
         proof = _Proof(claim, self._keys)
         caller = self._caller(service, claim.key_id, proof, address)
@@ -57,7 +62,7 @@ class Authentication:
         body = SignedPayload(request.with_headers(hoisted), claim.payload, seal)
         return Identity(caller, body, hoisted)
 
-    def _by_version_2(
+    def _by_url_of_version_2(
         self, service: Service, request: S3Request, opened: OpenRequest, address: Callable[[], str]
     ) -> Identity:
         host = request.header(b"host")
@@ -66,9 +71,13 @@ class Authentication:
             opened,
             bucket_of_host(host, self._domains),
             has_key=place.level is Level.KEY,
-            writes=self._v2_writes,
+            writes=self._signature_v2,
         )
+        return self._by_version_2(service, request, claim, address)
 
+    def _by_version_2(
+        self, service: Service, request: S3Request, claim: ClaimV2, address: Callable[[], str]
+    ) -> Identity:
         def matches(secret: str, _epoch: str) -> bool:
             return signatures_v2.is_signed(claim, secret)
 

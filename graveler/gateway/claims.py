@@ -39,7 +39,7 @@ AMZ: Final = b"x-amz-"
 
 _EXEMPT_OF_QUERY: Final = OF_BODIES | {CONTENT_SHA256}
 _AUTHORIZATION_LENGTH_MAX: Final = 16 * 1024
-_KEY_ID_LENGTH_MAX: Final = 128
+KEY_ID_LENGTH_MAX: Final = 128
 _REGION: Final = re.compile(rb"[!-.0-~]{1,64}")
 _MOMENT: Final = re.compile(rb"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _MOMENTS_MAX: Final = 1_024
@@ -64,6 +64,7 @@ _OWN: Final = frozenset(
 # Parameters that make a query a signed one, in version 4 and in version 2.
 _V4_MARKS: Final = frozenset((b"X-Amz-Algorithm", b"X-Amz-Credential", b"X-Amz-Signature"))
 _V2_MARKS: Final = frozenset((b"AWSAccessKeyId", b"Signature"))
+_V2_SCHEME: Final = b"AWS"
 _UNSIGNED: Final = b"UNSIGNED-PAYLOAD"
 _HEADER_ERROR: Final = "AuthorizationHeaderMalformed"
 _QUERY_ERROR: Final = "AuthorizationQueryParametersError"
@@ -115,12 +116,12 @@ def scope(day: bytes, region: bytes) -> bytes:
 
 
 class OpenRequest(NamedTuple):
-    """A request, when it arrived, its query, and how it is signed: not at all, by version 4 in the
-    header or in the query, or by version 2 in the query."""
+    """A request, when it arrived, its query, and how it is signed: not at all, or by version 4 or 2
+    in the header or in the query."""
 
     request: S3Request
     now_ns: int
-    how: Literal["", "header", "query", "query of version 2"]
+    how: Literal["", "header", "query", "header of version 2", "query of version 2"]
     query: Mapping[bytes, bytes]
 
 
@@ -151,8 +152,8 @@ class Claim(NamedTuple):
 def open_request(request: S3Request, now_ns: int) -> OpenRequest:
     """How a request is signed.
 
-    Raises `S3Error` for a parameter that occurs twice, for two mechanisms, and for an algorithm
-    other than that of version 4.  Pure."""
+    Raises `S3Error` for a parameter that occurs twice, for two mechanisms, and for an unknown
+    algorithm.  Pure."""
     headers, query = request.headers, _single(request.pairs)
     count = 1 if b"authorization" in headers else 0
     if len(headers) < len(request.lines):
@@ -163,9 +164,12 @@ def open_request(request: S3Request, now_ns: int) -> OpenRequest:
     if count + is_v4 + is_v2 > 1:
         raise S3Error("InvalidRequest", "Only one authentication mechanism is allowed.")
     if count:
-        if headers[b"authorization"].split(None, 1)[:1] != [ALGORITHM]:
-            raise _unsupported()
-        return OpenRequest(request, now_ns, "header", query)
+        scheme = headers[b"authorization"].split(None, 1)[:1]
+        if scheme == [ALGORITHM]:
+            return OpenRequest(request, now_ns, "header", query)
+        if scheme == [_V2_SCHEME]:
+            return OpenRequest(request, now_ns, "header of version 2", query)
+        raise unsupported()
     if is_v4:
         return OpenRequest(request, now_ns, "query", query)
     return OpenRequest(request, now_ns, "query of version 2" if is_v2 else "", query)
@@ -212,8 +216,7 @@ def _claim_of_header(opened: OpenRequest) -> Claim:
     moment, seconds = _date(headers)
     if day != moment[:8]:
         raise S3Error(_HEADER_ERROR, "Invalid credential date: it is not the day of the request.")
-    if abs(now_ns - seconds * SECOND_NS) > SKEW_SECONDS_MAX * SECOND_NS:
-        raise S3Error("RequestTimeTooSkewed", "")
+    _check_skew(seconds, now_ns)
     names = _signed_names(listed, headers, frozenset(), _HEADER_ERROR)
     stated = headers.get(CONTENT_SHA256)
     if stated is None:
@@ -227,7 +230,7 @@ def _claim_of_header(opened: OpenRequest) -> Claim:
 def _claim_of_query(opened: OpenRequest) -> Claim:
     query, headers = opened.query, opened.request.headers
     if query.get(b"X-Amz-Algorithm") != ALGORITHM:
-        raise _unsupported()
+        raise unsupported()
     key_id, day, region = _credential(query.get(b"X-Amz-Credential", b""), _QUERY_ERROR)
     moment = query.get(b"X-Amz-Date", b"")
     seconds = _seconds_of(moment)
@@ -315,7 +318,7 @@ def _usual_fields(head: bytes) -> tuple[_Credential, bytes] | Literal[Absent.ABS
 def _credential(text: bytes, error: str) -> _Credential:
     """Key id, day and region.  Split from the right, because a key id may contain a slash."""
     parts = text.rsplit(b"/", 4)
-    if len(parts) != 5 or not 0 < len(parts[0]) <= _KEY_ID_LENGTH_MAX:
+    if len(parts) != 5 or not 0 < len(parts[0]) <= KEY_ID_LENGTH_MAX:
         raise S3Error(error, "Credential must be <key id>/<yyyyMMdd>/<region>/s3/aws4_request.")
     key_id, day, region, service, end = parts
     if service != b"s3" or end != b"aws4_request":
@@ -338,6 +341,18 @@ def _date(headers: Mapping[bytes, bytes]) -> tuple[bytes, int]:
             "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header"
         )
     return moment, seconds
+
+
+def check_date(headers: Mapping[bytes, bytes], now_ns: int) -> None:
+    """Raises `S3Error` unless a request has a date, in either form, at most 15 minutes away."""
+    date = headers.get(b"x-amz-date", headers.get(b"date", b""))
+    _, seconds = _date({b"date": date})
+    _check_skew(seconds, now_ns)
+
+
+def _check_skew(seconds: int, now_ns: int) -> None:
+    if abs(now_ns - seconds * SECOND_NS) > SKEW_SECONDS_MAX * SECOND_NS:
+        raise S3Error("RequestTimeTooSkewed", "")
 
 
 def _basic_form(date: bytes) -> bytes:
@@ -411,7 +426,8 @@ def _read_names(
 _known_names: Final = lru_cache(_KNOWN_MAX)(_read_names)  # a client sends the same ones each time
 
 
-def _unsupported() -> S3Error:
+def unsupported() -> S3Error:
+    """The error for a request that is signed in another way."""
     return S3Error(
         "InvalidRequest",
         "The authorization mechanism you have provided is not supported. Please use "

@@ -51,7 +51,7 @@ _ARGUMENTS: Final = (
 )
 
 # The sub-resources of S3.  An operation of the table says which it serves.
-_SUB_RESOURCES: Final = frozenset(
+SUB_RESOURCES: Final = frozenset(
     {
         *("abac", "accelerate", "acl", "analytics", "append", "attributes", "cors", "delete"),
         *("encryption", "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "list-type"),
@@ -219,7 +219,7 @@ def operation(
     return declare
 
 
-_KNOWN_MARKS: Final = _SUB_RESOURCES | {COPY_SOURCE, BELOW_REF}
+_KNOWN_MARKS: Final = SUB_RESOURCES | {COPY_SOURCE, BELOW_REF}
 
 
 def _require(name: str, condition: bool, rule: str) -> None:
@@ -273,7 +273,7 @@ def marks_of(request: S3Request, level: Level) -> frozenset[str]:
 
 
 def _is_mark(name: str, value: str) -> bool:
-    if name in _SUB_RESOURCES:
+    if name in SUB_RESOURCES:
         return True
     known = name in _PARAMETERS or name.lower().startswith(_PARAMETER_PREFIXES)
     return not value and not known

@@ -1,19 +1,25 @@
-"""Verifies AWS Signature Version 2 in the query of a presigned URL, and nowhere else.
+"""Verifies AWS Signature Version 2.
 
-    text to sign   method ‖ Content-MD5 ‖ Content-Type ‖ Expires ‖ headers x-amz-* ‖ resource
-    resource       / bucket / key, as it was sent, then the parameters response-*, decoded, in order
+    text to sign   method ‖ Content-MD5 ‖ Content-Type ‖ date ‖ headers x-amz-* ‖ resource
+    date           Expires of a URL, else the header Date
+    resource       / bucket / key, as it was sent, then sub-resources and response-*, in order
     signature      Base64 of HMAC-SHA1
 
-boto3 makes such URLs by default for any endpoint but those of AWS.  They are accepted to read a
-key, and with a switch of the deployment to write one; with no other parameter but those that choose
-headers of the answer, and for at most 7 days.  The text has all headers `x-amz-*` of the request,
-so all of them are signed.  If one states the hash of the body, the body has to have it; a body in
-chunks is refused.  Pure; for authentication.py.
+boto3 makes URLs of version 2 by default for any endpoint but those of AWS.  They are accepted to
+read a key, and with a switch of the deployment to write one; with no other parameter but those that
+choose headers of the answer, and for at most 7 days.  With this switch, the header `Authorization:
+AWS <key id>:<signature>` is accepted too.  It does not cover other parameters, such as the prefix
+of a listing.
+
+The text has all headers `x-amz-*` of the request, so all of them are signed.  If one states
+the hash of the body, the body has to have it; a body in chunks is refused.  Pure; for
+authentication.py.
 """
 
 import base64
 import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,15 +27,20 @@ from graveler.gateway.claims import (
     AMZ,
     CONTENT_SHA256,
     EXPIRES_SECONDS_MAX,
+    KEY_ID_LENGTH_MAX,
     Form,
     OpenRequest,
     Payload,
     canonical,
+    check_date,
     payload,
     refuse_token,
     refused_form,
+    unsupported,
 )
 from graveler.gateway.errors import S3Error
+from graveler.gateway.operation import SUB_RESOURCES
+from graveler.gateway.request import S3Request
 from graveler.limits import SECOND_NS
 
 _PARAMETERS: Final = frozenset((b"AWSAccessKeyId", b"Signature", b"Expires"))
@@ -41,6 +52,10 @@ _OF_ANSWER: Final = frozenset(
     )
 )
 _READS: Final = frozenset(("GET", "HEAD"))
+# Parameters that are signed.  Clients leave `list-type` out, which is younger.
+_COVERED: Final = _OF_ANSWER | {
+    name.encode() for name in SUB_RESOURCES - {"list-type"} | {"versionId"}
+}
 _SECONDS: Final = re.compile(rb"[0-9]{1,12}")
 
 
@@ -71,25 +86,59 @@ def claim(opened: OpenRequest, bucket: str, *, has_key: bool, writes: bool) -> C
         )
     expires = query[b"Expires"]
     _check_life(expires, opened.now_ns)
+    text = _text(request, expires, _resource(request, bucket))
+    key_id = query[b"AWSAccessKeyId"].decode("latin-1")
+    return ClaimV2(key_id, text, query[b"Signature"], _payload(headers))
+
+
+def claim_of_header(opened: OpenRequest, bucket: str, *, allowed: bool) -> ClaimV2:
+    """What the header of a request claims.  `bucket`: as for `claim`.  `allowed`: the deployment
+    accepts it.  Raises `S3Error`."""
+    request, headers = opened.request, opened.request.headers
+    if not allowed:
+        raise unsupported()
+    refuse_token(opened)
+    key_id, _, signature = headers[b"authorization"].partition(b" ")[2].strip().rpartition(b":")
+    if not key_id or len(key_id) > KEY_ID_LENGTH_MAX:
+        raise S3Error("AuthorizationHeaderMalformed", "It must be AWS <key id>:<signature>.")
+    check_date(headers, opened.now_ns)
+    date = b"" if b"x-amz-date" in headers else canonical(headers.get(b"date", b""))
+    text = _text(request, date, _resource(request, bucket))
+    return ClaimV2(key_id.decode("latin-1"), text, signature, _payload(headers))
+
+
+def _resource(request: S3Request, bucket: str) -> bytes:
     path = request.raw_path
     resource = b"/" + bucket.encode() + path if bucket else path
-    of_answer = [name + b"=" + query[name] for name in sorted(query.keys() & _OF_ANSWER)]
-    if of_answer:
-        resource += b"?" + b"&".join(of_answer)
+    if resource.count(b"/") == 1 and len(resource) > 1:
+        resource += b"/"  # a bucket is signed with a slash
+    named = sorted(
+        name + b"=" + value if value or name in _OF_ANSWER else name
+        for name, value in request.pairs
+        if name in _COVERED
+    )
+    return resource + (b"?" + b"&".join(named) if named else b"")
+
+
+def _text(request: S3Request, date: bytes, resource: bytes) -> bytes:
+    headers = request.headers
     amz = sorted(name for name in headers if name.startswith(AMZ))
     lines = [
         request.method.encode(),
         canonical(headers.get(b"content-md5", b"")),
         canonical(headers.get(b"content-type", b"")),
-        expires,
+        date,
         *[name + b":" + canonical(headers[name]) for name in amz],
         resource,
     ]
+    return b"\n".join(lines)
+
+
+def _payload(headers: Mapping[bytes, bytes]) -> Payload:
     body = payload(headers.get(CONTENT_SHA256, Form.UNSIGNED.value.encode()))
     if body.form.is_chunked:
         raise refused_form()
-    key_id = query[b"AWSAccessKeyId"].decode("latin-1")
-    return ClaimV2(key_id, b"\n".join(lines), query[b"Signature"], body)
+    return body
 
 
 def _check_life(expires: bytes, now_ns: int) -> None:

@@ -548,7 +548,7 @@ def test_it_listens_on_this_machine_alone_unless_it_is_told_otherwise() -> None:
     assert found.listen.url == "http://127.0.0.1:8000"
     named = found.deployment
     assert (named.table, named.secret, named.buckets) == ("lake", "lake", ("a", "b"))
-    assert not found.s3.v2_writes and not found.front.trusted_proxies and found.owns_cache
+    assert not found.s3.signature_v2 and not found.front.trusted_proxies and found.owns_cache
 
 
 def test_other_machines_need_tls_unless_plain_http_is_allowed() -> None:

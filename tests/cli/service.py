@@ -127,7 +127,7 @@ def at_hand(store: Path, credentials: tuple[str, str] = (KEY, SECRET)) -> Iterat
     with served(
         store,
         administrator=False,
-        further=lambda service: s3_route(service, (), v2_writes=False),
+        further=lambda service: s3_route(service, (), signature_v2=False),
     ) as live:
         administrator.ensure(live.embedded, NewCredential(*credentials))
         yield live

@@ -127,11 +127,12 @@ class Gateway:
 
 
 @contextmanager
-def gateway(store: Path) -> Iterator[Gateway]:
+def gateway(store: Path, *, signature_v2: bool = False) -> Iterator[Gateway]:
     """Serve `store` with the gateway until the block ends."""
 
     def route(service: Service) -> S3Route:
-        return S3Route(service, (DOMAIN,), Authentication((DOMAIN,)).identify)
+        authentication = Authentication((DOMAIN,), signature_v2=signature_v2)
+        return S3Route(service, (DOMAIN,), authentication.identify)
 
     with served(store, further=route) as live:
         yield Gateway(live, S3Client(live.client.host, live.client.port))

@@ -3,11 +3,12 @@
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from botocore.auth import HmacV1QueryAuth, S3SigV4Auth, S3SigV4QueryAuth
+from botocore.auth import HmacV1Auth, HmacV1QueryAuth, S3SigV4Auth, S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
@@ -25,7 +26,7 @@ from graveler.gateway.request import Pairs, S3Request, parameters, request_of
 from graveler.gateway.signatures import ChunkSeal, signing_key
 from tests.auth.bench import SECRET, Lake
 from tests.auth.test_sealing import as_an_earlier_release
-from tests.gateway.serving import DOMAIN
+from tests.gateway.serving import DOMAIN, gateway
 from tests.gateway.test_chunks import signatures
 
 CRC_OF_CONTENT = b64encode(zlib.crc32(b"content").to_bytes(4, "big")).decode()
@@ -34,7 +35,7 @@ CRC_OF_CONTENT = b64encode(zlib.crc32(b"content").to_bytes(4, "big")).decode()
 class World:
     """A lake with a key of ann, and a process that knows it."""
 
-    def __init__(self, *, v2_writes: bool = False) -> None:
+    def __init__(self, *, signature_v2: bool = False) -> None:
         self.lake = Lake()
         self.key, _ = credentials.create(self.lake.keeper(), "ann")
         self.auth = Authenticator(self.lake.keeper(), SECRET)
@@ -42,7 +43,7 @@ class World:
         now = SystemClock().now_ns
         ports = SimpleNamespace(clock=SimpleNamespace(now_ns=lambda: now() + self.ahead_ns))
         self.service = cast(Service, SimpleNamespace(auth=self.auth, ports=ports))
-        self.gate = Authentication((DOMAIN,), v2_writes=v2_writes)
+        self.gate = Authentication((DOMAIN,), signature_v2=signature_v2)
 
     def identify(self, request: S3Request, address: str = "10.0.0.1") -> Identity:
         return self.gate.identify(self.service, request, lambda: address)
@@ -87,7 +88,7 @@ def received(request: AWSRequest) -> S3Request:
     host, _, target = request.url.partition("://")[2].partition("/")
     path, _, query = target.partition("?")
     lines = [(name.lower().encode(), str(value).encode()) for name, value in request.headers.items()
-             if name != "Date"]  # fmt: skip
+             if name != "Date" or "Signature=" not in query]  # fmt: skip
     return request_of(
         {
             "method": request.method,
@@ -186,7 +187,7 @@ def test_the_same_request_again_is_the_same_caller() -> None:
 def test_nobody_adds_a_source_of_a_copy_to_a_presigned_put() -> None:
     world = World()
     for signer in (in_query, HmacV1QueryAuth):
-        world_of_v2 = World(v2_writes=True)
+        world_of_v2 = World(signature_v2=True)
         request = signed(world_of_v2.key, "PUT", signer=signer)
         assert world_of_v2.failure(request) == ""
         forged = with_header(request, b"x-amz-copy-source", b"/lake/main/secret")
@@ -206,6 +207,54 @@ def test_parameters_that_stand_for_headers_are_given_to_the_route() -> None:
         b"x-amz-meta-color": b"red",
     }
     assert world.identify(signed(world.key)).hoisted == ()
+
+
+_V2_TARGETS = ("/", "/lake/?prefix=a&delimiter=/", "/lake/?uploads", "/lake/?list-type=2",
+    "/lake/main/a%20b", "/lake/main/a?uploadId=x%2By&partNumber=1",
+    "/lake/main/a?response-content-type=text%2Fhtml")  # fmt: skip
+
+
+@pytest.mark.parametrize("target", _V2_TARGETS)
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "DELETE"])
+def test_a_header_of_version_2_is_accepted_with_the_switch(method: str, target: str) -> None:
+    world = World(signature_v2=True)
+    headers = {"x-amz-meta-b": "2 3", "X-Amz-Meta-A": "1", "Content-Type": "text/plain"}
+    request = signed(world.key, method, target, signer=HmacV1Auth, headers=headers)
+    assert world.failure(request) == ""
+    assert World().failure(request) == "InvalidRequest"
+    for forged in (
+        with_header(request, b"x-amz-copy-source", b"/lake/main/secret"),
+        with_header(request, b"content-type", b"text/html"),
+        request._replace(raw_path=request.raw_path + b"x"),
+        request._replace(method="HEAD"),
+        request._replace(pairs=(*request.pairs, (b"acl", b""))),
+    ):
+        assert world.failure(forged) == "SignatureDoesNotMatch"
+    other = signed(wrong(world.key), method, target, signer=HmacV1Auth)
+    assert world.failure(other) == "SignatureDoesNotMatch"
+
+
+def test_a_header_of_version_2_has_a_date_of_now() -> None:
+    world = World(signature_v2=True)
+    request = signed(world.key, signer=HmacV1Auth)
+    assert world.failure(request) == ""
+    for minutes in (-16, 16):
+        world.ahead_ns = minutes * 60 * 10**9
+        assert world.failure(request) == "RequestTimeTooSkewed"
+    undated = with_lines(request, [line for line in request.lines if line[0] != b"date"])
+    assert world.failure(undated) == "AccessDenied"
+
+
+def test_boto3_works_with_version_2_in_headers(tmp_path: Path) -> None:
+    with gateway(tmp_path / "store", signature_v2=True) as running:
+        repo = running.live.fresh_repository()
+        boto = running.boto(signature_version="s3")
+        boto.put_object(Bucket=repo, Key="main/a b+\u00fc", Body=b"x" * 70_000)
+        assert boto.get_object(Bucket=repo, Key="main/a b+\u00fc")["ContentLength"] == 70_000
+        page = boto.list_objects_v2(Bucket=repo, Prefix="main/", Delimiter="/")
+        assert [line["Key"] for line in page["Contents"]] == ["main/a b+\u00fc"]
+        batch = {"Objects": [{"Key": "main/a b+\u00fc"}]}
+        assert "Errors" not in boto.delete_objects(Bucket=repo, Delete=batch)
 
 
 @pytest.mark.parametrize("target", ["/", "/lake", "/lake/"])

@@ -23,11 +23,11 @@ DELETE = b"<Delete><Object><Key>main/a</Key></Object></Delete>"
 
 
 def _beside_the_api(service: Service) -> Application:
-    return create_app(service, s3_route(service, (DOMAIN,), v2_writes=False))
+    return create_app(service, s3_route(service, (DOMAIN,), signature_v2=False))
 
 
 def _alone(service: Service) -> Application:
-    return gateway_app(service, s3_route(service, (DOMAIN,), v2_writes=False), "local://x")
+    return gateway_app(service, s3_route(service, (DOMAIN,), signature_v2=False), "local://x")
 
 
 def _asked(

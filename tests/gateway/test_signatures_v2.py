@@ -1,4 +1,5 @@
-"""Signature Version 2: only in URLs, only for keys, only without other parameters."""
+"""Signature Version 2 in URLs: only for keys, only without other parameters.  In headers: only with
+the switch."""
 
 import base64
 import hmac
@@ -112,6 +113,14 @@ def test_there_are_no_temporary_credentials() -> None:
 def test_a_header_of_version_2_is_refused(scheme: bytes) -> None:
     sent = RawRequest("GET", b"/lake/main/a", b"", (HOST, (b"authorization", scheme)), NOW_NS)
     assert outcome(sent) == "InvalidRequest"
+
+
+@pytest.mark.parametrize("value", [b"AWS", b"AWS x", b"AWS :c2ln", b"AWS " + b"k" * 129 + b":c2ln"])
+def test_a_malformed_header_of_version_2_is_refused(value: bytes) -> None:
+    sent = RawRequest("GET", b"/lake/main/a", b"", (HOST, (b"authorization", value)), NOW_NS)
+    with pytest.raises(S3Error) as error:
+        signatures_v2.claim_of_header(opened(sent), "", allowed=True)
+    assert error.value.s3_code == "AuthorizationHeaderMalformed"
 
 
 def test_a_body_has_the_hash_that_is_signed_and_no_frames() -> None:
