@@ -24,7 +24,10 @@ Scope = MutableMapping[str, Any]
 _LOG = logging.getLogger("graveler.access")
 _ERRORS = logging.getLogger("graveler.api")
 _HEADERS_OF_FAILED_HEAD = frozenset(
-    (b"content-range", b"retry-after", b"x-amz-request-id", b"x-request-id")
+    (
+        *(b"content-range", b"retry-after"),
+        *(b"x-amz-bucket-region", b"x-amz-request-id", b"x-request-id"),
+    )
 )
 _WITHOUT_LENGTH = frozenset((204, 304))
 BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body

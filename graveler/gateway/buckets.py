@@ -10,7 +10,7 @@ from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound
 from graveler.gateway.address import Level
-from graveler.gateway.errors import REGION, S3Error
+from graveler.gateway.errors import REGION_HEADER, S3Error
 from graveler.gateway.operation import READ_REPOSITORY, S3Call, operation
 from graveler.gateway.parameters import count_of
 from graveler.gateway.times import timestamp
@@ -19,13 +19,12 @@ from graveler.records import ABSENT, Repository
 
 _BUCKETS: Final = Template(
     f'<ListAllMyBucketsResult xmlns="{NAMESPACE}"><Buckets>{{}}</Buckets>'
-    "<Owner><DisplayName></DisplayName><ID></ID></Owner>{}</ListAllMyBucketsResult>"
+    "<Owner><DisplayName>{}</DisplayName><ID>{}</ID></Owner>{}</ListAllMyBucketsResult>"
 )
 _BUCKET: Final = Template("<Bucket><CreationDate>{}</CreationDate><Name>{}</Name></Bucket>")
 _TOKEN: Final = Template("<ContinuationToken>{}</ContinuationToken>")
 _LOCATION: Final = Template(f'<LocationConstraint xmlns="{NAMESPACE}"></LocationConstraint>')
 _VERSIONING: Final = Template(f'<VersioningConfiguration xmlns="{NAMESPACE}"/>')
-_REGION_HEADER: Final = (b"x-amz-bucket-region", REGION.encode())
 
 
 @operation(
@@ -47,7 +46,7 @@ def list_buckets(call: S3Call) -> Answer:
 
     repos, more = repository.list_page(call.ports, prefix, is_shown, after, amount)
     token = _TOKEN(repos[-1].id) if more else Markup("")
-    return document(_BUCKETS(joined(map(_bucket, repos)), token))
+    return document(_BUCKETS(joined(map(_bucket, repos)), caller.user, caller.user, token))
 
 
 def _bucket(record: Repository) -> Markup:
@@ -57,7 +56,7 @@ def _bucket(record: Repository) -> Markup:
 @operation("HeadBucket", "HEAD", Level.BUCKET, permissions=(READ_REPOSITORY,), runs=Runs.LOOP)
 def head_bucket(call: S3Call) -> Answer:
     """Whether a repository exists, and its region."""
-    return Answer(200, (_REGION_HEADER,))
+    return Answer(200, (REGION_HEADER,))
 
 
 @operation(
@@ -91,7 +90,7 @@ def get_bucket_versioning(call: S3Call) -> Answer:
     "PUT",
     Level.BUCKET,
     permissions=(Permission("fs:CreateRepository", REPO_ARN),),
-    errors=("BucketAlreadyExists", "NotImplemented"),
+    errors=("BucketAlreadyExists", "BucketAlreadyOwnedByYou", "NotImplemented"),
     runs=Runs.POINT,
     in_repository=False,
 )
@@ -100,5 +99,12 @@ def create_bucket(call: S3Call) -> Answer:
     try:
         repository.get(call.ports, call.address.bucket)
     except (NotFound, Invalid) as error:
-        raise S3Error("NotImplemented") from error
-    raise S3Error("BucketAlreadyExists")
+        raise S3Error(
+            "NotImplemented",
+            "A repository needs a storage namespace, which S3 has no word for: create it through "
+            "the API, or with `graveler repo create`.",
+        ) from error
+    caller = call.account
+    assert caller is not ABSENT, "every request is signed"
+    is_seen = not caller.lacks((seeing(call.address.bucket),))
+    raise S3Error("BucketAlreadyOwnedByYou" if is_seen else "BucketAlreadyExists")

@@ -17,6 +17,7 @@ from graveler.errors import Code, Conflict, GravelerError, RangeUnsatisfiable, T
 from graveler.gateway.xml import Markup, Template, document
 
 REGION: Final = "us-east-1"
+REGION_HEADER: Final = (b"x-amz-bucket-region", REGION.encode())
 _RETRY_SECONDS: Final = b"1"
 
 
@@ -39,10 +40,13 @@ CODES: Final[Mapping[str, Kind]] = {
         "The requested bucket name is not available. The bucket namespace is shared by all users "
         "of the system. Please select a different name and try again.",
     ),
+    "BucketAlreadyOwnedByYou": Kind(
+        409,
+        "Your previous request to create the named bucket succeeded and you already own it.",
+    ),
     "ConditionalRequestConflict": Kind(
         409, "A conflicting operation occurred during this request. Try again."
     ),
-    "ERRLakeFSNotSupported": Kind(405, "This operation is not supported in LakeFS"),
     "EntityTooLarge": Kind(400, "Your proposed upload exceeds the maximum allowed size"),
     "EntityTooSmall": Kind(
         400, "Your proposed upload is smaller than the minimum allowed object size."
@@ -270,6 +274,8 @@ def answer(error: Exception, place: Place, request_id: str, operation: str) -> A
         log_failure(error, report.status, operation, names, request_id)
     headers: Headers = ()
     details = _NOTHING
+    if report.status == 403 and place.bucket:  # alike for every name: clients probe the region so
+        headers = (REGION_HEADER,)
     if report.status == 503:
         seconds = b"%d" % error.seconds if isinstance(error, Throttled) else _RETRY_SECONDS
         headers = ((b"retry-after", seconds),)

@@ -54,8 +54,10 @@ _RESULT: Final = Template(
 _RESULT_END: Final = b"</ListBucketResult>"
 _CONTENTS: Final = Template(
     "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
-    "<Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+    "<Size>{}</Size>{}<StorageClass>STANDARD</StorageClass></Contents>"
 )
+# The service owns all objects: it does not keep who wrote one.
+_OWNER: Final = Markup("<Owner><ID>graveler</ID><DisplayName>graveler</DisplayName></Owner>")
 _COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
 _FIELDS: Final = {
     name: Template(f"<{name}>{{}}</{name}>")
@@ -72,7 +74,8 @@ _QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
 
 class ListRequest(NamedTuple):
     """The parameters of a listing.  `after`: the last line of the page before.  `shown`: a name as
-    the answer has it, in the encoding `encoding`, which may be empty."""
+    the answer has it, in the encoding `encoding`, which may be empty.  `has_owner`: lines name the
+    owner of the object."""
 
     prefix: str
     delimiter: str
@@ -81,6 +84,7 @@ class ListRequest(NamedTuple):
     encoding: str
     shown: Callable[[str], str]
     is_second: bool
+    has_owner: bool
 
 
 class ListPage(NamedTuple):
@@ -120,6 +124,7 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
         encoding,
         shown,
         is_second,
+        is_second and parameters.get("fetch-owner", "") == "true",
     )
 
 
@@ -260,6 +265,7 @@ class _Context(NamedTuple):
 
     stem: str
     shown: Callable[[str], str]
+    owner: Markup
 
 
 def _lines(context: _Context, records: Sequence[Record]) -> list[bytes]:
@@ -272,7 +278,7 @@ def _line(context: _Context, record: Record) -> Markup:
     name = context.shown(context.stem + path)
     if entry is ABSENT:
         return _COMMON(name)
-    return _CONTENTS(name, timestamp(entry.modified_ns), entry.checksum, entry.size)
+    return _CONTENTS(name, timestamp(entry.modified_ns), entry.checksum, entry.size, context.owner)
 
 
 _LINES: Final = RenderedLines(_lines)
@@ -283,7 +289,8 @@ def _body(request: ListRequest, page: ListPage) -> Sequence[bytes]:
     lines = page.lines
     if request.delimiter:  # without one, all lines are of one kind
         lines = sorted(lines, key=_is_common)
-    return _LINES.of(_Context(page.stem, request.shown), lines)
+    owner = _OWNER if request.has_owner else Markup("")
+    return _LINES.of(_Context(page.stem, request.shown, owner), lines)
 
 
 _BRANCH_ERRORS: Final = ("InvalidArgument", "NoSuchVersion")

@@ -71,6 +71,13 @@ _NOT_IMPLEMENTED: Final = frozenset(
         *((Level.BUCKET, frozenset((name,))) for name in ("acl", "cors", "lifecycle")),
     }
 )
+# What to use instead of a sub-resource that is not served.
+_INSTEAD: Final = {
+    "policy": "rights are given by policies of users and groups, through the API",
+    "tagging": "an object has user metadata instead of tags",
+    "versioning": "versions are commits, which the API makes",
+    "versions": "versions are commits: list a ref such as main~1/",
+}
 # Parameters that say how, not what.  Another one without a value counts as a sub-resource: those
 # that S3 adds later look so.
 _PARAMETERS: Final = frozenset(
@@ -240,7 +247,7 @@ class Table:
     def find(self, request: S3Request, address: Address) -> Operation:
         """The operation that a request asks for.
 
-        Raises `S3Error`: ERRLakeFSNotSupported if there is none, NotImplemented for the ACL of an
+        Raises `S3Error`: MethodNotAllowed if there is none, NotImplemented for the ACL of an
         object, for the CORS and the lifecycle rules of a bucket, and for a header that nothing
         here serves, NoSuchVersion for a version.
         """
@@ -249,11 +256,20 @@ class Table:
         if operation is None:
             if (address.level, marks) in _NOT_IMPLEMENTED:
                 raise S3Error("NotImplemented", f"not implemented: {', '.join(marks)}")
-            raise S3Error("ERRLakeFSNotSupported")
+            raise S3Error("MethodNotAllowed", _not_served(request.method, address.level, marks))
         _check_headers(request, operation)
         if address.key and request.query.get("versionId", "null") != "null":
             raise S3Error("NoSuchVersion")
         return operation
+
+
+def _not_served(method: str, level: Level, marks: frozenset[str]) -> str:
+    """The text for a request that no operation serves."""
+    name = f"{method} of a {level.value}" + (f" with {', '.join(sorted(marks))}" if marks else "")
+    found = [text for mark, text in _INSTEAD.items() if mark in marks]
+    if not marks and (method, level) == ("DELETE", Level.BUCKET):
+        found = ["delete a repository through the API, or with `graveler repo delete`"]
+    return ": ".join((f"This operation is not supported: {name}", *found[:1])) + "."
 
 
 def marks_of(request: S3Request, level: Level) -> frozenset[str]:

@@ -21,6 +21,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     reads.get_object,
     reads.head_object,
     reads.get_object_tagging,
+    reads.get_object_attributes,
     deletes.delete_object,
     deletes.delete_objects,
     writes.put_object,

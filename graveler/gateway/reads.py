@@ -17,7 +17,7 @@ from graveler.gateway.address import Address, Level
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import headers_of
 from graveler.gateway.operation import READ_OBJECT, S3Call, operation
-from graveler.gateway.xml import NAMESPACE, Template, document
+from graveler.gateway.xml import NAMESPACE, Template, document, joined
 from graveler.http import conditions, ranges
 from graveler.http.conditions import Outcome
 from graveler.http.ranges import Window
@@ -26,6 +26,17 @@ from graveler.refs.names.expression import parse
 
 READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
 _DEFAULT_TYPE: Final = "application/octet-stream"
+_ATTRIBUTES: Final = Template(
+    f'<GetObjectAttributesResponse xmlns="{NAMESPACE}">{{}}</GetObjectAttributesResponse>'
+)
+_ATTRIBUTE: Final = {
+    "ETag": Template("<ETag>{}</ETag>"),
+    "Checksum": Template(""),  # none is kept
+    "ObjectParts": Template("<ObjectParts><PartsCount>{}</PartsCount></ObjectParts>"),
+    "StorageClass": Template("<StorageClass>{}</StorageClass>"),
+    "ObjectSize": Template("<ObjectSize>{}</ObjectSize>"),
+}
+_MD5_LENGTH: Final = 32  # hexadecimal digits
 _TAGGING: Final = Template(f'<Tagging xmlns="{NAMESPACE}"><TagSet></TagSet></Tagging>')
 # The content comes from a client; a browser must run none of it on the origin of the service, and
 # must load nothing for it: a page could tell another host who reads it.
@@ -204,3 +215,33 @@ def get_object_tagging(call: S3Call) -> Answer:
     """The tags of an object: none, because tags are not kept."""
     entry_at(call.repo, call.address)
     return document(_TAGGING())
+
+
+@operation(
+    "GetObjectAttributes",
+    "GET",
+    Level.KEY,
+    "attributes",
+    permissions=(READ_OBJECT,),
+    errors=("InvalidArgument", "NoSuchKey"),
+    runs=Runs.POINT,
+)
+def get_object_attributes(call: S3Call) -> Answer:
+    """What is known of an object: etag, size, storage class, and the number of its parts."""
+    named = [name.strip() for name in call.header(b"x-amz-object-attributes").split(",")]
+    if not _ATTRIBUTE.keys() >= set(named):
+        raise S3Error("InvalidArgument", f"Attributes are {', '.join(_ATTRIBUTE)}")
+    entry = entry_at(call.repo, call.address)
+    md5, _, parts = entry.checksum.partition("-")
+    is_in_parts = len(md5) == _MD5_LENGTH and parts.isdigit()  # not the etag of an imported file
+    known: dict[str, str | int] = {
+        "ETag": entry.checksum,
+        "ObjectParts": parts if is_in_parts else "",
+        "StorageClass": "STANDARD",
+        "ObjectSize": entry.size,
+    }
+    lines = [template(known[name]) for name, template in _ATTRIBUTE.items()
+             if name in named and known.get(name, "") != ""]  # fmt: skip
+    answer = document(_ATTRIBUTES(joined(lines)))
+    date = conditions.http_date(entry.modified_ns).encode("ascii")
+    return answer._replace(headers=(*answer.headers, (b"last-modified", date)))

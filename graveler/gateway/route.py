@@ -11,6 +11,7 @@ A denied caller gets 403.  It gets 404 for an unknown repository only if it migh
 name.  Used by the commands.
 """
 
+import re
 from asyncio import CancelledError
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +24,9 @@ from graveler.api.answers import Answer
 from graveler.api.dispatch import Scope, run
 from graveler.api.errors import log_failure
 from graveler.api.feed import Disconnected, Receive
+from graveler.api.observation import METRICS_PATH
 from graveler.api.operation import API_PREFIX
+from graveler.api.pages import OPEN_PATHS
 from graveler.api.responses import Send, note_request_id, send
 from graveler.api.s3_clients import is_signed
 from graveler.api.service import Service
@@ -54,6 +57,8 @@ from graveler.records import ABSENT, Absent, Repository
 
 _UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
 _API: Final = tuple(API_PREFIX.strip("/").split("/"))  # as bucket and ref
+_PAGES: Final = frozenset((*OPEN_PATHS, METRICS_PATH))
+_BUCKET_PATH: Final = re.compile(r"/[a-z0-9][a-z0-9-]{2,62}/?", re.ASCII)
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
@@ -85,13 +90,14 @@ class S3Route:
         self._table = Table(OPERATIONS)
 
     def wants(self, scope: Scope) -> bool:
-        """Whether a request is one of an S3 client: by its host, or by its signature."""
+        """Whether a request is one of an S3 client: by its host, by its signature, or as it asks
+        for the region of a bucket."""
         lines = scope["headers"]
         if self._domains:
             for name, value in lines:
                 if name == b"host" and is_of_domain(value.decode("latin-1"), self._domains):
                     return True
-        return is_signed(lines, scope["query_string"])
+        return is_signed(lines, scope["query_string"]) or _is_probe(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         """Answer a request."""
@@ -210,6 +216,14 @@ class S3Route:
             await permits.authorize(self._service, caller, trace.needed)
         if operation.in_repository:
             await self._service.pools.point(_enter, call, caller, operation.writes)
+
+
+def _is_probe(scope: Scope) -> bool:
+    """Whether a request is `HEAD` of what may be a bucket, in path style: the SDK for Go asks so
+    for its region, without a signature."""
+    if scope["method"] != "HEAD" or scope["path"] in _PAGES:
+        return False
+    return _BUCKET_PATH.fullmatch(scope["path"]) is not None
 
 
 def _check_endpoint(ports: Ports, caller: Caller, url: str) -> None:

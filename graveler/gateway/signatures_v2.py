@@ -112,11 +112,11 @@ def _resource(request: S3Request, bucket: str) -> bytes:
     resource = b"/" + bucket.encode() + path if bucket else path
     if resource.count(b"/") == 1 and len(resource) > 1:
         resource += b"/"  # a bucket is signed with a slash
-    named = sorted(
+    named = [
         name + b"=" + value if value or name in _OF_ANSWER else name
-        for name, value in request.pairs
+        for name, value in sorted(request.pairs)
         if name in _COVERED
-    )
+    ]
     return resource + (b"?" + b"&".join(named) if named else b"")
 
 

@@ -5,7 +5,7 @@ Used by route.py and the operations on many keys.
 """
 
 from contextlib import suppress
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from graveler.engine.commits.heads import resolved
 from graveler.engine.objects.write import check_branch
@@ -13,6 +13,8 @@ from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Code, Invalid, NotFound
 from graveler.gateway.errors import S3Error
 from graveler.refs.names.expression import parse
+
+_ONLY_BRANCHES: Final = "Only a branch can be written, not a tag, a commit or another expression."
 
 
 def check_target(repo: OpenRepository, ref: str) -> None:
@@ -35,8 +37,8 @@ def _explain(repo: OpenRepository, ref: str) -> NoReturn:
     """Why a ref that is no branch can not be written."""
     with suppress(Invalid):
         if parse(ref).modifiers:
-            raise S3Error("MethodNotAllowed")
+            raise S3Error("MethodNotAllowed", _ONLY_BRANCHES)
     with suppress(NotFound, Invalid):
         resolved(repo, ref)
-        raise S3Error("MethodNotAllowed")
+        raise S3Error("MethodNotAllowed", _ONLY_BRANCHES)
     raise S3Error("NoSuchBucket")

@@ -45,10 +45,56 @@ def test_an_unknown_bucket_is_not_found_and_head_has_no_body(s3: S3Client, boto:
 
 
 def test_a_bucket_can_not_be_created_or_deleted(s3: S3Client, repo: str) -> None:
-    assert code_of(s3.send("PUT", f"/{repo}")) == "BucketAlreadyExists"
-    assert s3.send("PUT", "/a-new-one").status == 501
-    assert s3.send("DELETE", f"/{repo}").status == 405
+    assert code_of(s3.send("PUT", f"/{repo}")) == "BucketAlreadyOwnedByYou"
+    for method, name, status, remedy in (
+        ("PUT", "a-new-one", 501, b"graveler repo create"),
+        ("DELETE", repo, 405, b"graveler repo delete"),
+    ):
+        reply = s3.send(method, f"/{name}")
+        assert reply.status == status and remedy in reply.body
     assert s3.send("HEAD", f"/{repo}").status == 200
+
+
+@pytest.mark.parametrize("query", ["policy", "versions", "tagging", "website", "encryption"])
+def test_a_refusal_names_what_was_asked_for_and_not_lakefs(
+    s3: S3Client, repo: str, query: str
+) -> None:
+    reply = s3.send("GET", f"/{repo}", {query: ""})
+    assert (reply.status, code_of(reply)) == (405, "MethodNotAllowed")
+    assert f"GET of a bucket with {query}".encode() in reply.body
+    assert b"lakefs" not in reply.body.lower()
+
+
+def test_the_region_is_told_without_a_signature(
+    served_gateway: Gateway, s3: S3Client, repo: str
+) -> None:
+    """The SDK for Go sends `HEAD` so, and takes the region from any answer.  Nothing tells whether
+    the bucket exists."""
+
+    def probe(target: str, host: str) -> tuple[int, str, bytes]:
+        reply = exchange(s3.host, s3.port, "HEAD", f"http://x{target}", {"Host": host})
+        return reply.status, reply.headers["x-amz-bucket-region"], reply.body
+
+    for host in ("localhost", DOMAIN):
+        for name in (repo, "no-such-repository", f"{repo}/"):
+            assert probe(f"/{name}", host) == (403, "us-east-1", b"")
+    for name in (repo, "no-such-repository"):
+        assert probe("/", f"{name}.{DOMAIN}") == (403, "us-east-1", b"")
+    for page in ("/", "/docs", "/metrics", "/healthcheck", "/_health", "/favicon.ico"):
+        reply = exchange(s3.host, s3.port, "HEAD", f"http://x{page}", {"Host": "localhost"})
+        assert "x-amz-bucket-region" not in reply.headers
+
+
+def test_the_owner_of_the_buckets_is_the_caller(boto: Any, repo: str) -> None:
+    assert boto.list_buckets()["Owner"]["ID"] == "administrator"
+
+
+def test_owners_of_objects_are_named_on_request(boto: Any, repo: str) -> None:
+    boto.put_object(Bucket=repo, Key="main/a", Body=b"x")
+    for fetch in (True, False, True):
+        page = boto.list_objects_v2(Bucket=repo, Prefix="main/", FetchOwner=fetch)
+        owner = page["Contents"][0].get("Owner", {})
+        assert owner.get("ID") == ("graveler" if fetch else None)
 
 
 def test_the_host_or_a_signature_chooses_the_gateway(

@@ -161,3 +161,38 @@ def test_bytes_that_are_gone_are_a_version_that_is_gone(
     live.embedded.ports.blocks.delete(stats.json["physical_address"])
     reply = s3.send("GET", f"/{repo}/main/gone")
     assert (reply.status, code_of(reply)) == (404, "NoSuchVersion")
+
+
+def test_the_attributes_of_an_object_are_told(boto: Any, repo: str) -> None:
+    def attributes(key: str, *names: str) -> dict[str, Any]:
+        found = boto.get_object_attributes(Bucket=repo, Key=key, ObjectAttributes=list(names))
+        assert found.pop("LastModified") == boto.head_object(Bucket=repo, Key=key)["LastModified"]
+        del found["ResponseMetadata"]
+        return dict(found)
+
+    everything = ("ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize")
+    etag = boto.put_object(Bucket=repo, Key="main/a", Body=b"abc")["ETag"].strip('"')
+    assert attributes("main/a", *everything) == {
+        "ETag": etag,
+        "StorageClass": "STANDARD",
+        "ObjectSize": 3,
+    }
+    assert attributes("main/a", "ObjectSize") == {"ObjectSize": 3}
+    upload = boto.create_multipart_upload(Bucket=repo, Key="main/b")["UploadId"]
+    where = {"Bucket": repo, "Key": "main/b", "UploadId": upload}
+    parts = [
+        {"ETag": boto.upload_part(**where, PartNumber=number, Body=body)["ETag"],
+         "PartNumber": number}
+        for number, body in ((1, bytes(5 * 1024 * 1024)), (2, b"x"))
+    ]  # fmt: skip
+    boto.complete_multipart_upload(**where, MultipartUpload={"Parts": parts})
+    assert attributes("main/b", "ObjectParts")["ObjectParts"] == {"TotalPartsCount": 2}
+    with pytest.raises(boto.exceptions.NoSuchKey):
+        boto.get_object_attributes(Bucket=repo, Key="main/none", ObjectAttributes=["ETag"])
+
+
+@pytest.mark.parametrize("names", ["", "Size", "ETag,,Size"])
+def test_attributes_that_do_not_exist_are_refused(s3: S3Client, repo: str, names: str) -> None:
+    headers = {"x-amz-object-attributes": names} if names else {}
+    reply = s3.send("GET", f"/{repo}/main/a", {"attributes": ""}, headers=headers)
+    assert (reply.status, code_of(reply)) == (400, "InvalidArgument")

@@ -46,6 +46,11 @@ _TWO_PARTS: Final = "a45f1422f2dbe3d2890829dd76adba1b-2"
 RIGHT: dict[str, Right] = {
     # s3cmd describes a bucket without its ACL after a 501, and fails after the recorded 405.
     "bucket.acl": Right(501, ("<Code>NotImplemented</Code>",)),
+    "bucket.create.existing": Right(409, ("<Code>BucketAlreadyOwnedByYou</Code>",)),
+    "bucket.delete": Right(405, ("<Code>MethodNotAllowed</Code>", "graveler repo delete")),
+    "put.tagging": Right(405, ("<Code>MethodNotAllowed</Code>",)),
+    "buckets.list.prefix": Right(200, ("<Name>g-${run}</Name>", "<ID>administrator</ID>")),
+    "bucket.create.new": Right(501, ("<Code>NotImplemented</Code>", "graveler repo create")),
     "buckets.list": Right(200, ("<Name>g-${run}</Name>", "<Name>gro-${run}</Name>")),
     "put.ref-only": Right(404, ("<Code>",)),
     "get.if-none-match": Right(304),

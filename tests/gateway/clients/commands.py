@@ -30,5 +30,5 @@ def not_served(there: Lake, file: Path) -> tuple[tuple[tuple[str | Path, ...], s
         (("cp", file, f"s3://{there.repo}/v1/kept/a"), "MethodNotAllowed"),
         (("cp", file, f"s3://{there.repo}/none/a"), "NoSuchBucket"),
         (("mb", "s3://none-of-these"), "NotImplemented"),
-        (("rb", f"s3://{there.repo}"), "ERRLakeFSNotSupported"),
+        (("rb", f"s3://{there.repo}"), "MethodNotAllowed"),
     )
