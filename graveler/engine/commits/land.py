@@ -39,7 +39,9 @@ from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
     Contended,
+    Corrupt,
     DirtyBranch,
+    Gone,
     GravelerError,
     HistoryTooLong,
     OutcomeUnknown,
@@ -295,7 +297,8 @@ def check_clean(
     seen: Versioned,
     deadline: Deadline,
 ) -> None:
-    """Raises `DirtyBranch` if any staged row differs from the record's commit.
+    """Raises `DirtyBranch` if any staged row differs from the record's commit, or cannot be
+    compared with it, because the commit is damaged.
 
     Holds `_BATCH` rows in memory at a time.  Raises `Unavailable` after the deadline.
     """
@@ -306,7 +309,12 @@ def check_clean(
     staged = _items(repo, tokens_newest_first)
     while batch := list(islice(staged, _BATCH)):
         deadline.check("landing a commit")
-        stored = reader.get_many(space, metarange, [key for key, _ in batch])
+        try:
+            stored = reader.get_many(space, metarange, [key for key, _ in batch])
+        except (Corrupt, Gone) as error:
+            raise DirtyBranch(
+                f"{branch}: uncommitted changes (dirty branch)", branch=branch
+            ) from error
         for key, value in batch:
             old = stored.get(key)
             if value is TOMBSTONE:
