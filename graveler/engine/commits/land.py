@@ -105,13 +105,14 @@ class Terms(NamedTuple):
     `deadline`: None means `commit_seconds_max` from now.  `once`: an idempotency key; if the
     branch already has a commit with this key, that commit is returned.  `event`: the kind of event
     whose hooks run before and after the landing; empty: no hook runs.  `merge_source`: the ref
-    that a merge names.
+    that a merge names; `source_ref`: the one that a revert or a cherry-pick names.
     """
 
     deadline: Deadline | None = None
     once: Once | Literal[Absent.ABSENT] = ABSENT
     event: str = ""
     merge_source: str = ""
+    source_ref: str = ""
 
 
 ANY_TIMES: Final = Terms()
@@ -263,6 +264,7 @@ def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) ->
         base=head,
         branch=branch,
         merge_source=terms.merge_source,
+        source_ref=terms.source_ref,
     )
 
 
