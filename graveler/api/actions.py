@@ -11,6 +11,7 @@ from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
 from graveler.api.queries import After, Amount, page_count
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
+from graveler.engine.hooks import NO_HOOKS
 from graveler.errors import Code, Invalid
 from graveler.hooks import run_pages
 from graveler.ids import CommitId, is_hex64, parse_branch_id
@@ -95,7 +96,10 @@ class RunQuery(Following, frozen=True):
     answers={200: ActionRunList},
 )
 def list_repository_runs(call: Call, query: RunQuery) -> Answer:
-    """List the runs of actions of a repository, a branch or a commit, newest first."""
+    """List the runs of actions of a repository, a branch or a commit, newest first.
+
+    If the deployment runs no hooks, the answer has the header `x-graveler-hooks: off`.
+    """
     if query.branch and query.commit:
         raise Invalid("branch and commit exclude each other", Code.FILTERS_CONFLICT)
     if query.commit and not is_hex64(query.commit):
@@ -103,7 +107,10 @@ def list_repository_runs(call: Call, query: RunQuery) -> Answer:
     branch = parse_branch_id(query.branch) if query.branch else ABSENT
     commit = CommitId(query.commit) if query.commit else ABSENT
     runs, more = run_pages.page(call.repo, branch, commit, query.after, query.count)
-    return answers.page([_run(run) for run in runs], more, runs[-1].id if runs else "")
+    page = answers.page([_run(run) for run in runs], more, runs[-1].id if runs else "")
+    if call.ports.hooks is not NO_HOOKS:
+        return page
+    return page._replace(headers=(*page.headers, (b"x-graveler-hooks", b"off")))
 
 
 @operation(

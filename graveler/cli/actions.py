@@ -1,6 +1,7 @@
 """`graveler actions`: runs of hooks and their logs, and whether an action file is valid."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.output import field, plain, plain_lines, plural
 from graveler.client import actions as client_actions
 from graveler.client.actions import HookRun
+from graveler.errors import GravelerError
 
 _LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 _RUNS: Final = (
@@ -38,6 +40,21 @@ _COLORS: Final[dict[str, dict[str, Any]]] = {"failed": {"fg": "red"}, "completed
 
 def _style(item: Any) -> dict[str, Any]:
     return _COLORS.get(item["status"], {})
+
+
+def warn_if_off(invocation: Invocation, repository: str) -> None:
+    """Say that no action file has an effect, if that is so and somebody reads it.
+
+    Cost: one request then.
+    """
+    if not invocation.output.prints_notes:
+        return
+    with suppress(GravelerError):  # the caller may perhaps not list runs
+        if client_actions.are_off(invocation.session, repository):
+            invocation.output.note(
+                "warning: hooks are off on this service: no action file has an effect until it "
+                "allows hosts (graveler serve --hooks-allow HOST)"
+            )
 
 
 @group("actions")
@@ -76,6 +93,7 @@ def list_runs(
     )
     if not invocation.output.items(_RUNS, rows, _style):
         invocation.output.note("no runs")
+        warn_if_off(invocation, place.repository)
     return 0
 
 

@@ -17,12 +17,13 @@ from graveler.cli.invocation import Invocation
 from graveler.cli.mistakes import naming
 from graveler.cli.output import field, first_line, plural
 from graveler.client import commits, refs
-from graveler.errors import Conflict, PreconditionFailed
+from graveler.errors import Conflict, Internal, NotFound, PreconditionFailed
 from graveler.ids import parse_branch_id
 
 COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))
 _YES_HELP: Final = "do not ask; with {}, --confirm does that"
 _COUNT_MAX: Final = 10_000  # of uncommitted changes that a question counts
+_DAMAGED: Final = ("410", "500")  # statuses of a read of a damaged commit
 
 
 @group("branch")
@@ -184,7 +185,12 @@ def reset(
     if ref is not None:
         return _hard_reset(invocation, address, ref, typed)
     place = invocation.target = invocation.path(address, optional=True)
-    changes = _uncommitted(invocation, place, place.path, 1 if yes else _COUNT_MAX)
+    try:
+        changes = _uncommitted(invocation, place, place.path, 1 if yes else _COUNT_MAX)
+    except (NotFound, Internal) as error:  # a damaged head: what is staged can be discarded
+        if error.fields.get("status") not in _DAMAGED:
+            raise
+        changes = f"the uncommitted changes, which cannot be counted ({error}),"
     if changes:
         invocation.confirm(f"Discard {changes} of {place}?", yes=yes)
     if changes or yes:  # what is staged may be equal to what is committed

@@ -125,6 +125,8 @@ class VerifyOptions:
     store: Path
     objects: bool = False
     import_roots: tuple[Path, ...] = ()
+    content: bool = False
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

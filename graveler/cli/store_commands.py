@@ -24,10 +24,21 @@ _NO_ROTATION: Final = "no operation of the API replaces the keys of a store"
 @client(
     "verify",
     kind=TendingCommand,
-    examples=("graveler verify --store DIR", "graveler verify --store DIR --objects --json"),
+    examples=(
+        "graveler verify --store DIR",
+        "graveler verify --store DIR --objects --json",
+        "graveler verify --store DIR --content",
+    ),
 )
 @store_option
 @click.option("--objects", is_flag=True, help="also check that every object exists, with its size")
+@click.option("--content", is_flag=True, help="also read every object, and compare its checksum")
+@click.option(
+    "--after",
+    default="",
+    metavar="POSITION",
+    help="leave out the objects up to this position, which the progress of a check has shown",
+)
 @click.option(
     "--import-root",
     "import_roots",
@@ -37,7 +48,12 @@ _NO_ROTATION: Final = "no operation of the API replaces the keys of a store"
     help="a folder with imported objects (repeatable; without it: no imports)",
 )
 def verify(
-    invocation: Invocation, store: Path | None, objects: bool, import_roots: tuple[Path, ...]
+    invocation: Invocation,
+    store: Path | None,
+    import_roots: tuple[Path, ...],
+    objects: bool,
+    content: bool,
+    after: str,
 ) -> int:
     """Check everything reachable in a store that is not being served.
 
@@ -48,7 +64,7 @@ def verify(
     folder = needed_store(invocation, store, _NO_CHECK, remedy)
     from graveler.cli import verify as verification
 
-    options = VerifyOptions(folder, objects, import_roots)
+    options = VerifyOptions(folder, objects, import_roots, content, after)
     return verification.verify(invocation.output, options)
 
 

@@ -202,6 +202,10 @@ def _warn_of_path(invocation: Invocation, place: Address) -> None:
             f"the path {place.path!r} is taken as it is, and download -r will leave it out: no "
             "file can have it"
         )
+    if place.path.startswith("_lakefs_actions/"):
+        from graveler.cli.actions import warn_if_off
+
+        warn_if_off(invocation, place.repository)
 
 
 def _run_uploads(

@@ -1,6 +1,7 @@
 """`graveler verify`: reads everything reachable in a store and reports damage.
 
-It changes nothing.  Progress goes to stderr; damage and the counts go to stdout.
+It changes nothing.  Progress goes to stderr; damage and the counts go to stdout.  A check of
+contents that ends early can go on: its progress names the last object that was checked.
 """
 
 import sys
@@ -8,15 +9,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import TypedDict
 
-from graveler.block.counter import ObservedBlocks
 from graveler.cli.options import VerifyOptions
 from graveler.cli.output import Output, plain_lines, plural
+from graveler.cli.output import size as output_size
 from graveler.cli.stores import opened
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
 from graveler.kv.counter import ObservedStore
+from graveler.records import ABSENT
 from graveler.requests import Counts
 
 _TICK_SECONDS = 2.0
@@ -47,44 +50,66 @@ def verify(output: Output, options: VerifyOptions) -> int:
         opened(options.store, options.import_roots, remedy=remedy) as store,
         _ticking(progress, shown=output.form == "human" and not output.quiet),
     ):
-        for damage in verification.verify(progress.watch(store.ports), objects=options.objects):
+        for damage in _damages(progress, store.ports, options):
             place = damage.repository, damage.where, damage.what
             damaged.append({"repository": place[0], "where": place[1], "what": place[2]})
             if output.form == "human":
                 line = f"damaged: repository={place[0]} {place[1]}: {place[2]}"
                 print(plain_lines(line), flush=True)
-    commits, objects = progress.counts(options.objects)
-    report: Verified = {"commits": commits, "objects": objects, "damaged": damaged}
-    output.record(report, [f"verified: {progress.told(options.objects)}, damaged: {len(damaged)}"])
+    report: Verified = {
+        "commits": progress.commits,
+        "objects": progress.objects,
+        "damaged": damaged,
+    }
+    output.record(report, [f"verified: {progress.told()}, damaged: {len(damaged)}"])
     return 1 if damaged else 0
 
 
-@dataclass(frozen=True, slots=True)
+def _damages(
+    progress: "Progress", ports: Ports, options: VerifyOptions
+) -> Iterator[verification.Damage]:
+    """All damage.  An interrupt tells how to go on."""
+    checks = verification.ObjectChecks(
+        content=options.content, after=options.after, note=progress.note
+    )
+    progress.has_objects = options.objects or options.content or bool(options.after)
+    watched = replace(ports, kv=ObservedStore(ports.kv, progress.kv))
+    try:
+        yield from verification.verify(watched, checks=checks if progress.has_objects else ABSENT)
+    except KeyboardInterrupt as interrupt:
+        if not progress.place:
+            raise
+        raise KeyboardInterrupt(f"to go on: --after {quote(progress.place)}") from interrupt
+
+
+@dataclass(slots=True)
 class Progress:
-    """The progress, counted by requests: each commit costs one KV get, each object one head."""
+    """The progress.  Commits are counted by requests: each costs one KV get."""
 
     kv: Counts = field(default_factory=Counts)
-    blocks: Counts = field(default_factory=Counts)
+    has_objects: bool = False
+    objects: int = 0
+    bytes_read: int = 0
+    place: str = ""
 
-    def watch(self, ports: Ports) -> Ports:
-        """The same ports, which count their requests here."""
-        return replace(
-            ports,
-            kv=ObservedStore(ports.kv, self.kv),
-            blocks=ObservedBlocks(ports.blocks, self.blocks),
-        )
+    def note(self, place: str, size: int) -> None:
+        """An object was checked, of which `size` bytes were read."""
+        self.objects += 1
+        self.bytes_read += size
+        self.place = place
 
-    def counts(self, objects: bool) -> tuple[int, int]:
-        """The number of commits and of objects so far."""
-        heads = self.blocks.snapshot().get("head", 0) if objects else 0
-        return self.kv.snapshot().get("get", 0), heads
+    @property
+    def commits(self) -> int:
+        """The number of commits so far."""
+        return self.kv.snapshot().get("get", 0)
 
-    def told(self, objects: bool) -> str:
-        """The progress as a text.  `objects`: include the number of objects."""
-        commits, heads = self.counts(objects)
-        if not objects:
-            return f"{plural(commits, 'commit')} with all files (not the objects: --objects)"
-        return f"{plural(commits, 'commit')} with all files, {plural(heads, 'object')}"
+    def told(self) -> str:
+        """The progress as a text."""
+        text = f"{plural(self.commits, 'commit')} with all files"
+        if not self.has_objects:
+            return f"{text} (not the objects: --objects)"
+        read = f", {output_size(self.bytes_read)} read" if self.bytes_read else ""
+        return f"{text}, {plural(self.objects, 'object')}{read}"
 
 
 @contextmanager
@@ -97,7 +122,8 @@ def _ticking(progress: Progress, *, shown: bool) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(_TICK_SECONDS):
-            print(f"... {progress.told(True)}", file=sys.stderr, flush=True)
+            at = f", at {plain_lines(progress.place)}" if progress.place else ""
+            print(f"... {progress.told()}{at}", file=sys.stderr, flush=True)
 
     teller = threading.Thread(target=tell, name="progress", daemon=True)
     teller.start()

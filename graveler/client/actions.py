@@ -56,6 +56,12 @@ def list_runs(
         yield cast(Run, checked(item, *_RUN))
 
 
+def are_off(session: Session, repository: str) -> bool:
+    """Whether the deployment runs no hooks, so that action files have no effect.  One request."""
+    path = with_query(_runs(repository), amount="1")
+    return session.ask_with("x-graveler-hooks", "GET", path)[1] == "off"
+
+
 def get(session: Session, repository: str, run: str) -> Run:
     """One run.  Raises `NotFound`."""
     return cast(Run, checked(session.ask("GET", _runs(repository, run)), *_RUN))

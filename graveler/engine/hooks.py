@@ -30,6 +30,7 @@ DELETE_BRANCH: Final = "delete-branch"
 CREATE_TAG: Final = "create-tag"
 DELETE_TAG: Final = "delete-tag"
 
+ACTIONS_FOLDER: Final = "_lakefs_actions/"  # of a repository: its action files
 JOB_KIND: Final = "hooks"  # of the jobs that run post-events
 
 Announce = Callable[["OpenRepository", str], None]  # hands a recorded job to a worker
@@ -45,7 +46,9 @@ class HookEvent(NamedTuple):
     - `base`: the head that the commit replaces; `NO_COMMIT` for names.
     - `origin`: of a branch that is created or deleted: the token that it begins with; empty for
       other events, and for a branch that an older release created.
-    - `message`, `committer`, `metadata`: for `PREPARE`; otherwise those of `commit` count.
+    - `source_ref`: what the caller of a creation of a branch, a revert or a cherry-pick named.
+    - `message`, `committer`, `metadata`: for `PREPARE`; otherwise those of `commit` count, which a
+      branch or a tag does not have: it names an old commit.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class HookEvent(NamedTuple):
     origin: str = ""
     tag: str = ""
     merge_source: str = ""
+    source_ref: str = ""
     message: str = ""
     committer: str = ""
     metadata: Mapping[str, str] = {}

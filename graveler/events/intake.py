@@ -24,6 +24,7 @@ from graveler.engine.events import batches
 from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.take_in import ArrivedObject, IntakeResult
+from graveler.engine.imports.sources import check_no_action
 from graveler.engine.ports import Deadline, OpenRepository, Ports, open_repository
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository
@@ -268,7 +269,9 @@ def _matched(taker: _Taker, message: Message, event: Notification) -> _Match:
     source = address.split(f"{scheme}://{event.bucket}/{event.key}").address
     if address.relative_to(namespace, source) is not ABSENT:
         raise Invalid(f"object lies in the repository's own namespace: address={source}")
-    return _Match(message.id, event, source, parse_path(taker.rule.path_of(event.key)))
+    path = parse_path(taker.rule.path_of(event.key))
+    check_no_action(path)
+    return _Match(message.id, event, source, path)
 
 
 def _told(ports: Ports, matched: _Match) -> ArrivedObject | GravelerError:

@@ -1,4 +1,7 @@
-"""The actions of a commit: the files `_lakefs_actions/*.yaml` in its content, parsed.
+"""The actions of a commit: the files directly in `_lakefs_actions/` of its content, parsed.
+
+Every file there is an action file, whatever its name: a gate that is misspelled must not stay open.
+Files in folders below it are none.
 
 The bytes of an action file lie in the namespace of the repository.  A file that was linked or
 imported from elsewhere is invalid: whoever writes there could change the gate without a commit.
@@ -14,19 +17,18 @@ from typing import Final, Literal
 from graveler import limits
 from graveler.committed import reader
 from graveler.engine.commits.heads import commit_of
+from graveler.engine.hooks import ACTIONS_FOLDER as FOLDER
 from graveler.engine.objects import reachable
 from graveler.engine.ports import OpenRepository, keyspace
-from graveler.errors import Gone, Invalid, NotFound
+from graveler.errors import Gone, Invalid, NotFound, Refused
 from graveler.hooks.actions import Action, parse
 from graveler.ids import CommitId, RepositoryUid
 from graveler.records import ABSENT, Absent, Record
 from graveler.streams import successor
 from graveler.wire import recent_entry
 
-FOLDER: Final = "_lakefs_actions/"
 _PREFIX: Final = FOLDER.encode()
 _BEYOND: Final = successor(_PREFIX)
-_SUFFIXES: Final = (".yaml", ".yml")
 _KNOWN_COUNT_MAX: Final = 1_000
 
 _Key = tuple[RepositoryUid, str]
@@ -78,27 +80,38 @@ def _parsed(repo: OpenRepository, records: Sequence[Record]) -> tuple[Action, ..
     actions = []
     for key, value in records:
         name = key[len(_PREFIX) :].decode()
-        if "/" not in name and name.endswith(_SUFFIXES):
-            actions.append(parse(name, _text(repo, name, value)))
+        if name and "/" not in name:  # some clients mark a folder by an empty object of its name
+            actions.append(_action(repo, name, value))
     if sum(len(action.hooks) for action in actions) > limits.action_hooks_max:
         raise Invalid(f"{FOLDER} must have at most {limits.action_hooks_max} hooks")
     return tuple(actions)
 
 
-def _text(repo: OpenRepository, name: str, value: bytes) -> bytes:
+def _action(repo: OpenRepository, name: str, value: bytes) -> Action:
+    """The action of a file.  An error names the file and the remedy."""
+    try:
+        return parse(name, _text(repo, value))
+    except (Invalid, Gone, Refused) as error:
+        raise Invalid(
+            f"action file invalid: file={FOLDER}{name}: {error}; every file directly in {FOLDER} "
+            "is read as one: upload a correct one, or delete it, and commit; graveler reset "
+            f"{repo.id}/BRANCH/{FOLDER}{name} undoes an uncommitted change"
+        ) from error
+
+
+def _text(repo: OpenRepository, value: bytes) -> bytes:
     entry = recent_entry(value)
     length_max = limits.action_file_length_bytes_max
     if entry.size > length_max:
-        raise Invalid(f"action file invalid: file={name}: it must have at most {length_max} bytes")
+        raise Invalid(f"it must have at most {length_max} bytes: size={entry.size}")
     if not reachable.lies_inside(repo.record, entry):
         raise Invalid(
-            f"action file invalid: file={name}: its bytes are outside the repository, where they "
-            "can change without a commit; upload the file"
+            "its bytes are outside the repository, where they can change without a commit"
         )
     try:
         text = repo.blocks.read(reachable.address_of(repo, entry), 0, length_max + 1)
     except NotFound as error:
-        raise Gone(f"action file is not in the object store: file={name}") from error
+        raise Gone("it is not in the object store") from error
     if len(text) != entry.size:
-        raise Invalid(f"action file invalid: file={name}: its bytes were replaced after its commit")
+        raise Invalid("its bytes were replaced after its commit")
     return text

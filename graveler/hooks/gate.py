@@ -89,6 +89,7 @@ class _Due(NamedTuple):
     branch: str
     tag: str
     merge_source: str
+    source_ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class Gate:
             branch=BranchId(due.branch),
             tag=due.tag,
             merge_source=due.merge_source,
+            source_ref=due.source_ref,
         )
         name = f"post-{due.kind}"
         matching = _matching(self._actions(repo, event.commit), name, event)
@@ -195,6 +197,7 @@ class Gate:
             event.branch,
             event.tag,
             event.merge_source,
+            event.source_ref,
         )
         job_id = JobId(f"{JOB_KIND}-{run_id}")
         job = Job(job_id, JOB_KIND, JobState.RUNNING, b"", now_ns, now_ns, branch=event.branch)
@@ -295,7 +298,7 @@ def _facts(repo: OpenRepository, name: str, event: HookEvent) -> Facts:
         event_time=payloads.rfc3339(repo.clock.now_ns()),
         repository_id=repo.id,
         branch_id=event.branch,
-        source_ref=event.commit,
+        source_ref=event.source_ref or event.commit,
         tag_id=event.tag,
         commit_id=event.commit,
         commit_message=event.message,
@@ -305,6 +308,8 @@ def _facts(repo: OpenRepository, name: str, event: HookEvent) -> Facts:
     )
     if event.kind == events.PREPARE:
         return facts._replace(source_ref=event.branch)
+    if event.kind in (*_BRANCH_KINDS, *_TAG_KINDS):
+        return facts  # the commit is an old one: its committer is not the one who acts now
     return _of_commit(facts, event, commit_of(repo, event.commit))
 
 

@@ -271,5 +271,6 @@ def test_hooks_are_off_by_default(tmp_path: Path, web: Web) -> None:
         plain.client.upload(repo, "_lakefs_actions/bad.yaml", b"name: [")
         assert _commit(plain.client, repo, "temp").status == 201
         assert len(web.requests) == known
-        page = plain.client.send("GET", f"/repositories/{repo}/actions/runs").json
-        assert page["results"] == []
+        page = plain.client.send("GET", f"/repositories/{repo}/actions/runs")
+        assert page.json["results"] == []
+        assert page.headers["x-graveler-hooks"] == "off"

@@ -92,3 +92,23 @@ def test_a_file_is_checked_without_a_server(user: Client, tmp_path: Path) -> Non
     wrong = user.run("actions", "validate", str(tmp_path / "wrong.yaml"))
     assert wrong.code == 1 and "wrong.yaml" in wrong.err and "pre-comit" in wrong.err
     assert user.run("actions", "validate", str(tmp_path / "none.yaml")).code == 1
+
+
+def test_a_service_without_hooks_says_that_no_action_file_has_an_effect(
+    tmp_path: Path, user: Client
+) -> None:
+    """To whoever lists runs, or uploads an action file."""
+    file = tmp_path / "guard.yaml"
+    file.write_text("on: {pre-commit: }\n")
+    with served(tmp_path / "plain") as plain:
+        user.know(plain.client.url)
+        name = plain.fresh_repository()
+        for words in (
+            ("actions", "list", name),
+            ("upload", str(file), f"{name}/main/_lakefs_actions/"),
+        ):
+            result = user.run(*words)
+            assert result.code == 0
+            assert "warning: hooks are off on this service" in result.err, words
+            assert user.run(*words, "-q").err == ""
+        assert "hooks are off" not in user.run("upload", str(file), f"{name}/main/x").err

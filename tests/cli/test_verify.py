@@ -1,6 +1,9 @@
 """`graveler verify` finds damage and says where; a sound store passes."""
 
+import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.cli.main import main
+from graveler.crc32c import IS_FAST
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.imports import run
@@ -142,6 +146,89 @@ def test_imported_objects_are_read_below_their_root(
     store.close()
     check = ("verify", "--store", str(folder), "--objects")
     assert main((*check, "--import-root", str(source))) == 0
+    content = ("verify", "--store", str(folder), "--content", "--import-root", str(source))
+    assert main(content) == 0
+    os.utime(source / "one.csv", ns=(0, 0))
+    assert main((*check, "--import-root", str(source))) == 0
+    assert main(content) == 1
+    assert "path in/one.csv: object outside was replaced since" in capsys.readouterr().out
     (source / "one.csv").write_bytes(b"12")
     assert main((*check, "--import-root", str(source))) == 1
     assert "another size" in capsys.readouterr().out
+
+
+def flip_in_an_object(folder: Path, metarange: str) -> None:
+    _flip(_object_file(folder))
+
+
+def test_changed_bytes_are_found_when_contents_are_asked_for(
+    lake: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = ("verify", "--store", str(lake[0]), "--content")
+    assert main(check) == 0
+    assert "2 objects, 200 B read" in capsys.readouterr().out
+    flip_in_an_object(*lake)
+    assert main(("verify", "--store", str(lake[0]), "--objects")) == 0
+    assert main(check) == 1
+    out = capsys.readouterr().out
+    assert "object has other bytes: recorded=" in out and out.endswith("damaged: 1\n")
+    shorten_an_object(*lake)
+    assert main(check) == 1
+    assert "object has another size" in capsys.readouterr().out
+
+
+def test_a_check_goes_on_behind_a_position(
+    lake: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The position of an interrupt."""
+    folder, check = lake[0], ("verify", "--store", str(lake[0]), "--content")
+    name = _range_file(*lake).name
+    for after, left in (("lake/0/", 2), (f"lake/{name}/a", 1), (f"lake/{name}/b", 0), ("m/0/", 0)):
+        assert main((*check, "--after", after, "--json")) == 0
+        assert json.loads(capsys.readouterr().out)["objects"] == left, after
+    assert main((*check, "--after", "nonsense")) == 1
+    assert "REPOSITORY/RANGE/PATH" in capsys.readouterr().err
+    stopped = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, str(folder)],
+        env=environment(None),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert stopped.returncode == 130, stopped
+    assert f"to go on: --after lake/{name}/a" in stopped.stderr
+
+
+def test_bytes_without_an_md5_are_compared_with_the_stored_crc32c(
+    lake: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of an object that was joined of parts, which has an etag instead."""
+    store = open_embedded(lake[0])
+    repo = open_repository(store.ports, repository.get(store.ports, "lake"))
+    entry = write.upload(repo, "main", "joined", Upload([bytes(5 << 20)]))
+    write.stage(repo, "main", "joined", entry._replace(checksum=f"{entry.checksum}-2"))
+    store.close()
+    check = ("verify", "--store", str(lake[0]), "--content")
+    assert main(check) == 0
+    assert "3 objects" in capsys.readouterr().out
+    (file,) = lake[0].rglob(entry.address.rpartition("/")[2])
+    with file.open("r+b") as writable:
+        writable.write(b"x")
+    assert main(check) == (1 if IS_FAST else 0)
+    if IS_FAST:
+        assert "path joined: object has other bytes: crc32c=" in capsys.readouterr().out
+
+
+_INTERRUPTED = """
+import sys
+from graveler.cli import verify
+from graveler.cli.main import main
+
+def note(self, place, size, known=verify.Progress.note):
+    known(self, place, size)
+    raise KeyboardInterrupt
+
+verify.Progress.note = note
+sys.exit(main(("verify", "--store", sys.argv[1], "--content")))
+"""

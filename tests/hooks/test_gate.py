@@ -12,16 +12,24 @@ from graveler import limits
 from graveler.engine import hooks as events
 from graveler.engine.commits import commit, replay
 from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.commits.heads import commit_of
 from graveler.engine.imports import run as imports
 from graveler.engine.imports.run import ImportPath, ImportRequest
 from graveler.engine.jobs import record as jobs
 from graveler.engine.names import branches, tags
 from graveler.engine.names.branches import PageQuery
-from graveler.engine.objects import copies, link, read
+from graveler.engine.objects import copies, link, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.pulls import merge as pull_merge
 from graveler.engine.pulls import requests
-from graveler.errors import AlreadyExists, HookFailed, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import (
+    AlreadyExists,
+    HookFailed,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.hooks.actions import EVENTS
 from graveler.records import ABSENT, Job, JobState, PullState
 from graveler.refs.jobs import record as job_records
@@ -158,6 +166,35 @@ def test_a_hook_is_told_what_clients_of_the_peer_expect() -> None:
     tag = world.side.told[-1]
     assert (tag["tag_id"], tag["commit_id"]) == ("v2", merged)
     assert "branch_id" not in tag and "merge_source" not in tag
+
+
+@pytest.mark.parametrize("moment", ["pre", "post"])
+def test_names_say_nothing_of_the_committer_of_an_old_commit(moment: str) -> None:
+    """A hook that asks who creates this tag must not be told who made the commit."""
+    kinds = ("create-branch", "delete-branch", "create-tag", "delete-tag")
+    world = _prepared(OtherSide(), *(f"{moment}-{kind}" for kind in kinds))
+    opened = world.lake.opened
+    branches.create_branch(opened, "new", "main@")
+    tags.create_tag(opened, "v2", "main")
+    world.work()
+    branches.delete_branch(opened, "new")
+    tags.delete_tag(opened, "v2")
+    world.work()
+    assert sorted(world.side.events) == sorted(f"{moment}-{kind}" for kind in kinds)
+    for told in world.side.told:
+        assert not {"committer", "commit_message", "commit_metadata"} & set(told)
+    sources = {told["event_type"]: told["source_ref"] for told in world.side.told}
+    assert sources[f"{moment}-create-branch"] == "main@"
+
+
+@pytest.mark.parametrize("moment", ["pre", "post"])
+def test_the_source_of_a_replay_is_what_the_caller_named(moment: str) -> None:
+    world = _prepared(OtherSide(), f"{moment}-revert", f"{moment}-cherry-pick")
+    CALLS["revert"](world.lake)
+    CALLS["cherry-pick"](world.lake)
+    world.work()
+    sources = [told["source_ref"] for told in world.side.told]
+    assert sources and all(len(source) < 64 for source in sources), sources
 
 
 def test_what_is_sent_is_signed() -> None:
@@ -302,12 +339,32 @@ def test_an_invalid_file_of_the_source_does_not_land_by_a_merge() -> None:
     assert world.lake.head() == before
 
 
-@pytest.mark.parametrize("name", ["deep/check.yaml", "check.txt", "README.md"])
-def test_other_files_of_the_folder_are_no_actions(name: str) -> None:
+def test_files_in_folders_below_are_no_actions() -> None:
+    """Nor is the empty object by which some clients mark the folder."""
     world = new_world(vetoed("pre-commit"))
-    world.action(name, action("pre-commit"))
+    world.action("deep/check.yaml", action("pre-commit"))
+    world.action("", "")
     world.lake.commit("m")
     assert world.side.requests == []
+
+
+@pytest.mark.parametrize("name", ["check", "check.txt", "check.yaml.bak", "check.YML"])
+def test_every_file_of_the_folder_is_an_action_whatever_its_name(name: str) -> None:
+    world = new_world(vetoed("pre-commit"))
+    world.action(name, action("pre-commit"))
+    with pytest.raises(HookFailed, match="pre-commit hook aborted"):
+        world.lake.commit("m")
+    assert world.side.events == ["pre-commit"]
+
+
+def test_a_file_that_is_no_action_is_refused_with_its_name_and_the_remedy() -> None:
+    world = new_world()
+    world.action("README.md", "# Our gates\n")
+    remedy = r"file=_lakefs_actions/README\.md: .*graveler reset lake/BRANCH/_lakefs_actions/READ"
+    with pytest.raises(HookFailed, match=remedy):
+        world.lake.commit("m")
+    world.lake.delete("_lakefs_actions/README.md")
+    world.lake.commit_of(a="1")
 
 
 def test_too_many_or_too_large_files_close_the_gate() -> None:
@@ -354,31 +411,52 @@ GATE = "mem://landing/actions/gate.yaml"
 def _linked(lake: Lake, path: str) -> None:
     size = len(lake.ports.blocks.read(GATE, 0, 1_000))
     link.place(lake.opened, "main", path, Link(GATE, "sum", size))
-    lake.commit("linked")
 
 
 def _imported(lake: Lake, path: str) -> None:
-    request = ImportRequest([ImportPath("object", GATE, path)], "m", COMMITTER)
+    _import(lake, ImportPath("object", GATE, path))
+
+
+def _imported_below(lake: Lake, path: str) -> None:
+    _import(lake, ImportPath("common_prefix", GATE.rpartition("/")[0], path.rpartition("/")[0]))
+
+
+def _import(lake: Lake, path: ImportPath) -> None:
+    request = ImportRequest([path], "m", COMMITTER)
     job = imports.submit(lake.opened, "main", request, owner=b"me")
     imports.run(lake.opened, job.branch, request, job.id)
-    if error := jobs.status(lake.opened, job.id).error:
-        raise HookFailed(error)
 
 
-@pytest.mark.parametrize("bring", [_linked, _imported])
+@pytest.mark.parametrize("bring", [_linked, _imported, _imported_below])
 def test_a_file_outside_the_repository_is_no_gate(bring: Callable[[Lake, str], None]) -> None:
-    """Whoever may write there could open the gate without a commit."""
+    """Whoever may write there could open the gate without a commit.  It is refused when it is
+    staged, so that it does not stop the commits of others."""
     world, other = new_world(), new_world()
     for each in (world, other):
         each.lake.ports.blocks.put(GATE, [action("pre-commit").encode()])
-    bring(other.lake, "other.yaml")
-    with pytest.raises(HookFailed, match=r"bad\.yaml: its bytes are outside the repository"):
-        bring(world.lake, "_lakefs_actions/bad.yaml")
-    assert "_lakefs_actions/bad.yaml" not in world.lake.tree("main@")
-    copied = copies.Source("main", "other.yaml")  # a copy has bytes of its own
+    bring(other.lake, "in/gate.yaml")
+    with pytest.raises(Invalid, match="must not be below _lakefs_actions/: upload it"):
+        bring(world.lake, "_lakefs_actions/gate.yaml")
+    world.lake.commit_of(a="1")
+    stored = read.stat(other.lake.opened, "main", "in/gate.yaml")
+    write.stage(world.lake.opened, "main", "_lakefs_actions/gate.yaml", stored)
+    with pytest.raises(HookFailed, match=r"gate\.yaml: its bytes are outside the repository"):
+        world.lake.commit("staged past the checks")
+    copied = copies.Source("main", "in/gate.yaml")  # a copy has bytes of its own
     copies.copy(other.lake.opened, "main", "_lakefs_actions/good.yaml", copied)
     other.lake.commit("copied")
     assert other.side.events == ["pre-commit"]
+
+
+def test_an_import_of_a_larger_folder_skips_its_action_files() -> None:
+    world = new_world()
+    for name in ("a", "_lakefs_actions/gate.yaml"):
+        world.lake.ports.blocks.put(f"mem://landing/all/{name}", [b"x"])
+    _import(world.lake, ImportPath("common_prefix", "mem://landing/all/", ""))
+    assert set(world.lake.tree("main@")) == {"a"}
+    head = commit_of(world.lake.opened, world.lake.head())
+    assert head.metadata[imports.SKIPPED_KEY] == "1"
+    assert "_lakefs_actions/gate.yaml" in head.metadata[imports.SKIPPED_EXAMPLES_KEY]
 
 
 def test_a_file_whose_bytes_were_replaced_closes_the_gate() -> None:

@@ -39,7 +39,9 @@ from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
     Contended,
+    Corrupt,
     DirtyBranch,
+    Gone,
     GravelerError,
     HistoryTooLong,
     OutcomeUnknown,
@@ -103,13 +105,14 @@ class Terms(NamedTuple):
     `deadline`: None means `commit_seconds_max` from now.  `once`: an idempotency key; if the
     branch already has a commit with this key, that commit is returned.  `event`: the kind of event
     whose hooks run before and after the landing; empty: no hook runs.  `merge_source`: the ref
-    that a merge names.
+    that a merge names; `source_ref`: the one that a revert or a cherry-pick names.
     """
 
     deadline: Deadline | None = None
     once: Once | Literal[Absent.ABSENT] = ABSENT
     event: str = ""
     merge_source: str = ""
+    source_ref: str = ""
 
 
 ANY_TIMES: Final = Terms()
@@ -261,6 +264,7 @@ def _event(branch: BranchId, over: Versioned, landing: Landing, terms: Terms) ->
         base=head,
         branch=branch,
         merge_source=terms.merge_source,
+        source_ref=terms.source_ref,
     )
 
 
@@ -295,7 +299,8 @@ def check_clean(
     seen: Versioned,
     deadline: Deadline,
 ) -> None:
-    """Raises `DirtyBranch` if any staged row differs from the record's commit.
+    """Raises `DirtyBranch` if any staged row differs from the record's commit, or cannot be
+    compared with it, because the commit is damaged.
 
     Holds `_BATCH` rows in memory at a time.  Raises `Unavailable` after the deadline.
     """
@@ -306,7 +311,12 @@ def check_clean(
     staged = _items(repo, tokens_newest_first)
     while batch := list(islice(staged, _BATCH)):
         deadline.check("landing a commit")
-        stored = reader.get_many(space, metarange, [key for key, _ in batch])
+        try:
+            stored = reader.get_many(space, metarange, [key for key, _ in batch])
+        except (Corrupt, Gone) as error:
+            raise DirtyBranch(
+                f"{branch}: uncommitted changes (dirty branch)", branch=branch
+            ) from error
         for key, value in batch:
             old = stored.get(key)
             if value is TOMBSTONE:

@@ -90,7 +90,7 @@ def revert(
             parents=(head.id,),
         )
 
-    return land.land(repo, name, build, land.Terms(event=REVERT))
+    return land.land(repo, name, build, land.Terms(event=REVERT, source_ref=ref))
 
 
 def cherry_pick(
@@ -128,7 +128,7 @@ def cherry_pick(
             parents=(head.id,),
         )
 
-    return land.land(repo, name, build, land.Terms(event=CHERRY_PICK))
+    return land.land(repo, name, build, land.Terms(event=CHERRY_PICK, source_ref=ref))
 
 
 def _checked(repo: Repository, branch: str, request: ReplayRequest, force: bool) -> BranchId:

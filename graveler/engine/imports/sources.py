@@ -12,6 +12,7 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject, ObjectPage
 from graveler.engine import namespaces
+from graveler.engine.hooks import ACTIONS_FOLDER
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_path, parse_prefix
@@ -97,9 +98,9 @@ def check(ports: Ports, source: ImportPath) -> None:
     Cost: 1 block request, and that of `namespaces.holders`.
     """
     if source.kind == "object":
-        parse_path(source.destination, "destination")
+        check_no_action(parse_path(source.destination, "destination"))
     else:
-        parse_prefix(source.destination, "destination")
+        check_no_action(parse_prefix(below(source.destination), "destination"))
     try:
         if source.kind == "object":
             address.split(source.path)
@@ -119,6 +120,15 @@ def check(ports: Ports, source: ImportPath) -> None:
         raise Invalid(f"invalid import source: it is {where}: path={source.path[:200]}")
     if source.kind == "common_prefix":
         _check_exists(folder, page)
+
+
+def check_no_action(path: bytes) -> None:
+    """Raises `Invalid` if an entry at `path` would be an action file.  Its bytes must be inside the
+    repository: outside, they can change without a commit, so each commit would be refused."""
+    if path.startswith(ACTIONS_FOLDER.encode()):
+        raise Invalid(
+            f"an object outside the repository must not be below {ACTIONS_FOLDER}: upload it"
+        )
 
 
 def spelled(source: ImportPath) -> ImportPath:
@@ -194,6 +204,7 @@ def _taken(page: ObjectPage, start: int, destination: str, last: str) -> SourceP
                 raise Invalid(line.problem)
             address.check(line.address)
             path = parse_path(destination + line.address[start:])
+            check_no_action(path)
         except Invalid as error:
             skipped = skipped.plus(
                 SkippedNames(1, (f"{line.address[start:]!r:.150}: {error!s:.150}",))

@@ -63,10 +63,11 @@ class PageQuery:
 class _Gate:
     """The hooks that run before the swap of a creation or a deletion, once for each commit."""
 
-    def __init__(self, repo: OpenRepository, kind: str, branch: BranchId) -> None:
+    def __init__(
+        self, repo: OpenRepository, kind: str, branch: BranchId, source_ref: str = ""
+    ) -> None:
         self._repo = repo
-        self._kind = kind
-        self._branch = branch
+        self._event = HookEvent(kind, NO_COMMIT, branch=branch, source_ref=source_ref)
         self._passed = NO_COMMIT
         self._origin = ""
         self.pending = NOTHING_PENDING  # what is left to do after the swap
@@ -79,9 +80,7 @@ class _Gate:
         waits for a branch with that origin.  Errors: `HookFailed`, `Unavailable`.
         """
         if commit != self._passed:
-            event = HookEvent(
-                self._kind, decides=commit, commit=commit, branch=self._branch, origin=origin
-            )
+            event = self._event._replace(decides=commit, commit=commit, origin=origin)
             until = operation_deadline(self._repo)
             self.pending = self._repo.hooks.before(self._repo, event, until)
             self._passed, self._origin = commit, origin
@@ -103,7 +102,7 @@ def create_branch(
     """
     branch = parse_branch_id(name)
     check_writable(repo.record, force)
-    gate = _Gate(repo, CREATE_BRANCH, branch)
+    gate = _Gate(repo, CREATE_BRANCH, branch, source)
     for _ in range(limits.commit_round_count_max):
         head = _made(repo, branch, source, gate, hidden=hidden)
         if head is not ABSENT:

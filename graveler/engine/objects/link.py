@@ -46,6 +46,7 @@ def place(
     canonical = address.split(link.address).address
     relative = address.relative_to(repo.namespace, canonical)
     if relative is ABSENT:
+        sources.check_no_action(key)
         sources.check(repo, ImportPath("object", canonical, path))
         entry = described(repo, link, canonical)._replace(address_type=AddressType.FULL)
     else:

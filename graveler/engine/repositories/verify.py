@@ -3,21 +3,29 @@
 It checks the claim of every namespace, and every reachable branch, tag, commit, metarange and
 range, and on request every object.  It changes nothing.  Damage is returned, not raised, so that
 one damaged file does not hide the next.
+
+Objects are checked by repository, range and path, then the staged ones of the repository.  So a
+check that ended early can go on behind the last object, also if the store has changed meanwhile.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+import hashlib
+import re
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
+from graveler.block.adapter import Body
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
+from graveler.crc32c import extended
 from graveler.engine.gc import eligible
 from graveler.engine.namespaces import Namespaces
 from graveler.engine.objects import reachable
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
-from graveler.errors import Corrupt, GravelerError, NotFound, Refused
+from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, Refused
 from graveler.identity import commit_id
 from graveler.ids import CommitId, MetarangeId
-from graveler.records import TOMBSTONE, RangeRef
+from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, RangeRef, Record
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import DeletedContent
 from graveler.refs.graph import commits
@@ -35,19 +43,68 @@ class Damage(NamedTuple):
     what: str
 
 
-def verify(ports: Ports, *, objects: bool = False) -> Iterator[Damage]:
+_STAGED: Final = "staged"  # in a position, instead of a range; behind all ids of ranges
+_MD5: Final = re.compile(r"[0-9a-f]{32}")
+_SEEN_COUNT: Final = 1 << 20
+
+
+def _nothing(_place: str, _size: int) -> None: ...
+
+
+class ObjectChecks:
+    """How objects are checked.
+
+    `content`: read all bytes, and compare them with the checksum of the entry, or with that of the
+    file.  `after`: the position of the last object that was checked, `REPOSITORY/RANGE/PATH`;
+    everything up to it is left out.  `note`: called with the position and the size of each object
+    that was checked.
+    """
+
+    def __init__(
+        self,
+        *,
+        content: bool = False,
+        after: str = "",
+        note: Callable[[str, int], object] = _nothing,
+    ) -> None:
+        self.content = content
+        self.note = note
+        if after and after.count("/") < 2:
+            raise Invalid(f"position invalid: it must be REPOSITORY/RANGE/PATH: after={after!r}")
+        self._after = tuple(after.split("/", 2))
+        self._seen = array("Q", bytes(8 * _SEEN_COUNT))
+
+    def is_before(self, *place: str) -> bool:
+        """Whether a repository, a range or a path was checked before, with all that is in it."""
+        return place <= self._after if len(place) == 3 else place < self._after[: len(place)]
+
+    def is_new(self, address: str) -> bool:
+        """Whether an object was not read lately: many ranges may name it.  Bounded memory."""
+        name = int.from_bytes(hashlib.blake2b(address.encode(), digest_size=8).digest(), "big")
+        at = name % _SEEN_COUNT
+        is_new, self._seen[at] = self._seen[at] != name, name
+        return is_new
+
+
+def verify(
+    ports: Ports, *, objects: bool = False, checks: ObjectChecks | Literal[Absent.ABSENT] = ABSENT
+) -> Iterator[Damage]:
     """All damage of all repositories.
 
-    With `objects`, this includes objects that are missing or have another size.
+    With `objects` or `checks`, this includes objects that are missing or have another size.
     Cost: everything reachable is read once, and the list of all repositories.
     """
+    if objects and checks is ABSENT:
+        checks = ObjectChecks()
     everyone = list(repositories.every(ports.kv))
     namespaces = Namespaces((record.id, record.namespace) for record in everyone)
     for record in everyone:
+        if checks is not ABSENT and checks.is_before(record.id):
+            continue
         repo = open_repository(ports, record)
         for where, damage in _namespace(repo, namespaces):
             yield Damage(repo.id, where, damage)
-        for where, damage in _repository(repo, objects):
+        for where, damage in _repository(repo, checks):
             yield Damage(repo.id, where, damage)
 
 
@@ -69,7 +126,9 @@ class _Content(NamedTuple):
     has_objects: bool
 
 
-def _repository(repo: OpenRepository, objects: bool) -> Iterator[Found]:
+def _repository(
+    repo: OpenRepository, checks: ObjectChecks | Literal[Absent.ABSENT]
+) -> Iterator[Found]:
     heads = [
         (f"branch {each.id}", each.branch.commit) for each in branches.every(repo.kv, repo.record)
     ]
@@ -85,7 +144,7 @@ def _repository(repo: OpenRepository, objects: bool) -> Iterator[Found]:
         yield from _history(repo, where, head, seen, metaranges, expired)
     space = keyspace(repo)
     sound: set[str] = set()
-    whole: set[str] = set()  # sound ranges whose objects were checked too
+    whole: dict[str, tuple[MetarangeId, RangeRef]] = {}  # sound ranges with objects to check
     for metarange, (where, has_objects) in metaranges.items():
         damaged = False
         for damage in metarange_damages(space, metarange, frozenset(sound)):
@@ -94,15 +153,14 @@ def _repository(repo: OpenRepository, objects: bool) -> Iterator[Found]:
         if damaged:
             continue
         refs = reader.ranges(space, metarange)
-        if objects and has_objects:
-            fresh_refs = {ref.id for ref in refs} - whole
-            for ref in refs:
-                if ref.id in fresh_refs:
-                    yield from _committed_objects(repo, metarange, ref)
-            whole |= fresh_refs
+        if has_objects:
+            whole.update((ref.id, (metarange, ref)) for ref in refs)
         sound.update(ref.id for ref in refs)
-    if objects:
-        yield from _staged_objects(repo)
+    if checks is not ABSENT:
+        for name in sorted(whole):
+            if not checks.is_before(repo.id, name):
+                yield from _committed_objects(repo, *whole[name], checks)
+        yield from _staged_objects(repo, checks)
 
 
 def _history(
@@ -141,30 +199,70 @@ def _history(
 
 
 def _committed_objects(
-    repo: OpenRepository, metarange: MetarangeId, within: RangeRef
+    repo: OpenRepository, metarange: MetarangeId, within: RangeRef, checks: ObjectChecks
 ) -> Iterator[Found]:
     for key, value in reader.scan(keyspace(repo), metarange, within.min_key):
         if key > within.max_key:
             return
-        yield from _object(repo, key, value)
+        yield from _object(repo, within.id, (key, value), checks)
 
 
-def _staged_objects(repo: OpenRepository) -> Iterator[Found]:
+def _staged_objects(repo: OpenRepository, checks: ObjectChecks) -> Iterator[Found]:
     for named in branches.every(repo.kv, repo.record):
         cursor = stack.view(repo.kv, named.branch.tokens_newest_first, fanout=repo.fanout)
         while (item := cursor.peek()) is not END:
             if item[1] is not TOMBSTONE:
-                yield from _object(repo, item[0], item[1])
+                yield from _object(repo, f"{_STAGED}:{named.id}", (item[0], item[1]), checks)
             cursor.advance()
 
 
-def _object(repo: OpenRepository, key: bytes, value: bytes) -> Iterator[Found]:
-    where = f"path {key.decode(errors='replace')}"
-    try:
-        entry = decode_entry(value)
-        head = repo.blocks.head(reachable.address_of(repo, entry))
-    except GravelerError as error:
-        yield where, f"object cannot be read: {error}"
+def _object(
+    repo: OpenRepository, part: str, record: Record, checks: ObjectChecks
+) -> Iterator[Found]:
+    """Damage of one object.  `part`: of the position, the range or the branch."""
+    path = record[0].decode(errors="replace")
+    if checks.is_before(repo.id, part, path):
         return
+    size = 0
+    try:
+        entry = decode_entry(record[1])
+        place = reachable.address_of(repo, entry)
+        if not checks.content:
+            head = repo.blocks.head(place)
+            defect = "" if head.size == entry.size else _other_size(entry, head.size)
+        elif checks.is_new(f"{place} {entry.size} {entry.checksum}"):
+            body = repo.blocks.get(place)
+            size, defect = body.head.size, _compared(entry, body)
+        else:
+            defect = ""
+    except GravelerError as error:
+        defect = f"object cannot be read: {error}"
+    if defect:
+        yield f"path {path}", defect
+    checks.note(f"{repo.id}/{part}/{path}", size)
+
+
+def _other_size(entry: Entry, size: int) -> str:
+    return f"object has another size: recorded={entry.size} found={size}"
+
+
+def _compared(entry: Entry, body: Body) -> str:
+    """What is wrong with the bytes of an object; empty if nothing is.  They are all read, also if
+    no checksum of them is known."""
+    head = body.head
     if head.size != entry.size:
-        yield where, f"object has another size: recorded={entry.size} found={head.size}"
+        return _other_size(entry, head.size)
+    md5, crc32c = hashlib.md5(usedforsecurity=False), 0
+    has_md5 = _MD5.fullmatch(entry.checksum) is not None and not head.encryption
+    for chunk in body.chunks:
+        if has_md5:
+            md5.update(chunk)
+        elif head.crc32c is not ABSENT:
+            crc32c = extended(crc32c, chunk)
+    if has_md5 and md5.hexdigest() != entry.checksum:
+        return f"object has other bytes: recorded={entry.checksum} found={md5.hexdigest()}"
+    if not has_md5 and head.crc32c not in (ABSENT, crc32c):
+        return f"object has other bytes: crc32c={head.crc32c:08x} found={crc32c:08x}"
+    if not has_md5 and entry.address_type is not AddressType.RELATIVE:
+        return "" if head.etag == entry.checksum else "object outside was replaced since"
+    return ""

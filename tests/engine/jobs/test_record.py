@@ -360,8 +360,8 @@ def test_a_step_of_another_source_that_was_stored_first_ends_the_attempt(lake: L
     request = an_import(again)
     begun(lake, "import", import_sources.encode(request))
     space = keyspace(lake.opened)
-    page, last = next(import_sources.pages(lake.ports, again, ""))
-    ahead = stored.Step(1, last, space.store.write_range(space.namespace, page))
+    page = next(import_sources.pages(lake.ports, again, ""))
+    ahead = stored.Step(1, page.last, space.store.write_range(space.namespace, page.records))
     mine, script = lake.interposed()
     stamp = lake.ports.ids.stamp()
     script.before(

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from graveler.block import address
-from graveler.block.adapter import OVERWRITE
+from graveler.block.adapter import OVERWRITE, TO_END, Body
 from graveler.engine.commits import log
 from graveler.engine.names import branches, tags
 from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.engine.repositories.verify import verify
+from graveler.engine.repositories.verify import ObjectChecks, verify
 from graveler.ids import CommitId
 from graveler.kv.counter import ObservedStore
 from graveler.kv.store import ScanPage
@@ -154,3 +154,25 @@ def test_a_repository_that_is_deleted_meanwhile_is_no_damage(storage: Storage) -
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
     script.after("scan", lambda: repository.delete(open_repository(storage.ports, guest)))
     assert list(verify(ports)) == [] and script.finished
+
+
+def test_an_object_that_two_commits_name_is_read_once(storage: Storage) -> None:
+    read: list[str] = []
+    known = storage.blocks.get
+
+    def get(address: str, start: int = 0, end: int = TO_END) -> Body:
+        read.append(address)
+        return known(address, start, end)
+
+    noted: list[str] = []
+    checks = ObjectChecks(content=True, note=lambda place, _: noted.append(place))
+    watched = storage.restarted().with_blocks(get=get)
+    assert list(verify(watched.ports, checks=checks)) == []
+    of_objects = [each for each in read if "/data/" in each]
+    assert len(of_objects) == len(set(of_objects)) < len(noted) == len(set(noted))
+    assert noted == sorted(noted)
+    middle = noted[len(noted) // 2]
+    rest: list[str] = []
+    again = ObjectChecks(content=True, after=middle, note=lambda place, _: rest.append(place))
+    assert list(verify(storage.restarted().ports, checks=again)) == []
+    assert rest == noted[noted.index(middle) + 1 :]
