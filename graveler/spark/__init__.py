@@ -91,6 +91,11 @@ _HOMES: Final = {
 }
 
 
+def __dir__() -> list[str]:
+    """The names that users call."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import a name of `__all__` from its module on first use."""
     if name not in _HOMES:

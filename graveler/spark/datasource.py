@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
 )
@@ -33,7 +34,7 @@ from graveler.spark.cluster.pins import at_commit, pinned
 from graveler.spark.cluster.plans import Planner
 from graveler.spark.core.compare import Stretch
 from graveler.spark.core.range_rows import row_of
-from graveler.spark.lake import Lake
+from graveler.spark.lake import Lake, parse_ref
 from graveler.spark.verbs.entries import Reading, scanning
 from graveler.spark.verbs.read import TableRequest, planned, shared
 from graveler.spark.verbs.tables import (
@@ -51,6 +52,12 @@ PIN: Final = "pin"
 PLAN: Final = "plan"
 
 ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
+_ADDED: Final = ("path", "paths", "checkpointlocation")  # by Spark
+OPTIONS: Final = ("columns", "format", "left", "limit", "partitions", "prefix", "ref", "table")
+_NO_TABLES: Final = (
+    "Spark hands the options of a CREATE TABLE to no reader: use CREATE TEMPORARY VIEW v USING "
+    "graveler OPTIONS (path 'repository/ref/folder')"
+)
 _HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
 
 
@@ -109,6 +116,12 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
             raise Unsupported("this format is read-only: write with graveler.spark.write")
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+            raise Unsupported(
+                "this format writes no streams: call graveler.spark.write in foreachBatch, with "
+                'SaveOptions(id=f"NAME-{batch_id}")'
+            )
 
     return Graveler
 
@@ -186,10 +199,30 @@ def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
 
 def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
     """Replace the refs in the options by commits, so that the schema and the rows that are read
-    later belong to one commit.  Errors: `Invalid`, `NotFound`.  Cost: one request to the API for
-    each ref."""
-    names = ["path", *(["left"] if options.get("left") else [])]
-    return {**options, **{name: at_commit(lake, options.get(name, "")) for name in names}}
+    later belong to one commit.  The option `ref` replaces the ref in the path.  Errors: `Invalid`,
+    `NotFound`.  Cost: one request to the API for each ref."""
+    named = {name.lower(): value for name, value in options.items()}
+    if "provider" in named:
+        raise Invalid(_NO_TABLES)
+    unknown = [
+        name for name in named if name not in (*OPTIONS, *_ADDED) and not name.startswith("__")
+    ]
+    if unknown:
+        raise Invalid(f"unknown options: {','.join(unknown)} of={','.join(OPTIONS)}")
+    where = named.get("path", "")
+    if not where:
+        raise Invalid(
+            "several paths: load one at a time, and unite the DataFrames"
+            if named.get("paths")
+            else f'no path: name the table, as load("repository/ref/folder"); {_NO_TABLES}'
+        )
+    if ref := named.pop("ref", ""):
+        target = parse_ref(where)
+        where = f"{target.repository}/{ref}/{target.prefix}"
+    named["path"] = at_commit(lake, where)
+    if named.get("left"):
+        named["left"] = at_commit(lake, named["left"])
+    return named
 
 
 class ReadRequest(NamedTuple):

@@ -12,6 +12,7 @@ users of the package.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -21,11 +22,11 @@ from pyspark.sql import SparkSession
 from graveler import client
 from graveler.block.address import split_prefix
 from graveler.client import Session
-from graveler.errors import Invalid
+from graveler.errors import Invalid, Unauthenticated
 from graveler.ids import parse_branch_id, parse_repository_id
 from graveler.records import BreakParameters
 from graveler.settings import endpoint_url
-from graveler.spark.cluster.places import Place
+from graveler.spark.cluster.places import Place, opened
 from graveler.spark.cluster.server import Credentials, EmbeddedServer, serve
 from graveler.spark.cluster.workers import check_workers
 
@@ -74,19 +75,31 @@ def connect(
     `store`: the folder of the embedded store that the server at the URL serves.
     `import_roots`: folders of this machine from which the server that this call starts may import.
     Errors: `Invalid` (also if Spark's workers have another Python or other packages than this
-    process; one small job finds that out, once for each session); `Unavailable` if the server does
-    not start (its output goes to standard error).
+    process; one small job finds that out, once for each session); `Unauthenticated`; `Unavailable`
+    if the server does not start (its output goes to standard error) or does not answer.
     """
     text, keys = str(url_or_store), Credentials(*credentials)  # a plain pair serves too
     check_workers(spark)
     if text.startswith(_SCHEMES):
         folder = os.path.abspath(store) if store else ""
-        return Lake(spark, client.connect(text, keys.access_key_id, keys.secret_access_key), folder)
+        if folder and not os.path.isdir(os.path.join(folder, "objects")):
+            raise Invalid(f"store= is not the folder of an embedded store: store={folder}")
+        return Lake(spark, _known(text, keys), folder)
     if "://" in text or not text:
         raise Invalid(f"not the URL of a server and not a folder: {text!r:.200}")
     served: EmbeddedServer = serve(Path(text), keys, import_roots)
     session = client.connect(served.url, keys.access_key_id, keys.secret_access_key)
     return Lake(spark, session, os.path.abspath(text), served.stop)
+
+
+def _known(url: str, keys: Credentials) -> Session:
+    """A session that the server accepts."""
+    session = client.connect(url, keys.access_key_id, keys.secret_access_key)
+    try:
+        session.ask("GET", "/user")
+    except Unauthenticated as error:
+        raise Unauthenticated(f"{error}: {url=} access_key_id={keys.access_key_id}") from error
+    return session
 
 
 class Target(NamedTuple):
@@ -103,6 +116,11 @@ def parse_target(text: str) -> Target:
     target = parse_ref(text)
     parse_branch_id(target.branch)
     return target
+
+
+def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of columns: several, or one as plain text."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def parse_ref(text: str) -> Target:
@@ -129,4 +147,17 @@ def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) 
             "the objects are in a folder of the server: name it, as the executors see it, with "
             f"connect(…, store=…): {namespace=}"
         )
-    return Place(f"local:{lake.store}/objects", namespace, breaks)
+    place = Place(f"local:{lake.store}/objects", namespace, breaks)
+    _check_store(place, lake.store)
+    return place
+
+
+@lru_cache(maxsize=64)
+def _check_store(place: Place, store: str) -> None:
+    """Raise `Invalid` if the folder has nothing of the repository: otherwise a wrong folder would
+    look like lost objects."""
+    if not opened(place).blocks.list(f"{place.namespace}/", "", 1).lines:
+        raise Invalid(
+            "the folder store= has no object of this repository: name the folder that the server "
+            f"has open, as this machine sees it: {store=} namespace={place.namespace}"
+        )

@@ -27,6 +27,7 @@ from graveler.spark import (
 )
 from graveler.spark.datasource import Piece, PruningReader, Reader, ReadPlan, plan
 from tests.spark.lakes import frame
+from tests.spark.programs import WAIT_SECONDS
 from tests.spark.verbs.test_land import ascii_rows, repository
 from tests.spark.verbs.test_read import put
 
@@ -56,7 +57,7 @@ def test_tables_are_those_of_the_functions(lake: Lake, repository: str) -> None:
     assert rows(load(lake, f"{here}/t/", table="ranges")) == rows(ranges(lake, f"{here}/t/"))
     assert load(lake, f"{here}/t", columns="p, id").columns == ["p", "id"]
     told = load(lake, here, table="diff", left=before, columns="size")
-    assert rows(told) == rows(diff(lake, before, here, columns=["size"])) and told.count() > 0
+    assert rows(told) == rows(diff(lake, before, here, columns="size")) and told.count() > 0
     assert load(lake, here, table="diff", left=here).count() == 0
     assert load(lake, f"{repository}/main~2", table="entries").count() == 0
 
@@ -194,9 +195,48 @@ def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
         ({"table": "entries", "columns": "sizes"}, "unknown columns: sizes"),
         ({"table": "diff"}, "option left"),
         ({}, "no data files"),
+        ({"colums": "id", "Left": "x"}, "unknown options: colums of=columns,format,left,limit"),
     ):
         with pytest.raises(PySparkException, match=says):
             load(lake, f"{repository}/main", **options).collect()
+
+
+def test_the_option_ref_replaces_the_ref_of_the_path(lake: Lake, repository: str) -> None:
+    register(lake)
+    where = f"{repository}/main/t"
+    write(lake, lake.spark.range(3), where)
+    write(lake, lake.spark.range(5), where, "overwrite")
+    assert load(lake, where).count() == 5
+    assert load(lake, where, ref="main~1").count() == 3
+
+
+def test_a_view_of_sql_reads_a_folder_and_a_table_is_refused(lake: Lake, repository: str) -> None:
+    """Spark 4.1 hands the options of a table to no reader: it would be a table without a place."""
+    register(lake)
+    write(lake, lake.spark.range(3), f"{repository}/main/t")
+    given = f"USING graveler OPTIONS (path '{repository}/main/t', columns 'id')"
+    lake.spark.sql(f"CREATE TEMPORARY VIEW numbers {given}")
+    rows = lake.spark.sql("SELECT sum(id) AS total FROM numbers").collect()
+    lake.spark.sql("DROP VIEW numbers")
+    assert [row["total"] for row in rows] == [3]
+    with pytest.raises(PySparkException, match="use CREATE TEMPORARY VIEW"):
+        lake.spark.sql(f"CREATE TABLE numbers {given}")
+
+
+def test_a_load_that_names_no_place_is_refused_with_the_remedy(
+    lake: Lake, repository: str, tmp_path: Path
+) -> None:
+    register(lake)
+    where = f"{repository}/main"
+    reading = lake.spark.read.format("graveler")
+    with pytest.raises(PySparkException, match=r'load\("repository/ref/folder"\)'):
+        reading.load()
+    with pytest.raises(PySparkException, match="several paths: load one at a time"):
+        reading.load([f"{where}/a", f"{where}/b"])
+    rate = lake.spark.readStream.format("rate").load().writeStream.format("graveler")
+    with pytest.raises(PySparkException, match=r"graveler\.spark\.write in foreachBatch"):
+        started = rate.option("checkpointLocation", str(tmp_path)).start(f"{where}/t")
+        started.awaitTermination(WAIT_SECONDS)
 
 
 def test_the_format_is_for_reading(lake: Lake, repository: str) -> None:

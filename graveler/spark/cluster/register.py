@@ -20,7 +20,8 @@ def register(lake: Lake) -> None:
     - `table`: `files` (the default: the table in the folder; with `format`, and `partitions` as a
       JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
       both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
-    - `columns`: names of columns, separated by commas.
+    - `columns`: names of columns, separated by commas;
+    - `ref`: replaces the ref in the path.
 
     A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
     Python is on at this call, filters on the path of entries and of a diff leave ranges out.  The

@@ -59,14 +59,14 @@ def check_workers(spark: SparkSession) -> None:
 def versions() -> dict[str, str]:
     """The versions of this process's Python and of the packages that tasks need; empty for a
     package that is not installed."""
-    found = {"Python": platform.python_version()}
+    installed = {"Python": platform.python_version()}
     for name in _COMPARED:
         if name != "Python":
             try:
-                found[name] = version(name)
+                installed[name] = version(name)
             except PackageNotFoundError:
-                found[name] = ""
-    return found
+                installed[name] = ""
+    return installed
 
 
 def mismatches(driver: Mapping[str, str], worker: Mapping[str, str]) -> list[str]:

@@ -21,12 +21,13 @@ _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 
 
 class File(NamedTuple):
-    """A data file: its logical path, its address, its size, and the values in its path as they are
-    spelled there."""
+    """A data file: its logical path, its address, its size, its time, and the values in its path as
+    they are spelled there."""
 
     path: str
     address: str
     size: int
+    mtime: Any = 0
     values: tuple[str | None, ...] = ()
 
 

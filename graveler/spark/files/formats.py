@@ -49,7 +49,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format.
+    """One format.  Some can divide a file between tasks; the same ones store the types of columns.
 
     `holds`: whether it can hold a type.  `columns`: the columns of an object.  `rows`: the rows of
     a stretch of an object, with the columns asked for, null where the object lacks one.  `columns`
@@ -58,7 +58,7 @@ class Format:
     """
 
     name: str
-    is_split: bool
+    is_typed: bool
     holds: Callable[[pa.DataType], bool]
     writer: Callable[[IO[bytes], pa.Schema], Writer]
     columns: Callable[[BlockStore, str, int], pa.Schema]
@@ -94,8 +94,29 @@ def _opened(name: str, blocks: BlockStore, address: str, size: int) -> Iterator[
 
 
 def _parquet_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
+    """A time that is stored as INT96 has no zone in the file, but every writer means UTC."""
     with parquet(blocks, address, size) as file:
-        return file.schema_arrow
+        leaves = (file.schema.column(at) for at in range(len(file.schema.names)))
+        old = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+        return pa.schema(
+            [
+                field.with_type(_zoned(field.type)) if field.name in old else field
+                for field in file.schema_arrow
+            ]
+        )
+
+
+def _zoned(kind: pa.DataType) -> pa.DataType:
+    """The type with UTC as the zone of its times."""
+    if _is.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    if _is.is_list(kind):
+        return pa.list_(_zoned(kind.value_type))
+    if _is.is_map(kind):
+        return pa.map_(_zoned(kind.key_type), _zoned(kind.item_type))
+    if _is.is_struct(kind):
+        return pa.struct([(each.name, _zoned(each.type)) for each in kind])
+    return kind
 
 
 def _parquet_rows(
@@ -168,7 +189,7 @@ def _of_text(
 
     def columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
         with _opened(name, blocks, address, size) as file:
-            return _known(types(file))
+            return types(file)
 
     def all_rows(
         blocks: BlockStore, stretch: Stretch, schema: pa.Schema
@@ -186,12 +207,6 @@ def _csv_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
 
 def _json_writer(sink: IO[bytes], _schema: pa.Schema) -> Writer:
     return texts.JsonWriter(sink)
-
-
-def _known(schema: pa.Schema) -> pa.Schema:
-    """A column without a value in the first block is text."""
-    plain = (field.with_type(pa.string()) if _is.is_null(field.type) else field for field in schema)
-    return pa.schema(list(plain))
 
 
 def _is_plain(kind: pa.DataType) -> bool:

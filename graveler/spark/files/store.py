@@ -70,8 +70,9 @@ def storing(order: Storing) -> Any:
 
 
 def without_rows(order: Storing) -> pa.RecordBatch:
-    """Store a file that has columns and no rows; return its row of `STORED`."""
-    return _File(order, ()).stored()
+    """Store a file that has columns and no rows, below the folders of nulls; return its row of
+    `STORED`."""
+    return _File(order, (None,) * len(order.folders)).stored()
 
 
 def _runs(

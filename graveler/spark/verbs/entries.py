@@ -25,7 +25,7 @@ from graveler.spark.cluster.parallel import Task, in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import pinned
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.range_rows import RANGE_ROWS, refs_in, row_of
-from graveler.spark.lake import Lake
+from graveler.spark.lake import Lake, parse_names
 
 _ROWS_WANTED: Final = 1_000_000  # in a task
 
@@ -41,7 +41,7 @@ class Reading:
 
 
 def entries(
-    lake: Lake, where: str, columns: Sequence[str] = COLUMNS, *, prefix: str = ""
+    lake: Lake, where: str, columns: str | Sequence[str] = COLUMNS, *, prefix: str = ""
 ) -> DataFrame:
     """The entries at "repository/ref/folder" with the given columns of `decode.COLUMNS`.
 
@@ -55,7 +55,8 @@ def entries(
     a few requests for each range.
     """
     at = pinned(lake, where)
-    return entries_of(lake.spark, at.place, at.metarange, at.prefix + prefix, columns)
+    names = parse_names(columns)
+    return entries_of(lake.spark, at.place, at.metarange, at.prefix + prefix, names)
 
 
 def entries_of(

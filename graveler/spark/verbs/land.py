@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
-from graveler.errors import Invalid
+from graveler.client.session import below
+from graveler.errors import Conflict, Invalid, Refused
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.spark.cluster.checkpoints import JobCheckpoints, count
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
@@ -96,12 +97,31 @@ def import_(
             count, opened(place).blocks, JobCheckpoints(place.namespace, job.id, birth=birth)
         )
         with beating(lake.session, where.repository, job, done):
+            check_nothing_staged(lake, where, job)
             written = import_rows(df, place, options)
         bulk.heartbeat(lake.session, where.repository, job, written.count)
         message = chosen.message or _MESSAGE
         landing = bulk.Landing(written.metarange, job.id, message, chosen.metadata)
         commit = bulk.finish(lake.session, where.repository, job, landing)
     return Imported(commit, written.count, written.report)
+
+
+def check_nothing_staged(lake: Lake, where: Target, job: BulkJob) -> None:
+    """Raise `Conflict` before the work, because the landing would raise it after the work.  A job
+    that was landing before is left to the landing, and so are callers who may not list.  Cost: one
+    request to the API."""
+    if job.state != "running":
+        return
+    diff = below("repositories", where.repository, "branches", where.branch, "diff")
+    try:
+        changes = lake.session.ask("GET", f"{diff}?amount=1")["results"]
+    except Refused:
+        return
+    for change in changes:
+        raise Conflict(
+            "the branch has uncommitted changes; commit or reset them first: "
+            f"branch={where.branch} path={change['path']!r:.200}"
+        )
 
 
 def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:

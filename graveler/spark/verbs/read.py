@@ -5,23 +5,27 @@
                                                         ▼
                             tasks: physical object ──► pyarrow ──► Arrow batches
 
+The columns are those of all files together (`files/schemas.py`).
+
 The executors open the objects at their physical addresses, under any object name, with the role of
 the job.  They need no Hadoop file system and no jar.  For users of the package.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from graveler.arrow.scan import meeting
 from graveler.block.address import split
 from graveler.errors import Invalid, NotFound, Unsupported
-from graveler.ids import parse_prefix
+from graveler.ids import MetarangeId, parse_prefix
 from graveler.spark.cluster.parallel import in_tasks, parallel_tasks
 from graveler.spark.cluster.pins import Pin, pinned
 from graveler.spark.cluster.places import Place, opened
@@ -29,13 +33,15 @@ from graveler.spark.core.range_rows import row_of
 from graveler.spark.files.folders import File, Layout, layout
 from graveler.spark.files.formats import Format, Stretch, check_types, format_of
 from graveler.spark.files.partitions import is_value, value_of
-from graveler.spark.lake import Lake
+from graveler.spark.files.schemas import FILES, SCHEMAS, FileSchema, reading_schemas, united
+from graveler.spark.lake import Lake, parse_names
 from graveler.spark.verbs.entries import Reading, entries_of, scanning
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20
 _OPENING_BYTES: Final = 4 << 20  # bytes that a task reads in the time of opening a file
-_LISTED: Final = ("path", "address", "size")
+_LISTED: Final = ("path", "address", "size", "mtime")
+_READERS: Final = 16
 _BUCKETS_MAX: Final = 100
 
 
@@ -76,6 +82,9 @@ class Split(NamedTuple):
     partition: list[str | None]
 
 
+SchemasOf = Callable[[Place, Format, Sequence[File]], list[FileSchema]]
+
+
 class Plan(NamedTuple):
     """The columns of a table, its splits, and the function that reads one split."""
 
@@ -89,31 +98,33 @@ def read(
     where: str,
     format: str = "parquet",
     *,
-    columns: Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     partitions: Mapping[str, Any] | None = None,
-    schema: StructType | None = None,
+    schema: StructType | str | None = None,
 ) -> DataFrame:
     """The table at "repository/ref/folder", which is a folder or a single file, at the commit of
     the ref.
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
     parquet, orc, csv or json, as in `SaveOptions`.  `columns`: read only these, in this order.
-    `partitions`: open only files under these values; None means null.  `schema`: use it instead of
-    the schema of the first file by path; columns that a file lacks are null, and a partition column
-    in it gets its type.  Timestamps without a zone count as UTC.  For csv and json the types are
-    inferred from the first block, and a later value of another type is an error; pass a schema to
-    avoid this.
+    `partitions`: open only files under these values, each a value or a list of them; None means
+    null.  The result has the columns of all files that are opened; columns that a file lacks are
+    null.  `schema`, also as text ("id bigint"): use it instead; a partition column in it gets its
+    type.  For csv and json the types are inferred from the first block of each file, and a later
+    value of another type is an error; pass a schema to avoid this.
 
-    Errors: `Invalid`, `NotFound` (also if there is no file), `Unsupported`; in tasks `Corrupt` or
-    `Unavailable`, wrapped by Spark.  Cost: 2 requests to the API; tasks read the ranges that hold
-    the prefix; the driver reads the end or the first block of one file, and holds a row for each
-    file.
+    Errors: `Invalid` (also if two files have types of a column that do not fit), `NotFound` (also
+    if there is no file), `Corrupt`, `Unsupported`; in tasks `Corrupt` or `Unavailable`, wrapped by
+    Spark.  Cost: 2 requests to the API; tasks read the ranges that hold the prefix and, without a
+    schema, the end or the first block of each file; the driver holds a row for each file.
     """
-    reading = TableRequest(format, columns, partitions or {}, schema)
+    if isinstance(schema, str):
+        schema = lake.spark.createDataFrame([], schema).schema
+    reading = TableRequest(format, parse_names(columns), partitions or {}, schema)
     format_of(format)
     at, spark = pinned(lake, where), lake.spark
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
-    plan = _planned(at, map(tuple, listed), reading)
+    plan = _planned(at, map(tuple, listed), reading, partial(schemas_in_tasks, spark))
     tasks = max(parallel_tasks(spark), len(shared(plan.splits)))
     rows = [each._asdict() for each in plan.splits]
     return in_tasks(spark, rows, _SPLITS, plan.run, plan.schema, tasks)
@@ -140,14 +151,18 @@ def planned(at: Pin, reading: TableRequest) -> Plan:
     listing = scanning(Reading(at.place, prefix, _LISTED))
     batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
     rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
-    return _planned(at, rows, reading)
+    return _planned(at, rows, reading, _schemas_here)
 
 
-def _planned(at: Pin, listed: Iterable[tuple[Any, ...]], reading: TableRequest) -> Plan:
+def _planned(
+    at: Pin, listed: Iterable[tuple[Any, ...]], reading: TableRequest, schemas_of: SchemasOf
+) -> Plan:
     form = format_of(reading.format)
-    table = _pruned(_table(at, sorted(File(*row) for row in listed)), reading.partitions)
-    place = _with_buckets(at.place, table.files)
-    data, kinds = _schemas(place, form, table, reading.schema)
+    whole = _table(at, sorted(File(*row) for row in listed))
+    table = _pruned(whole, reading.partitions)
+    known = table if table.files else whole
+    place = with_buckets(at.place, known.files)
+    data, kinds = _schemas(place, form, known, reading.schema, schemas_of)
     every = [*data.names, *kinds.names]
     unknown = [name for name in reading.columns if name not in every]
     if unknown or not every:
@@ -155,15 +170,23 @@ def _planned(at: Pin, listed: Iterable[tuple[Any, ...]], reading: TableRequest) 
     order = tuple(reading.columns) or tuple(every)
     stored = pa.schema([field for field in data if field.name in order])
     check_types(form, stored)
-    types = {field.name: field for field in from_arrow_schema(pa.schema([*data, *kinds]))}
+    both = from_arrow_schema(pa.schema([*data, *kinds]), prefer_timestamp_ntz=True)
+    types = {field.name: field for field in both}
     result = StructType([StructField(name, types[name].dataType) for name in order])
     splits = [
         Split(file.address, file.size, begin, begin + span, list(file.values))
         for file in table.files
-        for span in [_SPLIT_BYTES if form.is_split else max(1, file.size)]
+        for span in [_SPLIT_BYTES if form.is_typed else max(1, file.size)]
         for begin in range(0, max(1, file.size), span)
     ]
     return Plan(result, splits, loading(Loading(place, form.name, stored, kinds, order)))
+
+
+def layout_at(spark: SparkSession, place: Place, metarange: MetarangeId, prefix: str) -> Layout:
+    """The files of the table below `prefix`, perhaps none.  Cost: tasks read the ranges that hold
+    the prefix."""
+    rows = entries_of(spark, place, metarange, prefix, _LISTED).collect()
+    return layout(sorted(File(*row) for row in rows), prefix)
 
 
 def _stem(at: Pin) -> str:
@@ -190,19 +213,23 @@ def _pruned(table: Layout, values: Mapping[str, Any]) -> Layout:
         raise Invalid(
             f"unknown partition columns: {','.join(unknown)} of={','.join(names) or 'none'}"
         )
-    numbers = {names.index(name): value for name, value in values.items()}
+    numbers = {
+        names.index(name): value if isinstance(value, list | tuple | set | frozenset) else [value]
+        for name, value in values.items()
+    }
     kinds = list(table.columns.values())
     files = tuple(
         file
         for file in table.files
-        if all(is_value(file.values[at], kinds[at], value) for at, value in numbers.items())
+        if all(
+            any(is_value(file.values[at], kinds[at], each) for each in several)
+            for at, several in numbers.items()
+        )
     )
-    if not files:
-        raise NotFound(f"no data files under these values: {dict(values)}")
     return replace(table, files=files)
 
 
-def _with_buckets(place: Place, files: Sequence[File]) -> Place:
+def with_buckets(place: Place, files: Sequence[File]) -> Place:
     """The place, with all buckets that the entries name.  Raises `Unsupported` for other
     storage."""
     parts = [split(each.address) for each in files]
@@ -221,8 +248,42 @@ def _with_buckets(place: Place, files: Sequence[File]) -> Place:
     return replace(place, storage=f"s3:{','.join(buckets)}")
 
 
+def schemas_in_tasks(
+    spark: SparkSession, place: Place, form: Format, files: Sequence[File]
+) -> list[FileSchema]:
+    """The different schemas of these files.  Cost: one Spark job, and one request for each file, or
+    a few for text."""
+    rows = _numbered(files)
+    schemas = in_tasks(spark, rows, FILES, reading_schemas(place, form.name), SCHEMAS)
+    return [FileSchema(*row) for row in schemas.collect()]
+
+
+def _schemas_here(place: Place, form: Format, files: Sequence[File]) -> list[FileSchema]:
+    """As `schemas_in_tasks`, in this process."""
+    run = reading_schemas(place, form.name)
+
+    def one(row: Mapping[str, Any]) -> list[FileSchema]:
+        batches = run(iter([pa.RecordBatch.from_pylist([row])]))
+        return [FileSchema(**schema) for batch in batches for schema in batch.to_pylist()]
+
+    with ThreadPoolExecutor(_READERS, "schemas") as pool:
+        return [each for schemas in pool.map(one, _numbered(files)) for each in schemas]
+
+
+def _numbered(files: Sequence[File]) -> list[dict[str, Any]]:
+    """Rows of `FILES`, oldest file first."""
+    return [
+        {"number": number, "path": file.path, "address": file.address, "size": file.size}
+        for number, file in enumerate(sorted(files, key=lambda file: (file.mtime, file.path)))
+    ]
+
+
 def _schemas(
-    place: Place, form: Format, table: Layout, declared: StructType | None
+    place: Place,
+    form: Format,
+    table: Layout,
+    declared: StructType | None,
+    schemas_of: SchemasOf,
 ) -> tuple[pa.Schema, pa.Schema]:
     """The columns of the files, without the partition columns; and the partition columns."""
     kinds = dict(table.columns)
@@ -231,10 +292,7 @@ def _schemas(
         kinds |= {field.name: field.type for field in arrow if field.name in kinds}
         _check_values(table, list(kinds.values()))
     else:
-        first = table.files[0]
-        columns = form.columns(opened(place).blocks, first.address, first.size)
-        stored = pa.schema([_plain(field) for field in columns])
-        arrow = to_arrow_schema(from_arrow_schema(stored))
+        arrow = to_arrow_schema(united(schemas_of(place, form, table.files), form))
     data = [field.with_nullable(True) for field in arrow if field.name not in kinds]
     return pa.schema(data), pa.schema(list(kinds.items()))
 
@@ -244,11 +302,6 @@ def _check_values(table: Layout, kinds: Sequence[pa.DataType]) -> None:
     for file in table.files:
         for text, kind in zip(file.values, kinds, strict=True):
             value_of(text, kind)
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return pa.field(field.name, kind)
 
 
 # ---- in tasks ------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from graveler.ids import parse_prefix
 from graveler.spark.cluster.parallel import in_tasks
 from graveler.spark.cluster.pins import Pin, commits_page, pinned
 from graveler.spark.core.compare import STRETCHES, Comparison, Stretch, comparing, stretches
-from graveler.spark.lake import Lake, parse_ref
+from graveler.spark.lake import Lake, parse_names, parse_ref
 from graveler.spark.verbs.entries import tasks_for
 
 DIFF_COLUMNS: Final = ("address", "size", "checksum", "mtime")
@@ -50,7 +50,11 @@ _COMMITS_MAX: Final = 1_000_000
 
 
 def diff(
-    lake: Lake, left: str, right: str, prefix: str = "", columns: Sequence[str] = DIFF_COLUMNS
+    lake: Lake,
+    left: str,
+    right: str,
+    prefix: str = "",
+    columns: str | Sequence[str] = DIFF_COLUMNS,
 ) -> DataFrame:
     """The paths with `prefix` on which two refs of one repository differ; both are
     "repository/ref".
@@ -63,7 +67,7 @@ def diff(
     requests to the API and one metarange for each side; each evaluation reads the ranges that only
     one side has and that may hold the prefix.
     """
-    comparison = compared(lake, left, right, prefix, columns)
+    comparison = compared(lake, left, right, prefix, parse_names(columns))
     tasks = tasks_for(lake.spark, sum(each.records for each in comparison.stretches))
     rows = [each.row() for each in comparison.stretches]
     return in_tasks(lake.spark, rows, STRETCHES, comparison.run, comparison.schema, tasks)

@@ -12,7 +12,7 @@ users of the package.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,20 +22,24 @@ from pyspark.sql.types import StructType, TimestampType
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.committed.reader import scan
-from graveler.errors import Conflict, Invalid
+from graveler.errors import Conflict, Corrupt, Invalid
 from graveler.ids import MetarangeId, parse_prefix
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.check import Addresses
 from graveler.spark.files.formats import check_types, format_of
+from graveler.spark.files.schemas import check_fits, united
 from graveler.spark.files.store import STORED, Storing, storing, without_rows
-from graveler.spark.lake import Lake, Target, parse_target, place_of
+from graveler.spark.lake import Lake, Target, parse_names, parse_target, place_of
 from graveler.spark.verbs.imports import ImportOptions, import_rows
-from graveler.spark.verbs.land import begun
+from graveler.spark.verbs.land import begun, check_nothing_staged
+from graveler.spark.verbs.read import layout_at, schemas_in_tasks, with_buckets
 
-SaveMode = Literal["append", "overwrite", "error"]
+SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+_MODES: Final = ("append", "overwrite", "error", "ignore")
 _ROWS_MAX: Final = 5_000_000
 _EPOCH: Final = "1970-01-01 00:00:00"
+_NOT_EMPTY: Final = 'the path is not empty; write with mode "append" or "overwrite"'
 _NO_PROGRESS: Final = -1  # heartbeats leave the job's progress as it is
 
 
@@ -72,57 +76,103 @@ def write(
     target: str,
     mode: SaveMode = "error",
     *,
-    partition_by: Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    merge_schema: bool = False,
+    whole_branch: bool = False,
     options: SaveOptions | None = None,
 ) -> Saved:
     """Write `df` as files below the folder `target`, "repository/branch/prefix", in one commit.
 
     `mode`:
 
-    - *append*: add the files to the folder;
+    - *append*: add the files to the folder.  The format, the partition columns and the types of
+      the columns must be those of the table there; columns that the rows lack are null;
     - *overwrite*: replace everything in the folder;
-    - *error*: fail if the folder has an entry.  What another writer commits there meanwhile stays
-      beside the new files.
+    - *error* (or errorifexists): fail if the folder has an entry.  What another writer commits
+      there meanwhile stays beside the new files;
+    - *ignore*: write nothing if the folder has an entry; the answer has the commit of the branch.
 
     `partition_by`: columns whose values stand in the paths and not in the files (`folders.py`).
+    `merge_schema`: add the columns that the table does not have.  `whole_branch`: let an overwrite
+    without a folder replace everything on the branch.
 
-    Errors: `Invalid` (target, mode, columns; no rows to append), `Unsupported` (the format, or a
-    column type that it cannot hold), `NotFound`, `Refused`; `Conflict` (mode error: the folder has
-    an entry; the branch has staged rows; the job was cancelled; the job's name belongs to another
-    folder, mode, format or verb); the errors of the Spark job; `OutcomeUnknown` if the answer to
-    the landing was lost.  After any error but `OutcomeUnknown`, no commit names any of the files.
+    Errors: `Invalid` (target, mode, columns; the rows do not fit the table; no rows to append),
+    `Unsupported` (the format, or a column type that it cannot hold), `NotFound`, `Refused`;
+    `Conflict` (mode error: the folder has an entry; the branch has staged rows; the job was
+    cancelled; the job's name belongs to another folder, mode, format or verb); the errors of the
+    Spark job; `OutcomeUnknown` if the answer to the landing was lost.  After any error but
+    `OutcomeUnknown`, no commit names any of the files.
 
-    Cost: one put for each file; the driver holds a row for each file; then the cost of an import of
-    these rows.
+    Cost: an append first reads the schemas of the table's files (`read`); then one put for each
+    file; the driver holds a row for each file; then the cost of an import of these rows.
     """
-    if mode not in ("append", "overwrite", "error"):
-        raise Invalid(f'mode must be "append", "overwrite" or "error": {mode=}')
-    chosen = options or SaveOptions()
-    form = format_of(chosen.format)
-    if chosen.rows_max < 1:
-        raise Invalid(f"rows_max must be at least 1: rows_max={chosen.rows_max}")
-    data = to_arrow_schema(_data_columns(df, partition_by))
-    check_types(form, data)
-    where = parse_target(target)
-    verb = f"write {form.name}, {mode}"
-    job = begun(lake, where, "replace" if mode == "overwrite" else "merge", chosen.id, verb)
+    chosen, folders = options or SaveOptions(), parse_names(partition_by)
+    how = _How(_mode(mode), _data_columns(df, folders), folders, merge_schema, chosen)
+    _check_request(how, where := parse_target(target), whole_branch)
+    verb = f"write {chosen.format}, {how.mode}"
+    job = begun(lake, where, "replace" if how.mode == "overwrite" else "merge", chosen.id, verb)
     if job.commit:
         return Saved(job.commit, 0, job.progress)
-    place = place_of(lake, job.storage_namespace, job.breaks)
-    order = Storing(place, data, tuple(partition_by), chosen.rows_max, form.name)
+    work = _Work(lake, where, job, place_of(lake, job.storage_namespace, job.breaks), how)
     with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
-        with beating(lake.session, where.repository, job, lambda: _NO_PROGRESS):
-            if mode == "error":
-                _check_empty(place, job, where)
-            files = _stored(df, order)
-            if not files and mode != "overwrite":
-                raise Invalid("there are no rows: nothing to append")
-            metarange = _linked(lake, files, job, where)
-        rows = sum(row[-1] for row in files)
-        bulk.heartbeat(lake.session, where.repository, job, rows)
-        landing = bulk.Landing(metarange, job.id, chosen.message, chosen.metadata)
-        commit = bulk.finish(lake.session, where.repository, job, landing)
-    return Saved(commit, len(files), rows)
+        return _landed(work, df)
+
+
+class _How(NamedTuple):
+    """How to write.  `fields`: the columns of the files; `folders`: the partition columns;
+    `merges`: new columns may join the table."""
+
+    mode: SaveMode
+    fields: StructType
+    folders: tuple[str, ...]
+    merges: bool
+    options: SaveOptions
+
+
+class _Work(NamedTuple):
+    """A write that has begun."""
+
+    lake: Lake
+    where: Target
+    job: BulkJob
+    place: Place
+    how: _How
+
+    @property
+    def base(self) -> MetarangeId:
+        """The entries before the write."""
+        return MetarangeId(self.job.base_metarange)
+
+
+def _check_request(how: _How, where: Target, whole_branch: bool) -> None:
+    check_types(format_of(how.options.format), to_arrow_schema(how.fields))
+    if how.options.rows_max < 1:
+        raise Invalid(f"rows_max must be at least 1: rows_max={how.options.rows_max}")
+    if how.mode == "overwrite" and not where.prefix and not whole_branch:
+        raise Invalid(
+            "an overwrite without a folder replaces everything on the branch: name a folder, or "
+            f"pass whole_branch=True: branch={where.branch}"
+        )
+
+
+def _landed(work: _Work, df: DataFrame) -> Saved:
+    lake, where, job, _, how = work
+    with beating(lake.session, where.repository, job, lambda: _NO_PROGRESS):
+        check_nothing_staged(lake, where, job)
+        path = b"" if how.mode in ("append", "overwrite") else _first_path(work)
+        if path and how.mode == "ignore":
+            bulk.cancel(lake.session, where.repository, job)
+            return Saved(job.base_commit, 0, 0)
+        if path:
+            raise Conflict(f"{_NOT_EMPTY}: {path=!r:.200}")
+        if how.mode == "append":
+            _check_table(work)
+        files = _stored(df, work)
+        metarange = _linked(work, files)
+    rows = sum(row[-1] for row in files)
+    bulk.heartbeat(lake.session, where.repository, job, rows)
+    landing = bulk.Landing(metarange, job.id, how.options.message, how.options.metadata)
+    return Saved(bulk.finish(lake.session, where.repository, job, landing), len(files), rows)
 
 
 def _data_columns(df: DataFrame, partition_by: Sequence[str]) -> StructType:
@@ -142,16 +192,53 @@ def _data_columns(df: DataFrame, partition_by: Sequence[str]) -> StructType:
     return StructType(fields)
 
 
-def _check_empty(place: Place, job: BulkJob, where: Target) -> None:
-    base, prefix = MetarangeId(job.base_metarange), parse_prefix(where.prefix)
-    for key, _ in scan(opened(place).space, base, prefix=prefix):
-        raise Conflict(
-            f'the path is not empty; write with mode "append" or "overwrite": path={key!r:.200}'
+def _mode(mode: str) -> SaveMode:
+    """The mode as this module calls it; Spark's spellings count.  Raises `Invalid`."""
+    plain = str(mode).lower()
+    for each in _MODES:
+        if plain in (each, f"{each}ifexists"):
+            return each
+    raise Invalid(f"mode must be one of {','.join(_MODES)}: {mode=}")
+
+
+def _first_path(work: _Work) -> bytes:
+    """The first path in the folder; empty if there is none."""
+    prefix = parse_prefix(work.where.prefix)
+    entries = scan(opened(work.place).space, work.base, prefix=prefix)
+    return next((key for key, _ in entries), b"")
+
+
+def _check_table(work: _Work) -> None:
+    """Raise `Invalid` if readers could not read the table's files and the new ones as one table."""
+    spark, folders, form = work.lake.spark, work.how.folders, format_of(work.how.options.format)
+    known = layout_at(spark, work.place, work.base, work.where.prefix)
+    if not known.files:
+        return
+    if tuple(known.columns) != folders:
+        raise Invalid(
+            "the table has other partition columns: write with "
+            f"partition_by={list(known.columns)}: partition_by={list(folders)}"
         )
+    place = with_buckets(work.place, known.files)
+    try:
+        stored = united(schemas_in_tasks(spark, place, form, known.files), form)
+    except Corrupt as error:
+        raise Invalid(
+            "the table has a file of another format; append with the format of the table: "
+            f"format={form.name}: {error}"
+        ) from error
+    clash = [name for name in stored.names if name in folders]
+    if clash:
+        raise Invalid(f"the table's files hold a partition column: {','.join(clash)}")
+    check_fits(stored, work.how.fields, form, work.how.merges)
 
 
-def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
-    """Run the tasks, and return a row for each file of the attempts that count."""
+def _stored(df: DataFrame, work: _Work) -> list[tuple[Any, ...]]:
+    """Run the tasks, and return a row for each file of the attempts that count.  Without rows,
+    store a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
+    _, fields, names, _, options = how = work.how
+    schema = to_arrow_schema(fields)
+    order = Storing(work.place, schema, names, options.rows_max, options.format)
     # `mapInArrow` fails on some column names, so the columns are numbered.
     data = [_column(name).alias(f"data_{at}") for at, name in enumerate(order.schema.names)]
     folders = [f"folder_{at}" for at in range(len(order.folders))]
@@ -161,9 +248,9 @@ def _stored(df: DataFrame, order: Storing) -> list[tuple[Any, ...]]:
     if folders:
         rows = rows.sortWithinPartitions(*folders)
     files = [tuple(row) for row in rows.mapInArrow(storing(order), STORED).collect()]
-    if files or order.folders:
-        return files
-    return [tuple(row.values()) for row in without_rows(order).to_pylist()]
+    if not files and how.mode == "append" and names:
+        raise Invalid("there are no rows: nothing to append")
+    return files or [tuple(row.values()) for row in without_rows(order).to_pylist()]
 
 
 def _spelled(df: DataFrame, name: str) -> Column:
@@ -182,13 +269,11 @@ def _column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _linked(
-    lake: Lake, files: Sequence[tuple[Any, ...]], job: BulkJob, where: Target
-) -> MetarangeId:
+def _linked(work: _Work, files: Sequence[tuple[Any, ...]]) -> MetarangeId:
     """The metarange with an entry for each of these files and no other new entry."""
-    rows = lake.spark.createDataFrame([row[:-1] for row in files], STORED.rpartition(",")[0])
-    place = place_of(lake, job.storage_namespace, job.breaks)
-    options = ImportOptions(prefix=where.prefix, addresses=Addresses.RELATIVE)
-    if job.mode == "merge":
-        options = replace(options, base=MetarangeId(job.base_metarange))
-    return import_rows(rows, place, options).metarange
+    spark = work.lake.spark
+    rows = spark.createDataFrame([row[:-1] for row in files], STORED.rpartition(",")[0])
+    options = ImportOptions(prefix=work.where.prefix, addresses=Addresses.RELATIVE)
+    if work.job.mode == "merge":
+        options = replace(options, base=work.base)
+    return import_rows(rows, work.place, options).metarange

@@ -158,10 +158,10 @@ def test_what_others_write_is_read(files: Files) -> None:
 def test_types_of_text_are_what_it_looks_like(files: Files) -> None:
     size = files.put(b"a,b,c,d\n1,x,,2024-01-01\n2,y,,2024-01-02\n")
     found = files.columns("csv", size)
-    assert [str(each.type) for each in found] == ["int64", "string", "string", "date32[day]"]
+    assert [str(each.type) for each in found] == ["int64", "string", "null", "date32[day]"]
     size = files.put(b'{"a": 1, "b": [true], "c": null}\n')
     found = files.columns("json", size)
-    assert [str(each.type) for each in found][::2] == ["int64", "string"]
+    assert [str(each.type) for each in found][::2] == ["int64", "null"]
     size = files.put(b"a,a\n1,2\n")
     with pytest.raises(Invalid, match="different names"):
         files.columns("csv", size)

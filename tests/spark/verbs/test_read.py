@@ -94,14 +94,15 @@ def test_time_travel_by_commit_tag_and_distance(lake: Lake, repository: str) -> 
 
 
 def test_files_that_differ_meet_in_one_schema(lake: Lake, repository: str) -> None:
-    """Columns that a file lacks are null; numbers may be narrower; others than the first has are
-    left out; a schema of one's own names what is wanted."""
+    """Columns that a file lacks are null; numbers may be narrower; a schema of one's own names
+    what is wanted."""
     small = pa.table({"id": pa.array([7], pa.int32()), "more": [True]})
     files = {"t/p=01/a": table(0, 2), "t/p=02.5/b": small}
     put(lake, repository + "-a", files, f"{repository}/main")
     df = read(lake, f"{repository}/main/t")
-    expected = [(0, "n0", 1.0), (1, "n1", 1.0), (7, None, 2.5)]
-    assert sorted_rows(df, "id", "name", "p") == expected and "more" not in df.columns
+    expected = [(0, "n0", None, 1.0), (1, "n1", None, 1.0), (7, None, True, 2.5)]
+    assert sorted_rows(df, "id", "name", "more", "p") == expected
+    assert df.columns == ["id", "name", "more", "p"]
     fields = [("id", T.LongType()), ("more", T.BooleanType()), ("p", T.StringType())]
     schema = T.StructType([T.StructField(*field) for field in fields])
     df = read(lake, f"{repository}/main/t", schema=schema)
@@ -127,6 +128,36 @@ def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) ->
             df.collect()
 
 
+def test_partition_values_that_no_file_has_give_no_rows(lake: Lake, repository: str) -> None:
+    files = {f"t/p={at}/a": table(at, at + 1) for at in range(4)}
+    put(lake, repository + "-a", files, f"{repository}/main")
+    where = f"{repository}/main/t"
+    none = read(lake, where, partitions={"p": 9})
+    assert (none.columns, none.collect()) == (["id", "name", "p"], [])
+    some = read(lake, where, partitions={"p": [1, 3, 9]}, columns="id")
+    assert sorted_rows(some, "id") == [(1,), (3,)]
+    text = read(lake, where, schema="id string, p bigint")
+    assert text.dtypes == [("id", "string"), ("p", "bigint")] and text.count() == 4
+
+
+def test_files_whose_types_do_not_fit_are_named(lake: Lake, repository: str) -> None:
+    """Whatever the names of the files are; times of old writers have no zone, and mean UTC."""
+    texts = pa.table({"id": ["x"], "name": ["y"]})
+    put(lake, repository + "-a", {"t/b": table(0, 2), "t/a": texts}, f"{repository}/main")
+    where = f"{repository}/main/t"
+    with pytest.raises(Invalid, match="column=id string in 't/a' and bigint in 't/b'"):
+        read(lake, where)
+    assert read(lake, where, schema="name string").count() == 3
+    out = io.BytesIO()
+    moment = pa.array([0], pa.timestamp("us"))
+    pq.write_table(pa.table({"at": moment}), out, use_deprecated_int96_timestamps=True)
+    new = pa.table({"at": pa.array([1], pa.timestamp("us", "UTC"))})
+    put(lake, repository + "-b", {"u/old": out.getvalue(), "u/new": new}, f"{repository}/main")
+    df = read(lake, f"{repository}/main/u")
+    assert df.dtypes == [("at", "timestamp")]
+    assert sorted(row[0] for row in df.selectExpr("unix_micros(at)").collect()) == [0, 1]
+
+
 @pytest.fixture(scope="module")
 def two_tables(lake: Lake) -> str:
     """A repository with a table and with a file that is none."""
@@ -144,7 +175,6 @@ def two_tables(lake: Lake) -> str:
         ("main/t", {"format": "avro"}, Unsupported, "format='avro'"),
         ("main/t", {"columns": ["idd"]}, Invalid, "unknown columns: idd of=id,name,p"),
         ("main/t", {"partitions": {"q": 1}}, Invalid, "unknown partition columns: q of=p"),
-        ("main/t", {"partitions": {"p": 5}}, NotFound, "no data files under these values"),
         ("main", {}, Invalid, "different columns: p and none"),
     ],
 )

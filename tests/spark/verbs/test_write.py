@@ -11,15 +11,17 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from graveler.client import bulk
 from graveler.client.session import below
 from graveler.errors import Conflict, Invalid, NotFound, Unsupported
-from graveler.spark import Lake, SaveOptions, entries, read, write
+from graveler.spark import Lake, Saved, SaveOptions, entries, import_, read, write
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.files.store import STORED, Storing, storing
+from tests.spark.lakes import frame, some_rows
 from tests.spark.verbs.test_land import log, repository
 from tests.spark.verbs.test_read import sorted_rows
 
@@ -217,14 +219,18 @@ def test_an_attempt_that_ends_and_is_lost_is_not_named(lake: Lake, place: Place)
 
 @pytest.mark.one_version
 def test_uncommitted_changes_refuse_the_write(lake: Lake, repository: str) -> None:
+    """Before any work: no file is stored.  So they do an import."""
     target = f"{repository}/main/t"
     write(lake, lake.spark.range(1), target)
     (path,) = before = paths(lake, f"{repository}/main")
     where = below("repositories", repository, "branches", "main", "objects")
     lake.session.ask("DELETE", f"{where}?path={path.replace('/', '%2F')}")
-    with pytest.raises(Conflict, match="uncommitted"):
-        write(lake, lake.spark.range(3), target, "append")
-    assert paths(lake, f"{repository}/main") == before
+    for mode in ("append", "overwrite", "error"):
+        with pytest.raises(Conflict, match=f"uncommitted changes.*branch=main path='{path}'"):
+            write(lake, lake.spark.range(3), target, mode)  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match="uncommitted changes"):
+        import_(lake, frame(lake.spark, some_rows(3, 5)), f"{repository}/main/in")
+    assert paths(lake, f"{repository}/main") == before and objects(lake, repository) == 1
 
 
 @pytest.mark.one_version
@@ -232,7 +238,6 @@ def test_what_cannot_be_written_is_refused(lake: Lake, repository: str) -> None:
     df, target = lake.spark.range(3), f"{repository}/main/t"
     with_part = df.withColumn("p", F.lit(1))
     for call, kind, says in (
-        (lambda: write(lake, df, target, "ignore"), Invalid, "mode must be"),  # type: ignore[arg-type]
         (lambda: write(lake, df, target, partition_by=["q"]), Invalid, "repeated column"),
         (lambda: write(lake, df, target, partition_by=["id"]), Invalid, "no column is left"),
         (lambda: write(lake, df.select("id", "id"), target), Invalid, "different names"),
@@ -252,3 +257,107 @@ def test_what_cannot_be_written_is_refused(lake: Lake, repository: str) -> None:
         with pytest.raises(kind, match=says):
             call()
     assert len(log(lake.session, repository)) == 1
+
+
+# ---- a table keeps one schema, one layout and one format -----------------------------------------
+
+
+def test_an_append_that_does_not_fit_the_table_is_refused_before_any_work(
+    lake: Lake, repository: str
+) -> None:
+    """Each case was committed once, and readers of the table failed afterwards."""
+    target, spark = f"{repository}/main/t", lake.spark
+    table = spark.range(3).selectExpr("id", "'x' AS name", "'2024-01-01' AS day")
+    write(lake, table, target, partition_by="day")
+    before, bytes_before = log(lake.session, repository), objects(lake, repository)
+    json = SaveOptions(format="json")
+    for rows, options, says in (
+        ("'a' AS id, day", {}, "column=id table=bigint rows=string"),
+        ("id / 2 AS id, day", {}, "column=id table=bigint rows=double"),
+        ("id, id AS more, day", {}, r"merge_schema=True.*column=more type=bigint"),
+        ("id AS ID, day", {"merge_schema": True}, "spells this column 'id'"),
+        ("id, day, name", {"partition_by": ["name"]}, r"partition_by=\['day'\]: "),
+        ("id, day", {"partition_by": []}, r"partition_by=\['day'\]: "),
+        ("id, day", {"options": json}, "file of another format.*format=json.*path='t/day="),
+    ):
+        given: Any = {"partition_by": ["day"]} | options
+        with pytest.raises(Invalid, match=says):
+            write(lake, table.selectExpr(*rows.split(", ")), target, "append", **given)
+    assert (log(lake.session, repository), objects(lake, repository)) == (before, bytes_before)
+
+
+def test_an_append_may_lack_columns_and_add_some(lake: Lake, repository: str) -> None:
+    target, spark = f"{repository}/main/t", lake.spark
+    write(lake, spark.range(2).selectExpr("id", "'x' AS name"), target)
+    write(lake, spark.range(2, 3).selectExpr("int(id) AS id"), target, "append")
+    added = spark.range(3, 4).selectExpr("id", "id > 0 AS more")
+    write(lake, added, target, "append", merge_schema=True)
+    df = read(lake, target)
+    assert df.dtypes == [("id", "bigint"), ("name", "string"), ("more", "boolean")]
+    expected = [(0, "x", None), (1, "x", None), (2, None, None), (3, None, True)]
+    assert sorted(map(tuple, df.collect()), key=repr) == expected
+
+
+def test_local_times_keep_their_values(lake: Lake, repository: str) -> None:
+    """In a session whose zone is not UTC, beside a time that is a moment."""
+    name = "spark.sql.session.timeZone"
+    lake.spark.conf.set(name, "Asia/Tokyo")
+    try:
+        df = lake.spark.sql(
+            "SELECT timestamp_ntz'2024-03-31 02:30:00' AS local, "
+            "timestamp'2024-03-31 02:30:00' AS moment"
+        )
+        for format in ("parquet", "orc"):
+            options = SaveOptions(format=format)
+            write(lake, df, f"{repository}/main/{format}", options=options)
+            back = read(lake, f"{repository}/main/{format}", format)
+            assert back.dtypes == [("local", "timestamp_ntz"), ("moment", "timestamp")]
+            texts = "string(local)", "string(moment)"
+            assert back.selectExpr(*texts).collect() == df.selectExpr(*texts).collect()
+    finally:
+        lake.spark.conf.unset(name)
+
+
+def test_modes_are_spelled_as_spark_spells_them(lake: Lake, repository: str) -> None:
+    target, df = f"{repository}/main/t", lake.spark.range(2)
+    landed = write(lake, df, target, "ErrorIfExists")  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match="the path is not empty"):
+        write(lake, df, target, "errorifexists")
+    assert write(lake, df, target, "ignore") == Saved(landed.commit, 0, 0)
+    with pytest.raises(Invalid, match="mode must be one of append,overwrite,error,ignore"):
+        write(lake, df, target, "upsert")  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match=r"everything on the branch.*whole_branch=True"):
+        write(lake, df, f"{repository}/main", "overwrite")
+    write(lake, df, f"{repository}/main", "Overwrite", whole_branch=True)  # type: ignore[arg-type]
+    assert all("/" not in path for path in paths(lake, f"{repository}/main"))
+
+
+def test_an_overwrite_without_rows_leaves_a_table_without_rows(lake: Lake, repository: str) -> None:
+    target = f"{repository}/main/t"
+    df = lake.spark.range(2).selectExpr("id", "'x' AS day")
+    write(lake, df, target, partition_by="day")
+    write(lake, df.limit(0), target, "overwrite", partition_by="day")
+    empty = read(lake, target)
+    assert (empty.columns, empty.count()) == (["id", "day"], 0)
+    write(lake, df, target, "append", partition_by="day")
+    assert read(lake, target).count() == 2
+
+
+def test_a_batch_of_a_stream_that_is_repeated_lands_once(
+    lake: Lake, repository: str, tmp_path: Path
+) -> None:
+    """As the page says: the name of a write is that of its batch."""
+    lake.spark.range(6).write.parquet(str(tmp_path / "in"))
+    commits: list[str] = []
+
+    def land(rows: DataFrame, batch: int) -> None:
+        for _ in range(2):
+            options = SaveOptions(id=f"orders-a-{batch}")
+            saved = write(lake, rows, f"{repository}/main/t", "append", options=options)
+            commits.append(saved.commit)
+
+    stream = lake.spark.readStream.schema("id long").parquet(str(tmp_path / "in"))
+    query = stream.writeStream.foreachBatch(land).trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert len(commits) == 2 and len(set(commits)) == 1
+    assert sorted_rows(read(lake, f"{repository}/main/t"), "id") == [(at,) for at in range(6)]

@@ -1,0 +1,158 @@
+"""The schema of a table: the columns of all of its files, each with a type that holds all values.
+
+    files, oldest first ──tasks──► their different schemas ──driver──► one schema, or an error
+
+So the schema does not depend on which file is first by name.  For this package.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from graveler import errors
+from graveler.block.adapter import BlockStore
+from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.spark.cluster.places import Place, opened
+from graveler.spark.files.formats import Format, format_of
+
+FILES: Final = "number bigint, path string, address string, size bigint"
+SCHEMAS: Final = "number bigint, path string, schema binary, kind string, error string"
+_ARROW: Final = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("path", pa.string()),
+        ("schema", pa.binary()),
+        ("kind", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+_WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_FRACTIONS: Final = (T.FloatType, T.DoubleType)
+_DIGITS_MAX: Final = 38
+
+
+class FileSchema(NamedTuple):
+    """The schema of one file, in Arrow's serialized form; or the error that reading it raised."""
+
+    number: int
+    path: str
+    schema: bytes
+    kind: str
+    error: str
+
+
+def reading_schemas(place: Place, format: str) -> Any:
+    """The function for `mapInArrow`: it takes rows of `FILES` and returns rows of `SCHEMAS`, one
+    for each different schema.  Cost: one request for each file, or a few for text."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        form, seen = format_of(format), set[tuple[bytes, str]]()
+        for batch in batches:
+            for file in batch.to_pylist():
+                schema = _read(form, opened(place).blocks, file)
+                if (schema.schema, schema.kind) not in seen:
+                    seen.add((schema.schema, schema.kind))
+                    yield pa.RecordBatch.from_pylist([schema._asdict()], schema=_ARROW)
+
+    return run
+
+
+def _read(form: Format, blocks: BlockStore, file: dict[str, Any]) -> FileSchema:
+    """An error is a result: Spark would repeat the task, and wrap the error."""
+    number, path = file["number"], file["path"]
+    try:
+        columns = form.columns(blocks, file["address"], file["size"])
+        if len(set(columns.names)) != len(columns.names):
+            raise Invalid(f"columns must have different names: {columns.names}")
+    except Unavailable:
+        raise
+    except GravelerError as error:
+        return FileSchema(number, path, b"", type(error).__name__, str(error))
+    plain = pa.schema([_plain(field) for field in columns])
+    return FileSchema(number, path, plain.serialize().to_pybytes(), "", "")
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+def united(schemas: Iterable[FileSchema], form: Format) -> T.StructType:
+    """One schema for all files: their columns in the order in which files have them, oldest file
+    first.
+
+    Errors: those of the files; `Invalid` if no type holds the values of two files, with both paths
+    and the column.
+    """
+    columns: dict[str, tuple[T.DataType, str]] = {}
+    for each in sorted(schemas):
+        if each.kind:
+            raise getattr(errors, each.kind)(f"{each.error}: path={each.path!r:.200}")
+        schema = pa.ipc.read_schema(pa.py_buffer(each.schema))
+        # Text has no times without a zone: they count as UTC.
+        for field in from_arrow_schema(schema, prefer_timestamp_ntz=form.is_typed):
+            known, path = columns.get(field.name, (field.dataType, each.path))
+            kind = wider(known, field.dataType, form)
+            if kind is None:
+                raise Invalid(
+                    "two files have types of a column that do not fit: write one of them anew, or "
+                    f"read with schema=: column={field.name} {known.simpleString()} in "
+                    f"{path!r:.200} and {field.dataType.simpleString()} in {each.path!r:.200}"
+                )
+            columns[field.name] = kind, path if kind == known else each.path
+    return T.StructType(
+        [T.StructField(name, _known(kind, form)) for name, (kind, _) in columns.items()]
+    )
+
+
+def _known(kind: T.DataType, form: Format) -> T.DataType:
+    """A column of text files without a value in their first blocks is text."""
+    return T.StringType() if isinstance(kind, T.NullType) and not form.is_typed else kind
+
+
+def wider(one: T.DataType, other: T.DataType, form: Format) -> T.DataType | None:
+    """The type that holds the values of both without a loss; None if there is none.  In text, a
+    whole number may stand in a column of fractions."""
+    if one.simpleString() == other.simpleString() or isinstance(other, T.NullType):
+        return one
+    if isinstance(one, T.NullType):
+        return other
+    for family in (_WHOLE, _FRACTIONS):
+        if type(one) in family and type(other) in family:
+            return max(one, other, key=lambda kind: family.index(type(kind)))
+    if isinstance(one, T.DecimalType) and isinstance(other, T.DecimalType):
+        scale = max(one.scale, other.scale)
+        digits = max(one.precision - one.scale, other.precision - other.scale) + scale
+        return T.DecimalType(digits, scale) if digits <= _DIGITS_MAX else None
+    whole, fraction = sorted((one, other), key=lambda kind: type(kind) in _FRACTIONS)
+    if type(whole) in _WHOLE and type(fraction) in _FRACTIONS:
+        return T.DoubleType() if not form.is_typed or type(whole) is not T.LongType else None
+    return None
+
+
+def check_fits(table: T.StructType, rows: T.StructType, form: Format, merges: bool) -> None:
+    """Raise `Invalid` unless rows of these columns can join the files of a table: each column
+    is one of the table's, with a type that the table's type holds.  `merges`: new columns are
+    allowed.  Text has no types, so only the names count."""
+    names = {name.lower(): name for name in table.names}
+    for field in rows:
+        known = names.get(field.name.lower())
+        if known is None and not merges:
+            raise Invalid(
+                "the table has no such column; pass merge_schema=True to add it: "
+                f"column={field.name} type={field.dataType.simpleString()} of={table.names}"
+            )
+        if known not in (None, field.name):
+            raise Invalid(f"the table spells this column {known!r}: rename it: column={field.name}")
+        if known is None or not form.is_typed:
+            continue
+        kind = table[known].dataType
+        merged = wider(kind, field.dataType, form)
+        if merged is None or merged.simpleString() != kind.simpleString():
+            raise Invalid(
+                f"the table's column has another type: cast it: column={field.name} "
+                f"table={kind.simpleString()} rows={field.dataType.simpleString()}"
+            )

@@ -1,0 +1,39 @@
+"""A connection that cannot work is refused by the call that makes it, with what was wrong."""
+
+from pathlib import Path
+
+import pytest
+
+import graveler.spark
+from graveler.errors import Invalid, Unauthenticated
+from graveler.spark import Credentials, Lake, connect, entries, write
+from tests.spark.lakes import KEYS
+from tests.spark.verbs.test_land import repository
+
+__all__ = ["repository"]  # a fixture
+
+
+@pytest.mark.one_version
+def test_a_wrong_key_is_refused_with_the_url_and_the_key(lake: Lake) -> None:
+    url = lake.session.url
+    with pytest.raises(Unauthenticated, match=f"url='{url}' access_key_id=OTHER"):
+        connect(lake.spark, url, Credentials("OTHER", KEYS[1]), store=lake.store)
+
+
+@pytest.mark.one_version
+def test_a_wrong_folder_does_not_look_like_lost_objects(
+    lake: Lake, repository: str, tmp_path: Path
+) -> None:
+    write(lake, lake.spark.range(1), f"{repository}/main/t")
+    url = lake.session.url
+    with pytest.raises(Invalid, match="not the folder of an embedded store"):
+        connect(lake.spark, url, KEYS, store=tmp_path)
+    with connect(lake.spark, tmp_path / "other", KEYS):
+        wrong = connect(lake.spark, url, KEYS, store=tmp_path / "other")
+        with pytest.raises(Invalid, match="no object of this repository"):
+            entries(wrong, f"{repository}/main")
+
+
+@pytest.mark.one_version
+def test_a_shell_lists_the_verbs() -> None:
+    assert {"connect", "read", "write", "commit"} <= set(dir(graveler.spark))
