@@ -5,7 +5,8 @@ uncommitted rows are counted at most once a minute, within a second each, and ro
 
 Readiness asks the key-value store for one row, and in a process that is told so the object store
 for one object; it waits two seconds at most.  Anybody may ask, so an answer is kept for a second.
-Used by pages.py.
+If the settings of the service say so, it writes the row instead, at most every five seconds while
+writes succeed.  Used by pages.py.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from graveler.committed.cache import CacheFigures
 from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
 from graveler.engine.staged_rows import StagedRows
-from graveler.errors import GravelerError, NotFound
+from graveler.errors import Corrupt, GravelerError, NotFound, StorageFull
 from graveler.kv.store import Store
 from graveler.refs.jobs import record
 
@@ -39,12 +40,13 @@ _COUNT_SECONDS: Final = 1.0
 _ROWS_MAX: Final = 10_000  # of uncommitted rows that are counted
 _READY_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 2.0
-_NO_ROW: Final = (b"ready", b"ready")  # a place where no row is
+_WRITE_SECONDS: Final = 5.0
+_ROW: Final = (b"ready", b"ready")  # a place for this alone; empty unless the settings say so
 _NO_OBJECT: Final = "_graveler/ready"  # an address below a namespace where no object is
 _READY: Final = Answer(200, PLAIN, b"ready")
-_NOT_READY: Final = Answer(
-    503, (*PLAIN, (b"retry-after", b"1")), b"not ready: the store does not answer"
-)
+_NO_ANSWER: Final = "the store does not answer"
+_FULL: Final = "no room is left, so the store takes no writes"
+_DAMAGED: Final = "files of the store are damaged: read the log, and restore a back-up"
 
 
 class _Census(NamedTuple):
@@ -65,7 +67,8 @@ class Observation:
         self._namespace = namespace
         self._census = _Census(float("-inf"), {}, 0, StagedRows(0, 0))
         self._ready_at = float("-inf")
-        self._is_ready = False
+        self._written_at = float("-inf")
+        self._failure = _NO_ANSWER  # empty: it is ready
         self._asking: asyncio.Future[None] | None = None
 
     async def metrics(self, caller: Caller) -> Answer:
@@ -117,40 +120,53 @@ class Observation:
         return lambda: clock.steady_seconds() < end
 
     async def ready(self) -> Answer:
-        """Whether the store answers.  At most once a second 1 KV request, and with a namespace 1
-        block request."""
+        """Whether the store answers, and takes writes.  At most once a second 1 KV request, and
+        with a namespace 1 block request."""
         age = self._service.ports.clock.steady_seconds() - self._ready_at
         if self._asking is None and age >= _READY_SECONDS:
             self._asking = asyncio.ensure_future(self._ask())
         if self._asking is not None:  # all who ask meanwhile wait for the same answer
             await asyncio.shield(self._asking)
-        return _READY if self._is_ready else _NOT_READY
+        if not self._failure:
+            return _READY
+        headers = (*PLAIN, (b"retry-after", b"1"))
+        return Answer(503, headers, f"not ready: {self._failure}".encode())
 
     async def _ask(self) -> None:
         try:
-            self._is_ready = await self._reaches_store()
+            self._failure = await self._reach_store()
             self._ready_at = self._service.ports.clock.steady_seconds()
         finally:
             self._asking = None
 
-    async def _reaches_store(self) -> bool:
+    async def _reach_store(self) -> str:
+        """Why the process is not ready; empty if it is.  Anybody reads it, so it has no names."""
         answer = self._service.pools.walkers.start(self._ask_stores)
         try:
             await asyncio.wait_for(answer, _WAIT_SECONDS)
+        except StorageFull:
+            return _FULL
+        except Corrupt:
+            return _DAMAGED
         except (GravelerError, TimeoutError):
-            return False
-        return True
+            return _NO_ANSWER
+        return ""
 
     def _ask_stores(self) -> None:
-        ask_table(self._service.ports.kv)
+        kv, now = self._service.ports.kv, self._service.ports.clock.steady_seconds()
+        if self._service.settings.ready_writes and now - self._written_at >= _WRITE_SECONDS:
+            kv.set(*_ROW, b"", b"")
+            self._written_at = now
+        else:
+            ask_table(kv)
         if self._namespace:
             ask_bucket(self._service.ports.blocks, self._namespace)
 
 
 def ask_table(kv: Store) -> None:
-    """Ask the key-value store for a row that does not exist.  Raises `Unavailable` if it does not
+    """Ask the key-value store for a row that need not exist.  Raises `Unavailable` if it does not
     answer.  1 request."""
-    kv.get(*_NO_ROW)
+    kv.get(*_ROW)
 
 
 def ask_bucket(blocks: Blocks, namespace: str) -> None:

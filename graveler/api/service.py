@@ -62,6 +62,7 @@ class ServiceSettings:
     failed_logins: Rates = DEFAULT_RATES  # more attempts are refused unchecked
     user_requests_per_second: float = 0  # of one user, in this process; 0: no limit
     unknown_lines_max: int = limits.audit_unknown_lines_max  # a minute, in the audit trail
+    ready_writes: bool = False  # readiness writes a row; not where each write is paid for
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 

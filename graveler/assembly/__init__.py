@@ -1,7 +1,7 @@
 """Opens a store: chooses the drivers behind the ports for each kind of deployment.
 
     memory            `open_memory`: keeps nothing
-    embedded          `open_embedded`: keeps everything in one folder
+    embedded          `open_embedded`: keeps everything in one folder; `open_to_read`
     aws, aws_drivers  `aws.open_aws`: keeps everything in a table and buckets
     drivers, folder   ports from a set of drivers; the folder of an embedded store
     fanout, lanes     threads of this process
@@ -17,12 +17,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from graveler.assembly.embedded import Embedded, open_embedded
+    from graveler.assembly.embedded import Embedded, open_embedded, open_to_read
     from graveler.assembly.memory import open_memory
 
-__all__ = ["Embedded", "open_embedded", "open_memory"]
+__all__ = ["Embedded", "open_embedded", "open_memory", "open_to_read"]
 
-_HOMES: Final = {"Embedded": "embedded", "open_embedded": "embedded", "open_memory": "memory"}
+_HOMES: Final = {
+    "Embedded": "embedded",
+    "open_embedded": "embedded",
+    "open_memory": "memory",
+    "open_to_read": "embedded",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,9 @@ For the commands, the HTTP service and the tests.
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -24,13 +26,14 @@ from graveler.assembly.drivers import Drivers, ports_of
 from graveler.assembly.fanout import ThreadFanout
 from graveler.assembly.rewriters import PROCESSES_MAX, RewriterProcesses, cores
 from graveler.auth import secrets
-from graveler.block.local import ImportRules, LocalBlocks
+from graveler.block.local import ImportRules, LocalBlocks, check_journal
 from graveler.block.signature import Signer
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Ports
-from graveler.kv.rocksdb import RocksSettings, RocksStore
+from graveler.errors import Corrupt
+from graveler.kv.rocksdb import RocksReader, RocksSettings, RocksStore
 
 KEY_FILE = "key"
 PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
@@ -40,13 +43,15 @@ RECORD_CACHE_BYTES: Final = 64 << 20  # about 100,000 records
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """An open embedded store.  All keys are derived from `secret`.  `before`: the secret before its
-    last rotation; empty if it was never rotated."""
+    last rotation; empty if it was never rotated.  `damages`: what is damaged of the files of a
+    store that is open to be read; reads all of them."""
 
     ports: Ports
     signer: Signer
     secret: bytes
     before: bytes
     close: Callable[[], None]
+    damages: Callable[[], Iterator[str]] = lambda: iter(())
 
 
 def open_embedded(
@@ -65,13 +70,16 @@ def open_embedded(
     `synced`: false only for data that may be lost: no answer waits for a sync, and a loss of power
     may take anything that was acknowledged, or leave a store that cannot be opened.
     Errors: `Conflict` if another process has the store open, `Unavailable` or `StorageFull` if the
-    folder cannot be written, `Corrupt` for a damaged key, `Invalid` for an import root that is not
-    a folder, or if the folder of the store has other files and is no store.
+    folder cannot be written, `Corrupt` for damaged or lost files, `Invalid` for an import root
+    that is not a folder, or if the folder of the store has other files and is no store.
     """
     clock, ids = SystemClock(), SystemIds()
     folder = folders.prepared(store)
     roots = [folders.import_root(root) for root in import_roots]
     settings = rocks or RocksSettings()
+    if (folder / KEY_FILE).exists():  # what may be damaged comes before the database, which changes
+        folders.read_key(folder / KEY_FILE)
+    check_journal(folder / "objects")
     kv = RocksStore(str(folder / "kv"), replace(settings, synced=settings.synced and synced))
     try:
         folders.close_files(folder / "kv")  # RocksDB creates files with the modes of the umask
@@ -104,6 +112,48 @@ def open_embedded(
 
     drivers = Drivers(kv, blocks, ranges, clock, ids, fanout, commit_rows_max=commit_rows_max)
     return Embedded(ports_of(drivers, secret, before), signer, secret, before, close)
+
+
+def open_to_read(store: Path, *, import_roots: Sequence[Path] = ()) -> Embedded:
+    """Open a store that exists, and change nothing in its folder, which may be read-only.  Every
+    write fails, and what is signed is void.
+
+    Errors: `Conflict` if another process has it open to write; `Corrupt` if files of its database
+    or its journal are damaged; `Unavailable` if they cannot be read."""
+    clock, ids = SystemClock(), SystemIds()
+    folder = Path(os.path.abspath(store))
+    folders.check_database(folder)
+    kv = RocksReader(str(folder / "kv"))
+    with ExitStack() as undone:
+        undone.callback(kv.close)
+        scratch = Path(undone.enter_context(tempfile.TemporaryDirectory()))
+        roots = [folders.import_root(root) for root in import_roots]
+        blocks = LocalBlocks(
+            folder / "objects",
+            clock=clock,
+            ids=ids,
+            imports=ImportRules(roots=roots, closed=(folder,)),
+            journaled=True,
+            read_only=True,
+        )
+        undone.callback(blocks.close)
+        ranges = SstRangeStore(
+            StoredFiles(blocks, scratch), record_cache_bytes=RECORD_CACHE_BYTES, is_near=True
+        )
+        fanout = ThreadFanout()
+        undone.callback(fanout.close)
+        held = undone.pop_all()
+    void = bytes(folders.KEY_LENGTH)
+    ports = ports_of(Drivers(kv, blocks, ranges, clock, ids, fanout), void)
+
+    def damages() -> Iterator[str]:
+        try:
+            folders.read_key(folder / KEY_FILE)
+        except (OSError, Corrupt) as error:
+            yield str(error)
+        yield from kv.damages()
+
+    return Embedded(ports, Signer(void, "", clock), void, b"", held.close, damages)
 
 
 def _ranges(

@@ -11,6 +11,7 @@ from graveler import private_files
 from graveler.block.disk import sync_path
 from graveler.clock import Ids
 from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
+from graveler.kv.files import BACK_UP, holds_database
 
 KEY_LENGTH = 32
 _DATABASE = "kv"  # the first part that a store gets
@@ -25,12 +26,13 @@ def prepared(store: Path) -> Path:
     """The absolute path of the store's folder.  Creates the folder if it does not exist, and makes
     its content accessible to its owner only.
 
-    Raises `Invalid` for a folder that has other files and is no store; nothing is changed then.
-    Raises `StorageFull`, `Unavailable`."""
+    Raises `Invalid` for a folder that has other files and is no store, and `Corrupt` for a store
+    without its database; nothing is changed then.  Raises `StorageFull`, `Unavailable`."""
     folder = Path(os.path.abspath(store))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_kind(folder)
+        check_database(folder)
         _close(folder)
         probe = folder / _PROBE
         probe.write_bytes(b"")
@@ -54,6 +56,24 @@ def _check_kind(folder: Path) -> None:
         raise Invalid(
             f"this folder has other files and is no store: choose a new or an empty folder: "
             f"store={folder} found={foreign[0]!r}"
+        )
+
+
+def check_database(folder: Path) -> None:
+    """Raises `Corrupt` if a folder has other parts of a store and no database: a new database would
+    hide what is lost."""
+    kv = folder / _DATABASE
+    try:
+        if kv.is_dir() and holds_database(str(kv)):
+            return
+    except Corrupt as error:
+        raise Corrupt(f"{error} store={folder}") from error
+    objects, key = folder / "objects", folder / "key"
+    left = [part.name for part in (objects, key) if part.exists()]
+    if key.exists() or (objects.is_dir() and set(os.listdir(objects)) - {"lost+found"}):
+        raise Corrupt(
+            f"the database of this store is lost: store={folder} {left=}; nothing was changed: "
+            f"restore the folder {_DATABASE} from a back-up ({BACK_UP})"
         )
 
 
@@ -129,14 +149,20 @@ def key_in(path: Path, ids: Ids) -> StoreKey:
     length."""
     if not path.exists():
         _write_key(path, StoreKey(_fresh(ids)))
+    key = read_key(path)
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return key
+
+
+def read_key(path: Path) -> StoreKey:
+    """As `key_in`, of a key that exists.  Changes nothing."""
     content = path.read_bytes()
     if len(content) not in (KEY_LENGTH, 2 * KEY_LENGTH):
         raise Corrupt(
             f"key file must have {KEY_LENGTH} bytes, or {2 * KEY_LENGTH} after a rotation; restore "
             f"it: path={path}"
         )
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
     return StoreKey(content[:KEY_LENGTH], content[KEY_LENGTH:])
 
 

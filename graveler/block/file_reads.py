@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final, Literal
 
@@ -40,22 +41,24 @@ _REFUSALS: Final = frozenset(
 
 class FileReads:
     """Reads of the files below the folder `root`.  `address`, in its canonical spelling, is for
-    messages, and names the files that stay open."""
+    messages, and names the files that stay open.  `newer`: a folder of files that count instead of
+    those of `root`; empty: there is none."""
 
-    def __init__(self, root: str, clock: Clock) -> None:
+    def __init__(self, root: str, clock: Clock, newer: str = "") -> None:
         self._root = root
+        self._newer = newer
         self._open_files = OpenFiles(kept_max(OBJECTS_KEPT_MAX))
         self._open_tables = OpenTables(kept_max(TABLES_KEPT_MAX), clock)
 
     def open(self, place: Place, address: str) -> "Chunks":
         """Open a file for reading."""
         with translated(address):
-            return Chunks(OpenFile(open_file(self._root, place)), address)
+            return Chunks(OpenFile(self._opened(place)), address)
 
     def kept_open(self, place: Place, address: str) -> "Chunks":
         """As `open`, with a file that stays open for later reads."""
         with translated(address):
-            file, status = self._open_files.open(address, partial(open_file, self._root, place))
+            file, status = self._open_files.open(address, partial(self._opened, place))
         return Chunks(file, address, status)
 
     def known(self, address: str) -> "Chunks | Literal[Absent.ABSENT]":
@@ -78,13 +81,19 @@ class FileReads:
         """Some bytes of a table, which stays open for later reads unless they are all.  See
         `BlockStore.read`."""
         with translated(address):
-            table = OpenTable(open_file(self._root, place), address)
+            table = OpenTable(self._opened(place), address)
             if not stat.S_ISREG(os.fstat(table.descriptor).st_mode):
                 raise NotFound(f"object not found: {address=}")
             raw = table.read(start, length)
             if not table.is_all(raw):
                 self._open_tables.keep(table)
             return raw
+
+    def _opened(self, place: Place) -> int:
+        if self._newer:
+            with suppress(FileNotFoundError):
+                return open_file(self._newer, place)
+        return open_file(self._root, place)
 
     def forget(self, address: str) -> None:
         """Close a file whose name is removed or replaced.  Called after that."""

@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -26,7 +26,7 @@ from graveler.block.file_reads import Chunks, FileReads, head_of
 from graveler.block.folders import Folders, Temporary, closing, open_folder, translated
 from graveler.block.journal import Journal, SmallFile
 from graveler.block.layout import Place
-from graveler.block.small_files import SMALL_BYTES, SmallFiles
+from graveler.block.small_files import SMALL_BYTES, SmallFiles, replayed
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
 from graveler.crc32c import IS_FAST, extended
@@ -55,8 +55,8 @@ class NewFile(NamedTuple):
 
 
 class Files:
-    """The files below one root; `reads` reads them.  `address` is for messages, and
-    names the open file that a change closes."""
+    """The files below one root; `reads` reads them.  `address` is for messages, and names the open
+    file that a change closes.  `read_only`: reads files in the journal, too, and changes none."""
 
     def __init__(
         self,
@@ -66,20 +66,21 @@ class Files:
         *,
         journaled: bool = False,
         synced: bool = True,
+        read_only: bool = False,
     ) -> None:
         self._clock = clock
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
+        self._journaled = journaled and synced and not read_only
+        self._held = ExitStack()
         with translated(str(root)):
-            self._folders = Folders(root, ids, synced=synced)
-        self._journal = Journal(self._folders)
-        self._small = SmallFiles(self._folders, self._journal, self._lock)
-        self._journaled = journaled and synced
-        if journaled:  # an earlier process may have left one
-            with translated(str(root)):
+            self._folders = Folders(root, ids, synced=synced, read_only=read_only)
+            self._journal = Journal(self._folders)
+            self._small = SmallFiles(self._folders, self._journal, self._lock)
+            if journaled and not read_only:  # an earlier process may have left one
                 self._journal.recover(self._small.write_again)
-        self._time_lock = threading.Lock()
-        self._newest_ns = 0
-        self.reads = FileReads(self._folders.root, clock)
+            newer = self._held.enter_context(replayed(self._folders.root, ids)) if read_only else ""
+        self._time_lock, self._newest_ns = threading.Lock(), 0
+        self.reads = FileReads(self._folders.root, clock, newer)
 
     @property
     def root(self) -> str:
@@ -233,6 +234,7 @@ class Files:
 
     def close(self) -> None:
         """Sync what the journal holds.  Raises `OSError`; the next start repeats it."""
+        self._held.close()
         self._journal.close()
 
     @contextmanager

@@ -189,15 +189,21 @@ class SharedSync:
 
 
 class Folders:
-    """The folders below one root.  `synced`: false for data that a loss of power may take."""
+    """The folders below one root.  `synced`: false for data that a loss of power may take.
+    `read_only`: nothing is created or removed before the first write."""
 
-    def __init__(self, root: Path, ids: Ids, *, synced: bool = True) -> None:
+    def __init__(
+        self, root: Path, ids: Ids, *, synced: bool = True, read_only: bool = False
+    ) -> None:
         self.synced = synced
         self._lock = threading.Lock()
         self._durable: set[tuple[str, ...]] = set()
         self._syncs: dict[tuple[str, ...], SharedSync] = {}
-        make_root(root)
+        if not read_only:
+            make_root(root)
         self.root = os.path.realpath(root)
+        if not read_only:
+            remove_abandoned(Path(self.root) / TEMPORARY)
         self.temporary = TemporaryFiles(self, ids)
 
     def make(self, names: tuple[str, ...]) -> int:
@@ -297,7 +303,6 @@ class TemporaryFiles:
         self._own = -1  # the first write creates it, so that a read-only store can be opened
         self._path = ""
         self._owner = -1
-        remove_abandoned(Path(folders.root) / TEMPORARY)
 
     @contextlib.contextmanager
     def new(self, address: str) -> Iterator[Temporary]:

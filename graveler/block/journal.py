@@ -14,7 +14,10 @@ and the sync of the segment makes many of them durable at once.
   segment needs no order and no deletions, and its replay may be repeated.
 - A sync that fails is never repeated: the system reports a loss once for each open descriptor.  So
   each segment has descriptors of its own, open since before its first file was written.
-- `recover` replays the segments that an ended process has left.
+- `recover` replays the segments that an ended process has left.  A crash may tear the end of a
+  segment; a record that is broken otherwise is damage, and then nothing is replayed or removed.
+- An operator accepts a damaged segment by the name `<number>.damaged`: its whole records are
+  replayed, and it is kept as `<number>.kept`.
 
     takes files ──full, or an append failed──► retired ──a checkpoint──► removed
                                                   └──the checkpoint failed──► lost
@@ -29,18 +32,19 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import google_crc32c
+from typing import Final, Literal, NamedTuple
 
 from graveler.block.disk import sync_files
 from graveler.block.folders import Folders, SharedSync, closing
 from graveler.block.layout import JOURNAL, Place
+from graveler.crc32c import extended, is_torn
 from graveler.errors import Corrupt
+from graveler.records import ABSENT, Absent
 
 _MAGIC: Final = b"GRVJ\x01"
 _FRAME: Final = struct.Struct(">II")
@@ -48,6 +52,11 @@ _PREFIX: Final = struct.Struct(">QH")
 _SEGMENT_BYTES: Final = 16 * 1024 * 1024
 _SEGMENT_FILES: Final = 20_000  # a replay writes them all anew
 _SEGMENTS_MAX: Final = 3
+_ACCEPTED: Final = ".damaged"
+_NAME: Final = re.compile(rf"\d+({re.escape(_ACCEPTED)})?")
+_PATH_SHOWN: Final = 200
+_RECORD_BYTES_MAX: Final = 128 * 1024  # a small file, its path, and room
+_BEGINNING: Final = re.compile(rb"(?=\x00[\x00\x01])")  # of the length of a record
 _LOG: Final = logging.getLogger("graveler.journal")
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 
@@ -64,40 +73,119 @@ def encode(file: SmallFile) -> bytes:
     """The record of a file.  Pure."""
     path = "/".join((*file.place.folders, file.place.name)).encode("utf-8", "surrogateescape")
     payload = _PREFIX.pack(file.written_ns, len(path)) + path + file.content
-    return _FRAME.pack(len(payload), google_crc32c.value(payload)) + payload
+    return _FRAME.pack(len(payload), extended(0, payload)) + payload
 
 
 def decode(stored: bytes) -> Iterator[SmallFile]:
-    """The files of a segment, up to the first record that is not whole: its put was never answered.
-
-    Raises `Corrupt` for a segment of a later release, and for one that has records but no header:
-    the sync of a record covers the header.  Pure.
-    """
-    payloads = _payloads(stored)
-    if not stored.startswith(_MAGIC):
-        if stored[:4] == _MAGIC[:4] and stored[4:5] > _MAGIC[4:]:
-            raise Corrupt(f"journal has a format of a later release: format={stored[4]}")
-        if any(True for _ in payloads):
-            raise Corrupt(f"journal has a damaged header: header={stored[: len(_MAGIC)].hex()}")
-        return
-    for payload in payloads:
+    """The files of the whole records of a segment, also of those behind a broken record.  Pure."""
+    at = len(_MAGIC)
+    while at < len(stored):
+        payload = _payload(stored, at)
+        if payload is ABSENT:
+            at = _next_whole(stored, at + 1)
+            continue
+        at += _FRAME.size + len(payload)
         written_ns, path_length = _PREFIX.unpack_from(payload)
         end = _PREFIX.size + path_length
         *folders, name = payload[_PREFIX.size : end].decode("utf-8", "surrogateescape").split("/")
         yield SmallFile(Place(tuple(folders), name), written_ns, payload[end:])
 
 
-def _payloads(stored: bytes) -> Iterator[bytes]:
-    """The payloads of the records, up to the first record that is not whole."""
-    at = len(_MAGIC)
-    while at + _FRAME.size <= len(stored):
-        length, checksum = _FRAME.unpack_from(stored, at)
-        at += _FRAME.size
-        payload = stored[at : at + length]
-        if len(payload) < max(length, _PREFIX.size) or google_crc32c.value(payload) != checksum:
-            return
-        at += length
-        yield payload
+def check(stored: bytes) -> None:
+    """Raises `Corrupt` for a segment of a later release; for one that has records but no header,
+    because the sync of a record covers the header; and for a record that is not whole, unless a
+    crash may have torn it: then its put was never answered.  Pure."""
+    if not stored.startswith(_MAGIC):
+        if stored[:4] == _MAGIC[:4] and stored[4:5] > _MAGIC[4:]:
+            raise Corrupt(f"journal has a format of a later release: format={stored[4]}")
+        if any(True for _ in decode(stored)):
+            raise Corrupt(f"journal has a damaged header: header={stored[: len(_MAGIC)].hex()}")
+        return
+    at, count = len(_MAGIC), 0
+    while (payload := _payload(stored, at)) is not ABSENT:
+        at, count = at + _FRAME.size + len(payload), count + 1
+    behind = sum(1 for _ in decode(_MAGIC + stored[at + 1 :]))
+    if behind or _is_damaged(stored, at):
+        raise Corrupt(
+            f"journal has a damaged record: at={at} records_before={count} records_behind={behind} "
+            f"object={_path(stored, at)!r}"
+        )
+
+
+def _payload(stored: bytes, at: int) -> bytes | Literal[Absent.ABSENT]:
+    """The payload of the record at `at`; ABSENT if none is whole there."""
+    if at + _FRAME.size + _PREFIX.size > len(stored):
+        return ABSENT
+    length, checksum = _FRAME.unpack_from(stored, at)
+    at += _FRAME.size
+    if not _PREFIX.size <= length <= min(_RECORD_BYTES_MAX, len(stored) - at):
+        return ABSENT
+    payload = stored[at : at + length]
+    return payload if extended(0, payload) == checksum else ABSENT
+
+
+def _next_whole(stored: bytes, at: int) -> int:
+    """Where the next whole record begins; the end if there is none."""
+    for match in _BEGINNING.finditer(stored, at):
+        if _payload(stored, match.start()) is not ABSENT:
+            return match.start()
+    return len(stored)
+
+
+def _is_damaged(stored: bytes, at: int) -> bool:
+    """Whether the last record, which is not whole, is broken otherwise than a crash may tear it."""
+    room = len(stored) - at - _FRAME.size
+    if room < _PREFIX.size or stored.count(b"\0", at) == len(stored) - at:
+        return False
+    length, checksum = _FRAME.unpack_from(stored, at)
+    if length > room:
+        return extended(0, stored[at + _FRAME.size :]) == int(checksum)  # only the length is wrong
+    return not is_torn(stored, at, at + _FRAME.size + length)
+
+
+def _path(stored: bytes, at: int) -> str:
+    """The path in a broken record, as far as it can be read."""
+    at += _FRAME.size
+    if at + _PREFIX.size > len(stored):
+        return ""
+    _, length = _PREFIX.unpack_from(stored, at)
+    at += _PREFIX.size
+    return stored[at : at + min(length, _PATH_SHOWN)].decode("utf-8", "replace")
+
+
+def replay(folder: Path, write: Callable[[SmallFile], None]) -> list[Place]:
+    """Call `write` for each file in the segments of a folder.  Returns their places.  Raises
+    `Corrupt` before the first call if a segment is damaged, unless it is accepted."""
+    check_segments(folder)
+    places: list[Place] = []
+    for name in segment_names(folder):
+        for file in decode((folder / name).read_bytes()):
+            write(file)
+            places.append(file.place)
+    return places
+
+
+def check_segments(folder: Path) -> None:
+    """Raises `Corrupt` if a segment of a folder is damaged, unless it is accepted."""
+    for name in segment_names(folder):
+        if not name.endswith(_ACCEPTED):
+            try:
+                with contextlib.suppress(FileNotFoundError):  # a process is using the folder
+                    check((folder / name).read_bytes())
+            except Corrupt as error:
+                raise Corrupt(
+                    f"{error} file={folder / name}; nothing was changed: restore the store from a "
+                    f"back-up (docs/how-to/back-up.md), or rename this file to {name}{_ACCEPTED}: "
+                    "the next start stores the objects of its whole records and keeps the file; "
+                    "then `graveler verify --objects` names the objects that are lost"
+                ) from error
+
+
+def segment_names(folder: Path) -> list[str]:
+    """The segments that an ended process has left, the oldest first."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(name for name in os.listdir(folder) if _NAME.fullmatch(name))
+    return []
 
 
 class Segment:
@@ -215,21 +303,21 @@ class Journal:
         Raises `OSError`, `Corrupt`, and what `write` raises; then the segments stay.
         """
         path = Path(self._folders.root) / JOURNAL
-        names = sorted(name for name in _names(path) if name.isdecimal())
+        names = segment_names(path)
         if not names:
             return
-        places: list[Place] = []
         with closing(self._folders.make(())) as root:
-            for name in names:
-                for file in decode((path / name).read_bytes()):
-                    write(file)
-                    places.append(file.place)
+            places = replay(path, write)
             sync_files(self._folders.root, root, places)
         with closing(self._folders.make((JOURNAL,))) as folder:
             for name in names:
-                os.unlink(name, dir_fd=folder)
+                number, *accepted = name.split(".")
+                if accepted:
+                    os.rename(name, f"{number}.kept", src_dir_fd=folder, dst_dir_fd=folder)
+                else:
+                    os.unlink(name, dir_fd=folder)
             os.fsync(folder)
-        self._number = int(names[-1])
+        self._number = int(names[-1].partition(".")[0])
 
     def enter(self) -> Segment:
         """The segment for new files.  The caller places the files, appends their records, and calls
@@ -311,9 +399,3 @@ class Journal:
                 if is_done:
                     self._segments.remove(segment)
                 self._changed.notify_all()
-
-
-def _names(path: Path) -> list[str]:
-    with contextlib.suppress(FileNotFoundError):
-        return os.listdir(path)
-    return []

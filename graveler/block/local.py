@@ -40,6 +40,7 @@ from graveler.block.file_reads import Chunks
 from graveler.block.files import DeletionTarget, Files, NewFile
 from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
+from graveler.block.journal import check_segments
 from graveler.block.local_uploads import LocalUploads
 from graveler.block.signature import NoPresigner, Presigner
 from graveler.clock import Clock, Ids
@@ -107,8 +108,10 @@ class _LocalReads(_LocalDeletes):
         imports: ImportRules = _NO_IMPORTS,
         journaled: bool = False,
         synced: bool = True,
+        read_only: bool = False,
     ) -> None:
-        super().__init__(Files(root, clock, ids, journaled=journaled, synced=synced))
+        files = Files(root, clock, ids, journaled=journaled, synced=synced, read_only=read_only)
+        super().__init__(files)
         self._uploads = LocalUploads(self._files, ids, clock)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
@@ -171,13 +174,19 @@ class _LocalReads(_LocalDeletes):
         return self._files.reads.kept_open(layout.place(parts), parts.address)
 
 
+def check_journal(root: Path) -> None:
+    """Raises `Corrupt` if the journal below `root` is damaged.  Changes nothing."""
+    with translated(str(root)):
+        check_segments(root / layout.JOURNAL)
+
+
 class LocalBlocks(_LocalReads):
     """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`.
 
     `journaled`: a journal makes small new objects durable (journal.py).  Then no other process
     replaces or deletes objects, and this one calls `close` at its end.  `synced`: if false, nothing
     is synced: a loss of power may take or damage any file that was stored; the end of a process
-    takes none.
+    takes none.  `read_only`: for callers that only read; nothing below the folder is changed.
     """
 
     def put(

@@ -14,14 +14,18 @@ the next start may place the file, which nothing names.  For the local driver on
 """
 
 import os
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from graveler.block.folders import NEW_FILE, Folders, closing, write_all
-from graveler.block.journal import Journal, Segment, SmallFile
-from graveler.block.layout import Place
+from graveler.block.journal import Journal, Segment, SmallFile, replay, segment_names
+from graveler.block.layout import JOURNAL, Place
 from graveler.block.open_files import OpenFile
+from graveler.clock import Ids
 from graveler.errors import OutcomeUnknown
 from graveler.records import ABSENT, Absent
 
@@ -168,6 +172,21 @@ class SmallFiles:
             os.rename(
                 temporary.name, file.place.name, src_dir_fd=temporary.folder, dst_dir_fd=folder
             )
+
+
+@contextmanager
+def replayed(root: str, ids: Ids) -> Iterator[str]:
+    """A temporary folder with the files of the journal below `root`, as the next start would write
+    them; empty if there are none.  Raises `Corrupt`, `OSError`."""
+    journal = Path(root) / JOURNAL
+    if not segment_names(journal):
+        yield ""
+        return
+    with tempfile.TemporaryDirectory() as newer:
+        folders = Folders(Path(newer), ids, synced=False)
+        lock = threading.Lock()
+        replay(journal, SmallFiles(folders, Journal(folders), lambda _: lock).write_again)
+        yield folders.root
 
 
 def _fill(descriptor: int, file: SmallFile) -> None:

@@ -123,6 +123,7 @@ def _settings(options: ServeOptions) -> ServiceSettings:
         presigns=bool(front.public_url),
         front=front,
         setup_token=options.setup_token,
+        ready_writes=True,
         user_requests_per_second=options.user_requests_per_second,
     )
 

@@ -1,7 +1,8 @@
 """`graveler verify`: reads everything reachable in a store and reports damage.
 
-It changes nothing.  Progress goes to stderr; damage and the counts go to stdout.  A check of
-contents that ends early can go on: its progress names the last object that was checked.
+It changes nothing, and the folder of the store may be read-only.  Progress goes to stderr; damage
+and the counts go to stdout.  A check of contents that ends early can go on: its progress names the
+last object that was checked.
 """
 
 import sys
@@ -18,6 +19,8 @@ from graveler.cli.output import size as output_size
 from graveler.cli.stores import opened
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
+from graveler.engine.repositories.verify import Damage
+from graveler.errors import Corrupt
 from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
 from graveler.requests import Counts
@@ -26,7 +29,7 @@ _TICK_SECONDS = 2.0
 
 
 class DamagedPlace(TypedDict):
-    """A place that is damaged."""
+    """A place that is damaged.  `repository`: empty for the store's own files."""
 
     repository: str
     where: str
@@ -46,16 +49,25 @@ def verify(output: Output, options: VerifyOptions) -> int:
     progress = Progress()
     damaged: list[DamagedPlace] = []
     remedy = "stop the service first: no operation of the API checks a store"
-    with (
-        opened(options.store, options.import_roots, remedy=remedy) as store,
-        _ticking(progress, shown=output.form == "human" and not output.quiet),
-    ):
-        for damage in _damages(progress, store.ports, options):
-            place = damage.repository, damage.where, damage.what
-            damaged.append({"repository": place[0], "where": place[1], "what": place[2]})
-            if output.form == "human":
-                line = f"damaged: repository={place[0]} {place[1]}: {place[2]}"
-                print(plain_lines(line), flush=True)
+
+    def note(damage: Damage) -> None:
+        repository, where, text = damage
+        damaged.append({"repository": repository, "where": where, "what": text})
+        if output.form == "human":
+            place = f"repository={repository} {where}" if repository else where
+            print(plain_lines(f"damaged: {place}: {text}"), flush=True)
+
+    try:
+        with (
+            opened(options.store, options.import_roots, remedy=remedy, read_only=True) as store,
+            _ticking(progress, shown=output.form == "human" and not output.quiet),
+        ):
+            for text in store.damages():
+                note(Damage("", "store", text))
+            for damage in _damages(progress, store.ports, options):
+                note(damage)
+    except Corrupt as error:  # nothing more can be read
+        note(Damage("", "store", str(error)))
     report: Verified = {
         "commits": progress.commits,
         "objects": progress.objects,

@@ -7,6 +7,7 @@ retry                               a wrapper that retries, and finds out whethe
                                     lost answer was applied
 counter                             a wrapper that counts requests
 rocksdb, database                   the embedded store; one RocksDB database
+handle, files                       opens RocksDB; checks its files before
 group_commit, wait, folder, layout  shared syncs; threads that must not wait; one owner; bytes of
                                     rows
 dynamodb, dynamodb_items            the DynamoDB driver; rows and conditions as items

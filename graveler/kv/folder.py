@@ -18,7 +18,8 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def own(path: str) -> int:
-    """Create the folder `path` if absent, and own it until the returned descriptor is closed.
+    """Create the folder `path` if absent, and own it until the returned descriptor is closed.  The
+    caller calls `sign` when it has opened its files.
 
     Raises `Conflict` if the folder has an owner already, this process included; `Unavailable` if it
     cannot be written; `StorageFull` if there is no room.
@@ -36,6 +37,32 @@ def own(path: str) -> int:
     except BaseException:
         os.close(owner)
         raise
+    return owner
+
+
+def sign(path: str) -> None:
+    """Write the id of this process, which owns the folder, for others that are refused."""
+    with suppress(OSError), open(os.path.join(path, _OWNER_FILE), "r+b", buffering=0) as owner:
+        owner.truncate(0)
+        owner.write(str(os.getpid()).encode())
+
+
+def share(path: str) -> int:
+    """Keep other processes from owning the folder until the returned descriptor is closed, and
+    change nothing.  Others may share it.  Raises `Conflict`, `Unavailable` as `own`."""
+    try:
+        owner = os.open(os.path.join(path, _OWNER_FILE), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # a copy without it
+        owner = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    try:
+        fcntl.flock(owner, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(owner)
+        raise Conflict(
+            f"open kv store: another process uses the folder; stop that process: {path=}"
+        ) from error
     return owner
 
 
@@ -59,8 +86,6 @@ def try_room(path: str, size: int) -> None:
 def _lock(owner: int, path: str) -> None:
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(owner, 0)
-        os.pwrite(owner, str(os.getpid()).encode(), 0)
     except BlockingIOError as error:
         process_id = os.pread(owner, 20, 0).decode("ascii", "replace")
         raise Conflict(

@@ -5,14 +5,16 @@ behaviour after a crash and on a full device.  Assembly opens this driver.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 from graveler import limits
 from graveler.clock import Clock, SystemClock
-from graveler.errors import Unavailable
-from graveler.kv.database import Database, RocksSettings
+from graveler.errors import GravelerError, Unavailable
+from graveler.kv.database import Database, DatabaseToRead
 from graveler.kv.group_commit import SyncCounts
+from graveler.kv.handle import RocksSettings
 from graveler.kv.layout import behind, decode_row, encode_row, flat_key
 from graveler.kv.store import (
     ABSENT,
@@ -45,19 +47,21 @@ class RocksStore:
     """`Store` in the folder `path`, which is created if absent.  `counts`: how syncs are shared.
 
     The constructor raises `Conflict` if another process, or another store of this process, owns the
-    folder; `Unavailable` if the folder cannot be written; `Corrupt` if its files are damaged.
+    folder; `Unavailable` if the folder cannot be written; `Corrupt` if its files are damaged or
+    lost, and then changes nothing.
     """
 
     def __init__(
         self, path: str, settings: RocksSettings | None = None, clock: Clock | None = None
     ) -> None:
         self.counts = SyncCounts()
-        self._files = Database(
-            os.path.abspath(path),
-            settings or RocksSettings(),
-            clock or SystemClock(),
-            self.counts,
-        )
+        with _named(path):
+            self._files = Database(
+                os.path.abspath(path),
+                settings or RocksSettings(),
+                clock or SystemClock(),
+                self.counts,
+            )
 
     def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         check_place(partition, key)
@@ -214,4 +218,32 @@ class RocksStore:
         self._files.close()
 
 
-__all__ = ["RocksSettings", "RocksStore"]
+class RocksReader(RocksStore):
+    """The store in the folder `path`, which exists, may be read-only, and is not changed.  Several
+    readers may share it.  Every write raises `Unavailable`.
+
+    The constructor raises `Conflict` if a process owns the folder; `Corrupt`, `Unavailable`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.counts = SyncCounts()
+        with _named(path):
+            self._files = self._reader = DatabaseToRead(
+                os.path.abspath(path), RocksSettings(), SystemClock(), self.counts
+            )
+
+    def damages(self) -> Iterator[str]:
+        """What is damaged of the tables.  Cost: reads all rows."""
+        return self._reader.damages()
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Names the folder in errors of opening, for the operator who starts the service."""
+    try:
+        yield
+    except GravelerError as error:
+        raise type(error)(f"{error} path={os.path.abspath(path)}") from error
+
+
+__all__ = ["RocksReader", "RocksSettings", "RocksStore"]

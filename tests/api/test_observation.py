@@ -20,12 +20,12 @@ from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
-from graveler.errors import Unavailable
+from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Row
-from graveler.records import Absent
+from graveler.records import ABSENT, Absent
 from graveler.refs.names import branches
-from graveler.testing.clockwork import SeededIds
+from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound
 from tests.api.serving import Client, basic
@@ -174,6 +174,52 @@ def test_a_service_whose_store_is_gone_lives_and_is_not_ready(template: World) -
     assert len(strikes.seen) == 1
     world.clock.sleep(2)
     assert door.send(Ask("GET", "/_health/ready")).status == 200
+
+
+class RefusingStore(MemoryStore):
+    """Refuses to write, with the error that it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+        self.error: GravelerError | Literal[Absent.ABSENT] = ABSENT
+
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        self.writes += 1
+        if self.error is not ABSENT:
+            raise self.error
+        super().set(partition, key, value, version)
+
+
+def test_a_store_that_takes_no_writes_is_not_ready_and_says_why(template: World) -> None:
+    service, kv = template.copy().serve(sound()).service, RefusingStore()
+    clock = TickingClock()
+    settings = replace(service.settings, ready_writes=True)
+    ports = replace(service.ports, kv=kv, clock=clock)
+    observation = Observation(replace(service, ports=ports, settings=settings))
+
+    def ready() -> tuple[int, bytes]:
+        answer = asyncio.run(observation.ready())
+        return answer.status, answer.body
+
+    assert [ready()[0] for _ in range(20)] == [200] * 20
+    for _ in range(20):
+        clock.sleep(0.5)
+        assert ready()[0] == 200
+    assert kv.writes in (2, 3)
+    clock.sleep(5)
+    for error, words in (
+        (StorageFull("x"), b"no room is left"),
+        (Corrupt("file=/secret"), b"are damaged: read the log"),
+        (Unavailable("x"), b"does not answer"),
+    ):
+        kv.error = error
+        clock.sleep(1)
+        status, body = ready()
+        assert status == 503 and words in body and b"secret" not in body
+    kv.error = ABSENT
+    clock.sleep(1)
+    assert ready() == (200, b"ready")
 
 
 class SlowStore(MemoryStore):

@@ -86,7 +86,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pytest": ("graveler/testing",),
     "quiet_start": ("functions",),  # of functions/shared
     "rich": ("graveler/cli/progress.py",),
-    "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
+    "rocksdict": (
+        "graveler/kv/database.py",
+        "graveler/kv/handle.py",
+        "graveler/committed/sstable.py",
+    ),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
     "uvicorn": ("graveler/api", "graveler/cli"),

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.xdist_group("syntax trees")
 FOREIGN = {
     "graveler/api/violations.py",
     "graveler/committed/sstable.py",
-    "graveler/kv/database.py",
 }
 
 

@@ -22,7 +22,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Corrupt, Invalid, Unauthenticated
-from graveler.kv import database
+from graveler.kv import handle
 
 
 def _modes(folder: Path) -> dict[str, int]:
@@ -57,8 +57,8 @@ def test_only_a_store_that_may_lose_its_data_answers_without_syncs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: bool
 ) -> None:
     noted: list[str] = []
-    real = database.Rdict
-    monkeypatch.setattr(database, "Rdict", lambda *given: _Rows(real(*given), noted))
+    real = handle.Rdict
+    monkeypatch.setattr(handle, "Rdict", lambda *given: _Rows(real(*given), noted))
     store = open_embedded(tmp_path / "store", synced=synced)
     for name in ("fsync", "fdatasync"):
         sync = getattr(os, name)
@@ -131,7 +131,8 @@ def test_a_process_that_outlives_a_kill_does_not_stop_the_next_start(
 
     def meanwhile(folder: Path, **options: Any) -> None:
         remove(folder, **options)
-        scratch_path(folder)
+        if folder == tmp_path / "store" / "scratch":
+            scratch_path(folder)
 
     monkeypatch.setattr(embedded.shutil, "rmtree", meanwhile)
     open_embedded(tmp_path / "store").close()

@@ -17,7 +17,7 @@ import pytest
 
 from graveler.block import disk, journal
 from graveler.block.adapter import CREATE, Blocks, NewObject, ObjectHead, Update
-from graveler.block.journal import Segment, SmallFile, decode, encode
+from graveler.block.journal import Segment, SmallFile, check, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, Place
 from graveler.block.local import LocalBlocks
 from graveler.block.small_files import SMALL_BYTES
@@ -131,14 +131,21 @@ class TestRecords:
             whole = sum(end <= length for end in ends) - 1
             assert list(decode(self.STORED[:length])) == list(self.FILES[: max(0, whole)]), length
 
-    def test_no_changed_byte_gives_another_file(self) -> None:
+    def test_a_changed_byte_is_damage_and_gives_no_other_file(self) -> None:
+        ends = [5 + len(b"".join(map(encode, self.FILES[:count]))) for count in range(5)]
         for at in range(5, len(self.STORED)):
             damaged = bytearray(self.STORED)
             damaged[at] ^= 0x41
-            found = list(decode(bytes(damaged)))
-            assert found == list(self.FILES[: len(found)]) and len(found) < 4, at
+            hit = sum(end <= at for end in ends) - 1
+            with pytest.raises(Corrupt, match=f"damaged record: at={ends[hit]} "):
+                check(bytes(damaged))
+            assert list(decode(bytes(damaged))) == [*self.FILES[:hit], *self.FILES[hit + 1 :]], at
 
-    def test_zeros_behind_the_records_are_no_files(self) -> None:
+    def test_what_a_crash_tears_from_the_end_is_no_damage(self) -> None:
+        for length in range(len(self.STORED)):
+            check(self.STORED[:length])
+            check(self.STORED[:length] + bytes(len(self.STORED) - length))
+        check(self.STORED + b"\0" * 4096)
         assert list(decode(self.STORED + b"\0" * 4096)) == list(self.FILES)
 
     def test_a_segment_of_a_later_release_is_not_read(self, root: Path) -> None:

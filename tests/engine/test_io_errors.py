@@ -18,8 +18,8 @@ from graveler.engine.objects import read, write
 from graveler.engine.objects.write import Upload
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges, Unavailable
-from graveler.kv import database
-from graveler.kv.database import RocksSettings
+from graveler.kv import handle
+from graveler.kv.handle import RocksSettings
 from tests.engine.lake import Lake
 
 SYSTEM_CALLS = ("open", "pread", "write", "fsync", "link", "rename", "stat", "fstat", "mkdir")
@@ -151,8 +151,8 @@ def test_eio_of_each_call_of_rocksdb(
 ) -> None:
     call, after = VERBS[verb]
     breaking = Breaking(0)
-    real = database.Rdict
-    monkeypatch.setattr(database, "Rdict", lambda *given: BrokenRows(real(*given), name, breaking))
+    real = handle.Rdict
+    monkeypatch.setattr(handle, "Rdict", lambda *given: BrokenRows(real(*given), name, breaking))
     for number in range(1, CALLS_MAX):
         breaking.at = 0
         with opened(fast_folder / f"{number}") as lake:
@@ -173,9 +173,9 @@ def test_what_was_acknowledged_before_a_sync_failed_is_there_after_a_restart(
     fast_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaking = Breaking(0)
-    real = database.Rdict
+    real = handle.Rdict
     monkeypatch.setattr(
-        database, "Rdict", lambda *given: BrokenRows(real(*given), "flush_wal", breaking)
+        handle, "Rdict", lambda *given: BrokenRows(real(*given), "flush_wal", breaking)
     )
     acknowledged = dict(BEFORE)
     with opened(fast_folder) as lake:

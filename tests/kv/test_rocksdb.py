@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_written_is_refused_with_the_remedy(tmp_path: Pa
         RocksStore(str(file))
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
-    with _as_nobody(), pytest.raises(Unavailable, match="make it writable") as raised:
+    with as_nobody(), pytest.raises(Unavailable, match="make it writable") as raised:
         RocksStore(str(closed))
     assert str(closed) in str(raised.value)
 
@@ -310,7 +310,7 @@ def _files_of_at_most(size: int) -> Iterator[None]:
 
 
 @contextmanager
-def _as_nobody() -> Iterator[None]:
+def as_nobody() -> Iterator[None]:
     """Without the rights of root, to whom nothing is read-only."""
     if os.geteuid() != 0:
         yield
