@@ -89,6 +89,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "rocksdict": ("graveler/kv/database.py", "graveler/committed/sstable.py"),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
+    "httptools": ("graveler/api",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
     "yaml": ("graveler/hooks/yaml_text.py",),
