@@ -69,9 +69,10 @@ connection_progress_seconds = 20  # a transfer below the minimum rate for this l
 connection_rate_bytes_min = 1_024  # per second, of a request body or of an answer being read
 connection_linger_seconds = 10  # to drain the rest of a request that was answered early
 connection_linger_bytes_max = 64 * 1024 * 1024
-connection_pipeline_count_max = 16  # requests that wait for the answer to an earlier one
+connection_warnings_per_minute_max = 20  # log lines about malformed requests, of all addresses
 open_body_length_bytes_max = 16 * 1024  # for calls that need no credentials
 request_head_bytes_max = 64 * 1024  # the same limit holds for the trailers of a body
+request_head_lines_max = 256
 request_head_seconds = 20
 
 # the protocol of branches and staging

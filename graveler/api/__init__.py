@@ -46,5 +46,5 @@ The application and its server:
     start, app, identities, local_jobs  builds the application of a deployment
     lifespan, front, s3_clients         start and stop; its addresses; S3 clients where no gateway
                                         runs
-    server, connections, cycles         serves it from one process
+    server, connections, heads, cycles  serves it from one process
 """

@@ -4,6 +4,7 @@
 that are `UNSET`.  Pure.  Used by the modules of api/.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Sequence
 from enum import Enum
@@ -31,6 +32,8 @@ HTML: Headers = (
 )
 
 
+_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
+_NO_VALUE: Final = re.compile(r"[^\t -~\x80-\xff]")
 _CRC32C: Final = b"x-amz-checksum-crc32c"  # as S3 says it
 
 
@@ -132,9 +135,14 @@ def pagination(count: int, following: str, count_max: int = limits.page_count_ma
     return Pagination(bool(following), count_max, following, count)
 
 
+def is_header_value(text: str) -> bool:
+    """Whether a header can carry a text: ISO 8859-1 without control characters."""
+    return (text.isascii() and text.isprintable()) or _VALUE.fullmatch(text) is not None
+
+
 def text_header(name: bytes, value: str) -> tuple[bytes, bytes]:
-    """A header whose value comes from outside.  Characters that a header cannot carry become
-    `?`."""
-    if not (value.isascii() and value.isprintable()):
-        value = "".join(each if " " <= each <= "~" else "?" for each in value)
-    return name, value.encode("ascii")
+    """A header whose value comes from outside.  Characters that no header can carry become `?`:
+    uploads refuse them, but a table that Spark wrote may have them."""
+    if not is_header_value(value):
+        value = _NO_VALUE.sub("?", value)
+    return name, value.encode("latin-1")

@@ -23,6 +23,7 @@ from graveler import limits
 from graveler.api.front import DIRECT, Front
 
 _CLIENT_BITS = 64
+_MINUTE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class ConnectionLimits:
     per_address_max: int = limits.connections_per_address_max
     refused_max: int = limits.connections_refused_max
     head_bytes_max: int = limits.request_head_bytes_max
+    head_lines_max: int = limits.request_head_lines_max
     head_seconds: float = limits.request_head_seconds
     idle_seconds: int = limits.connection_idle_seconds
     progress_seconds: float = limits.connection_progress_seconds
     rate_bytes_min: float = limits.connection_rate_bytes_min
     linger_seconds: float = limits.connection_linger_seconds
     linger_bytes_max: int = limits.connection_linger_bytes_max
-    pipeline_count_max: int = limits.connection_pipeline_count_max
+    warnings_per_minute_max: int = limits.connection_warnings_per_minute_max
 
     @property
     def progress_bytes_min(self) -> float:
@@ -65,6 +67,8 @@ class Admission:
         self._total = 0
         self._refused = 0
         self._by_client: Counter[str] = Counter()
+        self._minute = 0.0  # when the minute of `_warnings` began
+        self._warnings = 0
 
     def enter(self, address: str) -> Admittance:
         """Ask to serve a new connection from `address`.
@@ -103,6 +107,13 @@ class Admission:
     def leave_refused(self) -> None:
         """A refused connection that was allowed to stay has ended."""
         self._refused -= 1
+
+    def may_warn(self, seconds: float) -> bool:
+        """Whether a warning about a client may be logged at a time of the loop."""
+        if seconds - self._minute >= _MINUTE_SECONDS:
+            self._minute, self._warnings = seconds, 0
+        self._warnings += 1
+        return self._warnings <= self.bounds.warnings_per_minute_max
 
     @property
     def count(self) -> int:

@@ -25,7 +25,7 @@ from graveler.api.answers import Answer
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.operation import Operation, Runs
 from graveler.api.plans import Plan
-from graveler.api.requests import Tree, unquoted_segment
+from graveler.api.requests import Tree, counted, unquoted_segment
 from graveler.api.responses import Send, note_request_id, send
 from graveler.api.service import Call, Service
 from graveler.api.witness import RequestTrace, Witness
@@ -161,6 +161,7 @@ class ApiRoute:
         reader = plan.reader
         query = reader.query(scope["query_string"])
         declared = reader.headers(headers)
+        receive = counted(receive, headers)
         body = await reader.body(receive, headers) if plan.has_body else ABSENT
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)

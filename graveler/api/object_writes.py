@@ -138,10 +138,18 @@ def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:
     """The upload with its body, which may be a part of a form."""
     content_type = upload.content_type
     if boundary:
-        content_type, part = forms.open_part(chunks, boundary, "content")
+        source = iter(chunks)
+        content_type, part = forms.open_part(source, boundary, "content")
         # A complete body stays a tuple, so that the engine can send it again after a refusal.
-        chunks = tuple(part) if isinstance(chunks, Sequence) else part
+        chunks = tuple(part) if isinstance(chunks, Sequence) else _with_rest(part, source)
     return replace(upload, body=chunks, content_type=content_type)
+
+
+def _with_rest(part: Iterator[bytes], source: Iterator[bytes]) -> Iterator[bytes]:
+    """A part of a form.  Its end waits for the end of the form, which may be cut off."""
+    yield from part
+    for _ in source:
+        pass
 
 
 def _stats(

@@ -26,6 +26,8 @@ def check(
     """Raises `Refused` for a wrong host or origin, and `Invalid` for a body of another type."""
     if operation == _EXEMPT:
         return
+    if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # not every server refuses that
+        raise Invalid("request has an error: it has the header host twice")
     host = headers.get(b"host", b"").decode("latin-1").lower()
     if not knows(front, host):
         raise Refused(f"host is not allowed: allow it with --allowed-host: host={host[:200]!r}")

@@ -12,6 +12,7 @@ from typing import Final
 
 from graveler.api.answers import Answer, Headers, StreamedBody, crc32c_headers, text_header
 from graveler.api.feed import Disconnected, Feed, Receive
+from graveler.api.requests import counted
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
 from graveler.block.address import split
@@ -56,7 +57,7 @@ async def presigned(
     verb = "GET" if method == "HEAD" else method
     grant = service.grants.verify(verb, name, query, content_type)
     if verb == "PUT":
-        return await _store(service, grant, headers, receive)
+        return await _store(service, grant, headers, counted(receive, headers))
     if verb != "GET":
         raise Unsupported("only GET, HEAD and PUT can be presigned")
     answer = _head if method == "HEAD" else _open

@@ -3,7 +3,7 @@
 Used by dispatch.py and plans.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -62,6 +62,26 @@ def unquoted_segment(text: str, name: str) -> str:
     if "%" not in text:
         return text
     return decoded(unquote_to_bytes(text), name, "path")
+
+
+def counted(receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:
+    """`receive`, which raises `Invalid` unless the body has exactly the length that the headers
+    state.  So a body that a server or a proxy cut off is stored nowhere."""
+    declared = headers.get(b"content-length", b"")
+    if not declared.isdigit():
+        return receive
+    left = int(declared)
+
+    async def next_message() -> MutableMapping[str, Any]:
+        nonlocal left
+        message = await receive()
+        if message["type"] == "http.request":
+            left -= len(message.get("body", b""))
+            if left and (left < 0 or not message.get("more_body", False)):
+                raise Invalid("request body has an error: it must have Content-Length bytes")
+        return message
+
+    return next_message
 
 
 async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_max: int) -> bytes:

@@ -4,35 +4,48 @@ A stop is graceful.  The server accepts no new connections, finishes requests in
 `_STOP_SECONDS`), and then the application closes its resources.  Every connection is limited in
 size, time and number, as connections.py describes.  Used by the commands.
 
-If an answer is sent before its request has arrived in full, the server closes the connection
-after it.  It first reads and drops the rest of the request, up to a limit.  If it closed with
+A connection has one request at a time: what arrives behind it is parsed when it is answered.
+
+If an answer is sent before its request has arrived in full, the server ends its side of the
+connection after it, and reads and drops the rest of the request, up to a limit.  If it closed with
 unread bytes, the operating system would reset the connection, and the client would lose the answer.
 """
 
-from asyncio import BaseTransport, TimerHandle
+import json
+import logging
+from asyncio import BaseTransport, Event, TimerHandle
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from graveler.api import heads
 from graveler.api.connections import Admission, Admittance, ConnectionLimits
 from graveler.api.cycles import Cycle
 from graveler.api.file_bodies import FileSender
 from graveler.api.front import DIRECT, Front
+from graveler.api.heads import BAD_REQUEST, CHUNKED, BadHead, Head
 from graveler.api.responses import FILE_BODIES
 from graveler.api.start import Application
 
+_LOG = logging.getLogger("graveler.api")
 _STOP_SECONDS: Final = 20
-_HEAD_END: Final = b"\r\n\r\n"
+_LINE_END: Final = b"\r\n"
+_HEAD_END: Final = _LINE_END * 2
+_LINE_KEPT: Final = 32  # bytes; longer than the version, and than any method
+_CHUNKED_FRAMING: Final = b"Transfer-Encoding: chunked"
 _BACKLOG: Final = 1_024
 BOUNDS: Final = ConnectionLimits()
 
 
 def _refusal(status: str, message: str, *headers: bytes) -> bytes:
-    body = b'{"message":"%s"}' % message.encode("ascii")
+    body = json.dumps({"message": message}).encode("ascii")
     lines = (
         b"HTTP/1.1 " + status.encode("ascii"),
         b"content-type: application/json",
@@ -45,6 +58,8 @@ def _refusal(status: str, message: str, *headers: bytes) -> bytes:
 
 _TOO_LONG: Final = "431 Request Header Fields Too Large"
 _LATE: Final = _refusal("408 Request Timeout", "request has an error: it arrives too slowly")
+_INCOMPLETE: Final = _refusal(BAD_REQUEST, "request has an error: it ended before it was complete")
+_FAILED: Final = _refusal("500 Internal Server Error", "internal error")
 _RETRY: Final = b"retry-after: 1"
 _REFUSED: Final = {
     Admittance.FULL: _refusal(
@@ -67,16 +82,13 @@ class _Connection(HttpToolsProtocol):
         self._admitted = Admittance.FULL
         self._refused_stays = False
         self._in_head = False
-        self._head_bytes = 0
+        self._in_body = False
+        self._length = 0  # of the body of the last request, as its head says
         self._loose_bytes = 0  # received since the last head or piece of a body ended
-        self._body_bytes = 0
-        self._body_bytes_seen = 0  # `_body_bytes` when the window began
         self._ending = False  # answered: further bytes are dropped
-        self._deaf = False  # refused: further bytes are not parsed
-        self._begun = False  # a head began in the bytes received last
-        self._answering: RequestResponseCycle | None = None  # the request that has begun last
-        self._bodies_bytes = 0  # bytes of bodies among the bytes received last
-        self._owed = b""  # a refusal to send after the current answer
+        self._deaf = False  # further bytes are not parsed
+        self._at_eof = False  # the client sends nothing more
+        self._held = b""  # bytes behind a request that is not answered yet
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # the call that `_reading` makes
         self._writing: TimerHandle | None = None
@@ -85,7 +97,7 @@ class _Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
-        self.flow = _Flow(self.transport)
+        self.flow = self._flow = _Flow(self.transport)
         self._sender = FileSender(self.loop, self.transport, self.flow, self._bounds)
         self._extensions: dict[str, Any] = {FILE_BODIES: {}} if self._sender.serves else {}
         self._outlet = _Outlet(self, self._sender)
@@ -105,8 +117,7 @@ class _Connection(HttpToolsProtocol):
         self.transport.write(answer)
         self._refused_stays = self._admission.enter_refused()
         if self._refused_stays:
-            self.transport.write_eof()
-            self._await(self._bounds.linger_seconds, self._close)
+            self._linger()
         else:
             self._close()
 
@@ -122,48 +133,51 @@ class _Connection(HttpToolsProtocol):
         self._cancel_writing()
         if self._idling is not None:
             self._idling.cancel()
-        if self._answering is not None and not self._answering.response_complete:
-            # uvicorn tells only the newest request, which may still wait behind this one.
-            self._answering.disconnected = True
-            self._answering.message_event.set()
         # Each of these refers to the connection.  Without them it is freed when its last request
         # ends, and not when Python's collector comes.
-        self.cycle = self._answering = self._outlet = None  # type: ignore[assignment]
-        self.pipeline.clear()
+        self.cycle = self._outlet = None  # type: ignore[assignment]
+        self._held = b""
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._answering = cycle
-        super()._start_asgi_task(cycle, app)
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn always closes
+        """The client sends nothing more.  A request that is complete still gets its answer."""
+        self._at_eof = True
+        self._flow.end()
+        if not self._answering:
+            self._close_at_eof()
+        return True
+
+    def _close_at_eof(self) -> None:
+        if self._in_head or self._in_body:
+            self._refuse(_INCOMPLETE)
+        self._close()
 
     def end(self) -> None:
-        """Close the connection after the rest of the request has been read and dropped."""
-        request = self._request
-        if self._ending or request is None or not request.more_body:
+        """End the connection behind an answer.  The rest of its request is read and dropped."""
+        if self._ending or not self._in_body:
             self._close()
             return
         self._ending = True
+        self._deaf = self._length == CHUNKED  # to parse what is dropped would cost too much
         self._loose_bytes = 0
-        self.flow.resume_reading()
-        self._await(self._bounds.linger_seconds, self._close)
+        self._linger()
 
     def _unset_keepalive_if_required(self) -> None:
         self._idle_since = None
 
-    def _go_on(self) -> None:
-        """After an answer: begin the next request that has arrived, or wait for one.
+    def _rest(self) -> None:
+        """After an answer: wait for the next request, unless it has arrived.
 
         uvicorn does the same, but sets a timer after each answer and cancels it at each request.
         """
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-            return
         self._idle_since = self.loop.time()
         if self._idling is None:
             self._idling = self.loop.call_later(self._bounds.idle_seconds, self._check_idle)
+        held, self._held = self._held, b""
+        self._flow.release()
+        if held:
+            self.data_received(held)
+        if self._at_eof and not self._answering:
+            self._close_at_eof()
 
     def _check_idle(self) -> None:
         self._idling = None
@@ -181,31 +195,34 @@ class _Connection(HttpToolsProtocol):
             self.transport.close()
             self._await(self._bounds.linger_seconds, self.transport.abort)
 
-    def _refuse(self, answer: bytes) -> None:
-        """Send `answer` in place of the application's answer, unless that one has begun.
+    def _linger(self) -> None:
+        """Tell the client that no more follows, and drop what it still sends, for a limited
+        time."""
+        self.transport.write_eof()
+        self._flow.release()
+        self._await(self._bounds.linger_seconds, self._close)
 
-        If the application is still answering a complete request, `answer` refuses the bytes behind
-        that request, and is sent after its answer.
-        """
-        if self._deaf or self.transport.is_closing():
+    def _refuse(self, answer: bytes) -> None:
+        """Send `answer` in place of the application's answer, unless that one has begun."""
+        if self._ending or self.transport.is_closing():
+            self._deaf = True
             return
         self._deaf = self._ending = True
         self._loose_bytes = 0
-        request = self._request
-        answering = request is not None and not request.response_complete
-        if request is not None and answering and (self.pipeline or not request.more_body):
-            if self.pipeline and request.more_body:
-                self.pipeline.popleft()  # the refused request, which has not begun
-            self._owed = answer
-            self._await(0.0, None)
-            return
-        if request is not None and answering:
-            request.disconnected = True
+        request, begun = self._request, False
+        if request is not None and not request.response_complete:
+            request.disconnected, request.waiting_for_100_continue = True, False
             request.message_event.set()
-        if not answering or request is None or not request.response_started:
+            begun = request.response_started
+        if not begun:
             self.transport.write(answer)
-        self.flow.resume_reading()
-        self._await(self._bounds.linger_seconds, self._close)
+        self._linger()
+
+    @property
+    def _answering(self) -> bool:
+        """Whether the application answers a request that has arrived in full."""
+        request: RequestResponseCycle | None = self.cycle
+        return not (request is None or request.more_body or request.response_complete)
 
     @property
     def _request(self) -> RequestResponseCycle | None:
@@ -249,42 +266,163 @@ class _Connection(HttpToolsProtocol):
             self._writing = None
 
 
-class BoundedProtocol(_Connection):
+class _Requests(_Connection):
+    """Bytes of a connection to requests.
+
+    The parser gets pieces of which none reaches beyond the end of a request.  The bytes behind a
+    request wait, unparsed and bounded, until it is answered.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._first_line = b""  # the end of it, and what arrived with it
+        self._tail = b""  # last bytes of a head or of a chunked body, of which more follows
+        self._body_left = 0  # bytes of a body that have not arrived; 0 for a chunked one
+        self._parser_stops = False  # behind the present head, although HTTP goes on
+        self._is_reframed = False
+        self.parser = self._new_parser()
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(
+            lenient_data_after_close=True,  # it is not parsed
+            lenient_version=True,  # heads.py checks it
+        )
+        return parser
+
+    def _feed(self, data: bytes) -> None:
+        at, size = 0, len(data)
+        while at < size:
+            if self._deaf or self.transport.is_closing():
+                self._loose_bytes += size - at
+                return
+            if self._answering:
+                self._held += data[at:]
+                self._flow.hold()
+                return
+            left = self._body_left
+            if left:
+                end = min(size, at + left)
+                self._body_left = at + left - end
+                self._loose_bytes += end - at
+                self._parse(data if end - at == size else memoryview(data)[at:end])
+            else:
+                end = self._end_of_piece(data, at)
+                piece = data if end - at == size else data[at:end]
+                self._loose_bytes += len(piece)
+                self._keep(piece)
+                self._parse(piece)
+            at = end
+
+    def _end_of_piece(self, data: bytes, at: int) -> int:
+        """Where the next piece of a head or of a chunked body ends.  Both end with `_HEAD_END`, so
+        no request ends inside a piece."""
+        if self._tail:
+            straddling = (self._tail + data[at : at + 3]).find(_HEAD_END)
+            if straddling >= 0:
+                return at + straddling + len(_HEAD_END) - len(self._tail)
+        end = data.find(_HEAD_END, at)
+        return len(data) if end < 0 else end + len(_HEAD_END)
+
+    def _keep(self, piece: bytes) -> None:
+        """Keep what `_end_of_piece` and `check` need of a piece of a head or of a chunked body."""
+        self._tail = b"" if piece.endswith(_HEAD_END) else (self._tail + piece[-3:])[-3:]
+        if not self._first_line:
+            self._first_line = piece.lstrip(_LINE_END)
+        elif not self._in_body and _LINE_END not in self._first_line:
+            self._first_line = self._first_line[-_LINE_KEPT:] + piece
+
+    def _parse(self, piece: bytes | memoryview) -> None:
+        in_body = self._in_body
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            if not self._deaf:
+                self._reframe()
+        except httptools.HttpParserCallbackError as error:
+            _LOG.error("request failed before it began", exc_info=error)
+            self._refuse(_FAILED)
+        except httptools.HttpParserError as error:
+            if self._in_body and not in_body:
+                self._reframe()  # the parser does not know the coding for a blank behind it
+            else:
+                self._refuse_head(heads.bad_line(str(error), self._first_line))
+
+    def _reframe(self) -> None:
+        """Go on behind a head at which the parser stopped, with the length that `check` found."""
+        self._parser_stops = False
+        self._is_reframed = True
+        if self._length == 0:
+            self.on_message_complete()
+            return
+        events = SimpleNamespace(
+            on_body=self.on_body,
+            on_chunk_header=self.on_chunk_header,
+            on_message_complete=self.on_message_complete,
+        )
+        self.parser = httptools.HttpRequestParser(events)
+        is_chunked = self._length == CHUNKED
+        framing = _CHUNKED_FRAMING if is_chunked else b"Content-Length: %d" % self._length
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % framing)
+
+    def on_chunk_header(self) -> None:
+        """The line before a piece of a chunked body; also called before trailers."""
+        if not self._ending:
+            self._loose_bytes = 0
+
+    def on_message_complete(self) -> None:
+        if self._parser_stops:
+            return
+        self._in_body = False
+        self._first_line = b""
+        if self._is_reframed:
+            self._is_reframed = False
+            self.parser = self._new_parser()
+        if self._ending:
+            if not self._deaf:  # else more may follow what was refused
+                self._close()
+            return
+        self._loose_bytes = 0
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+
+    def _refuse_head(self, error: BadHead) -> None:
+        if not self._ending and self._admission.may_warn(self.loop.time()):
+            _LOG.warning("request refused: address=%s %s", self._address, error)
+        self._refuse(_refusal(error.status, str(error)))
+
+
+class BoundedProtocol(_Requests):
     """HTTP/1.1 within the limits of `admission`: the sizes of requests and their deadlines."""
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head_bytes = 0
+        self._body_bytes = 0
+        self._body_bytes_seen = 0  # `_body_bytes` when the window began
+
     def data_received(self, data: bytes) -> None:
-        self._loose_bytes += len(data)
-        self._begun, self._bodies_bytes = False, 0
-        if not self._deaf:
-            super().data_received(data)
-        if self._begun and self._in_head:
-            # The parser does not report where the head begins.  It begins behind all bodies and
-            # other heads in these bytes.
-            heads = data.rfind(_HEAD_END)
-            others = max(self._bodies_bytes, 0 if heads < 0 else heads + len(_HEAD_END))
-            self._loose_bytes = len(data) - others
+        self._unset_keepalive_if_required()
+        if self._deaf:
+            self._loose_bytes += len(data)
+        else:
+            self._feed(data)
         if self.transport.is_closing():
             return
         if self._ending:
             if self._loose_bytes > self._bounds.linger_bytes_max:
                 self._close()
         elif self._loose_bytes > self._bounds.head_bytes_max:
-            self._refuse_long()
+            self._refuse_long(f"{self._bounds.head_bytes_max} bytes")
         else:
             self._watch()
-            request = self._request
-            if self._awaits is None and (request is None or request.response_complete):
+            if self._awaits is None and not self._answering:
                 # A lone line break begins no request; the connection must still have a deadline.
                 self._await(self._bounds.idle_seconds, self._close)
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(_refusal("400 Bad Request", "request has an error: it must be HTTP/1.1"))
-
     def on_message_begin(self) -> None:
-        self._in_head = self._begun = True
+        self._in_head = True
         self._head_bytes = 0
-        if not self._ending:
-            self._loose_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -294,65 +432,86 @@ class BoundedProtocol(_Connection):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # trailers are ignored
             self._head_bytes += len(name) + len(value)
-            super().on_header(name, value)
+            lines = self.headers
+            if len(lines) < self._bounds.head_lines_max:
+                lines.append((name.lower(), value.strip()))
+            elif not self._ending:
+                self._refuse_long(f"{self._bounds.head_lines_max} lines")
 
     def on_headers_complete(self) -> None:
-        if not self._ending and self._head_bytes > self._bounds.head_bytes_max:
-            self._refuse_long()
-        elif not self._ending and len(self.pipeline) >= self._bounds.pipeline_count_max:
-            self._refuse(_REFUSED[Admittance.TOO_MANY])
+        assert not self._answering, "a piece ends with its request"
         self._in_head = False
-        self._body_bytes = self._body_bytes_seen = 0
+        if not self._ending and self._head_bytes > self._bounds.head_bytes_max:
+            self._refuse_long(f"{self._bounds.head_bytes_max} bytes")
         if self._ending:
             return
-        self._loose_bytes = 0
-        super().on_headers_complete()
-        self.scope["extensions"] = self._extensions
-        self.cycle.__class__ = Cycle  # uvicorn has no setting for this class
-        self.cycle.transport = self._outlet  # type: ignore[assignment]
+        line = self._first_line
+        end = line.find(_LINE_END)
+        protocol = line[line.rfind(b" ", 0, end) + 1 : end]
+        method = self.parser.get_method().decode("ascii")
+        try:
+            head = heads.check(method, self.url, protocol, self.headers)
+        except BadHead as error:
+            self._refuse_head(error)
+            return
+        self._in_body = True
+        self._length = head.length
+        self._body_left = max(head.length, 0)
+        self._body_bytes = self._body_bytes_seen = self._loose_bytes = 0
+        self._parser_stops = self.parser.should_upgrade()
+        self._begin(method, head, is_old=protocol == b"HTTP/1.0")
 
-    def on_chunk_header(self) -> None:
-        """The line before a piece of a chunked body; also called before trailers."""
-        if not self._ending:
-            self._loose_bytes = 0
+    def _begin(self, method: str, head: Head, *, is_old: bool) -> None:
+        """Let the application answer a request."""
+        scope: Any = self.scope
+        path = head.path.decode("ascii")
+        scope["method"] = method
+        if is_old:
+            scope["http_version"] = "1.0"
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = head.path
+        scope["query_string"] = head.query
+        scope["headers"] = head.lines
+        scope["extensions"] = self._extensions
+        self.cycle = Cycle(
+            scope=scope,
+            transport=self._outlet,  # type: ignore[arg-type]
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=Event(),
+            expect_100_continue=head.continues,
+            keep_alive=not is_old and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        self._start_asgi_task(self.cycle, self.app)
 
     def on_body(self, body: bytes) -> None:
         if self._ending:
             return
         self._loose_bytes = 0
-        self._bodies_bytes += len(body)
         self._body_bytes += len(body)
         cycle = self.cycle
         held = cast("bytes | bytearray", cycle.body)
         if not held:
             cycle.body = body  # type: ignore[assignment]  # uvicorn would copy it twice
-            body = b""
-        elif not isinstance(held, bytearray):
-            cycle.body = bytearray(held)  # many small pieces are appended in place
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        if not self._ending:
-            super().on_message_complete()
-        elif not self._owed:
-            self._close()
+        else:
+            if not isinstance(held, bytearray):
+                cycle.body = bytearray(held)  # many small pieces are appended in place
+            cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self._flow.pause_reading()
+        cycle.message_event.set()
 
     def on_response_complete(self) -> None:
-        if self._ending and not self.pipeline:
-            self.server_state.total_requests += 1
-            if self._owed and not self.transport.is_closing():
-                self.transport.write(self._owed)
-                self._close()
-        else:  # requests before a refused head are answered first
-            self._go_on()
-            if self.pipeline:
-                self.flow.pause_reading()
-            if not self._ending:
-                self._watch()
+        self.server_state.total_requests += 1
+        if not self._ending and not self.transport.is_closing():
+            self._rest()
 
-    def _refuse_long(self) -> None:
-        count_max = self._bounds.head_bytes_max
-        message = f"request head has an error: it must have at most {count_max} bytes"
+    def _refuse_long(self, most: str) -> None:
+        message = f"request head has an error: it must have at most {most}"
         self._refuse(_refusal(_TOO_LONG, message))
 
     # ---- deadlines ----
@@ -360,18 +519,17 @@ class BoundedProtocol(_Connection):
     def _watch(self) -> None:
         """Set the timer for the current state.  A request that arrives in full at once needs
         none."""
-        request = self._request
         if self._in_head:
             if self._awaits != self._late:
                 self._await(self._bounds.head_seconds, self._late)
-        elif request is not None and request.more_body and not request.response_complete:
+        elif self._in_body and not self.cycle.response_complete:
             if self._awaits != self._check_body:
                 self._await(self._bounds.progress_seconds, self._check_body)
-        elif self._awaits is not None and request is not None:
+        elif self._awaits is not None and self._request is not None:
             self._await(0.0, None)
 
     def _late(self) -> None:
-        if self._taken_pause():
+        if self._flow.taken_pause():
             self._await(self._bounds.head_seconds, self._late)
         else:
             self._refuse(_LATE)
@@ -383,7 +541,7 @@ class BoundedProtocol(_Connection):
         waits for `100 Continue`.
         """
         cycle = self.cycle
-        held_up = self._taken_pause() or cycle.waiting_for_100_continue
+        held_up = self._flow.taken_pause() or cycle.waiting_for_100_continue
         moved = self._body_bytes - self._body_bytes_seen
         if cycle.response_complete or not cycle.more_body:
             self._await(0.0, None)
@@ -393,20 +551,36 @@ class BoundedProtocol(_Connection):
         else:
             self._refuse(_LATE)
 
-    def _taken_pause(self) -> bool:
-        flow = self.flow
-        assert isinstance(flow, _Flow)
-        return flow.taken_pause()
-
 
 class _Flow(FlowControl):
     """Flow control that remembers pauses: whether the server stopped reading from the client."""
 
     _paused = False
+    _is_held = False
+    _is_over = False
+
+    def hold(self) -> None:
+        """Stop reading until `release`."""
+        self.pause_reading()
+        self._is_held = True
+
+    def release(self) -> None:
+        """Read again."""
+        self._is_held = False
+        self.resume_reading()
+
+    def end(self) -> None:
+        """The client sends nothing more: the transport must not read again."""
+        self._is_over = True
 
     def pause_reading(self) -> None:
         self._paused = True
-        super().pause_reading()
+        if not self._is_over:
+            super().pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_held and not self._is_over:
+            super().resume_reading()
 
     def taken_pause(self) -> bool:
         """Whether reading was paused at any time since the last call."""

@@ -7,7 +7,8 @@
 Names of `x-amz-meta-` are kept in lower case.  A value that is not printable ASCII travels as an
 encoded word of RFC 2047.  A word in ASCII, ISO 8859-1 or UTF-8 is decoded; a value with any other
 one is kept as it was sent.  Other pairs of an entry, which clients of the API have written, are
-shown as `x-amz-meta-` too; a name that no header can have is counted in `x-amz-missing-meta`.
+shown as `x-amz-meta-` too; a name that no header can have is counted in `x-amz-missing-meta`,
+as is a content header outside ISO 8859-1.
 Pure.
 """
 
@@ -18,7 +19,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Final, NamedTuple
 
-from graveler.api.answers import Headers, text_header
+from graveler.api.answers import Headers, is_header_value, text_header
 from graveler.gateway.errors import S3Error
 from graveler.records import Entry
 
@@ -99,7 +100,7 @@ def headers_of(entry: Entry) -> Headers:
     content = [
         text_header(header, entry.metadata[shown])
         for shown, header in CONTENT_HEADERS.items()
-        if entry.metadata.get(shown)
+        if entry.metadata.get(shown) and is_header_value(entry.metadata[shown])
     ]
     return (*content, *_user_headers(entry.metadata))
 
@@ -113,6 +114,7 @@ def _user_headers(metadata: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
     sendable = {name: value for name, value in named.items() if _TOKEN.fullmatch(name)}
     headers = [(_HEADER + name.encode(), _encoded(value)) for name, value in sendable.items()]
     missing = len(named) - len(sendable)
+    missing += sum(not is_header_value(metadata.get(shown, "")) for shown in CONTENT_HEADERS)
     return [*headers, (_MISSING, b"%d" % missing)] if missing else headers
 
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.api import answers
-from graveler.api.answers import Answer, Headers, StreamedBody, text_header
+from graveler.api.answers import Answer, Headers, StreamedBody, is_header_value, text_header
 from graveler.api.object_reads import body_of, encryption_of, is_small, whole_body
 from graveler.api.operation import Runs
 from graveler.api.service import Call
@@ -91,12 +91,15 @@ class _ObjectView(NamedTuple):
 
 
 def _overridden(headers: Headers, parameters: Mapping[str, str]) -> Headers:
-    """Headers of an object, with those that a request chooses in their place."""
-    chosen = dict(
-        text_header(header, parameters[name])
-        for name, header in _OVERRIDES.items()
-        if parameters.get(name)
-    )
+    """Headers of an object, with those that a request chooses in their place.  Raises `S3Error`."""
+    chosen: dict[bytes, bytes] = {}
+    for name, header in _OVERRIDES.items():
+        value = parameters.get(name, "")
+        if not is_header_value(value):
+            reason = "Header value cannot be represented using ISO-8859-1."
+            raise S3Error("InvalidArgument", f"{reason} ({name})")
+        if value:
+            chosen[header] = value.encode("latin-1")
     return tuple((dict(headers) | chosen).items())
 
 

@@ -124,13 +124,6 @@ def test_a_head_that_is_too_long_and_has_no_end_is_refused_however_it_arrives(
             assert _told(raw, 431) == [200, 431]
 
 
-def test_few_requests_wait_on_one_connection(live: Served) -> None:
-    with _connected(live) as raw:
-        raw.sendall(_head(live, "GET", "/_health", authorized=False) * 400)
-        *served, refused = _told(raw, 429)
-        assert 1 <= len(served) <= 17 + 1 and {*served} == {200} and refused == 429
-
-
 def test_a_body_that_stops_is_refused_behind_the_answer_that_is_given(
     hasty: Served, bodies: dict[str, tuple[str, str]]
 ) -> None:

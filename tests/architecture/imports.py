@@ -93,6 +93,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     ),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
+    "httptools": ("graveler/api",),
     "uvicorn": ("graveler/api", "graveler/cli"),
     "uvloop": ("graveler/api", "graveler/cli"),
     "yaml": ("graveler/hooks/yaml_text.py",),

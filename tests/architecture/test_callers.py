@@ -15,10 +15,9 @@ TESTING = "graveler/testing/"
 
 # What users import, what frameworks call, and what stands for tests to compare with.
 ALLOWED = {
-    "graveler.api.server:BoundedProtocol.on_chunk_header": "the parser of HTTP calls it",
-    "graveler.api.server:BoundedProtocol.send_400_response": "uvicorn calls it",
-    "graveler.api.server:BoundedProtocol.on_response_complete": "uvicorn calls it",
-    "graveler.api.server:_Connection._unset_keepalive_if_required": "uvicorn calls it",
+    "graveler.api.server:_Connection.eof_received": "the event loop calls it",
+    "graveler.api.server:BoundedProtocol.on_header": "the parser calls it",
+    "graveler.api.server:BoundedProtocol.on_headers_complete": "the parser calls it",
     **{
         f"graveler.cli.command:{name}": "click calls it"
         for name in (

@@ -65,7 +65,7 @@ def test_the_time_of_an_object_is_one_of_whole_seconds(s3: S3Client, key: str) -
 def test_a_request_chooses_headers_of_its_answer(s3: S3Client, key: str) -> None:
     chosen = {
         "response-content-type": "application/x-a",
-        "response-content-disposition": 'attachment; filename="a\u00fc\r\nb"',
+        "response-content-disposition": 'attachment; filename="a\u00fcb"',
         "response-cache-control": "no-store",
         "response-content-encoding": "gzip",
         "response-content-language": "de",
@@ -73,8 +73,7 @@ def test_a_request_chooses_headers_of_its_answer(s3: S3Client, key: str) -> None
     }
     headers = s3.send("GET", key, chosen).headers
     for name, value in chosen.items():
-        sent = value.replace("\u00fc", "?").replace("\r", "?").replace("\n", "?")
-        assert headers[name.removeprefix("response-")] == sent
+        assert headers[name.removeprefix("response-")] == value
     assert "b" not in headers
     assert s3.send("HEAD", key, chosen).headers["content-type"] == "application/x-a"
 
@@ -196,3 +195,12 @@ def test_attributes_that_do_not_exist_are_refused(s3: S3Client, repo: str, names
     headers = {"x-amz-object-attributes": names} if names else {}
     reply = s3.send("GET", f"/{repo}/main/a", {"attributes": ""}, headers=headers)
     assert (reply.status, code_of(reply)) == (400, "InvalidArgument")
+
+
+def test_a_header_that_no_answer_can_have_is_not_chosen(s3: S3Client, repo: str) -> None:
+    assert s3.send("PUT", f"/{repo}/main/a", body=b"x").status == 200
+    name = "response-content-disposition"
+    for value in ("\u20ac", "a\r\nX: y"):
+        reply = s3.send("GET", f"/{repo}/main/a", {name: value})
+        assert (reply.status, code_of(reply)) == (400, "InvalidArgument")
+        assert b"ISO-8859-1" in reply.body

@@ -51,6 +51,7 @@ from graveler.records import (
 )
 from graveler.wire import encode_entry
 
+_CONTENT_TYPE = re.compile(r"[\t -~\x80-\xff]*")
 _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
@@ -205,6 +206,8 @@ def check_described(metadata: Mapping[str, str], content_type: str) -> None:
         raise Invalid(
             f"content type is too long: at most {limits.content_type_length_bytes_max} characters"
         )
+    if not _CONTENT_TYPE.fullmatch(content_type):
+        raise Invalid("content type must have characters of ISO 8859-1 alone, and no control ones")
 
 
 def delete(
