@@ -139,6 +139,8 @@ def get_run(call: Call) -> Answer:
 def list_run_hooks(call: Call, query: Following) -> Answer:
     """List the hooks that ran in a run; hooks that were skipped are not listed."""
     run = run_pages.get(call.repo, call.arguments["run_id"])
+    if query.after and all(hook.id != query.after for hook in run.hooks):
+        raise Invalid("after invalid: it must be next_offset of a page before")
     rest = [hook for hook in run.hooks if hook.id > query.after]
     hooks = rest[: query.count]
     more = len(rest) > len(hooks)

@@ -25,7 +25,7 @@ STATUS: Final[dict[type[errors.GravelerError], int]] = {
     errors.AlreadyExists: 409,
     errors.PreconditionFailed: 412,
     errors.MergeConflict: 409,
-    errors.Contended: 423,
+    errors.Contended: 429,  # clients of lakeFS repeat it, and nothing was changed
     errors.Conflict: 409,
     errors.RangeUnsatisfiable: 416,
     errors.Unsupported: 501,
@@ -107,7 +107,7 @@ def answer(
         return answers.message(500, f"{error}{_places_of(names)}")
     if status == 500:
         return answers.message(500, "internal error")
-    headers: Headers = RETRY_SOON if status == 503 else ()
+    headers: Headers = RETRY_SOON if status in (429, 503) else ()
     if isinstance(error, errors.HandedOver):
         headers = _RETRY_LATER
     if isinstance(error, errors.Throttled):

@@ -16,6 +16,7 @@ from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import merge, requests
 from graveler.engine.pulls.requests import NewPull, PullChanges
 from graveler.errors import Contended, MergeConflict, Refused
+from graveler.ids import parse_pull_id
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import pull_asked
 from graveler.records import ABSENT, CommitEntry, PullRequest, PullState
@@ -125,6 +126,8 @@ def _shape(pull: PullRequest, *, in_list: bool = False) -> PullRequestShape:
 )
 def list_pull_requests(call: Call, query: PullPaging) -> Answer:
     """List pull requests, the newest first."""
+    if query.after:
+        parse_pull_id(query.after)
     order = PullQuery(_STATES[query.status], query.prefix, query.after, query.count)
     page = requests.list_page(call.repo, order)
     lines = [_shape(pull, in_list=True) for pull in page.pulls]

@@ -53,7 +53,6 @@ _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     410: errors.Gone,
     412: errors.PreconditionFailed,
     413: errors.Invalid,
-    423: errors.Contended,
     429: errors.Unavailable,
     500: errors.Internal,
     501: errors.Unsupported,
@@ -100,7 +99,7 @@ class Session:
         was sent; `OutcomeUnknown` if a write was sent and its outcome is unknown.
 
         After a 503 the call is repeated, up to five attempts in all, unless it is a POST or PATCH;
-        after a 429, which examined nothing, any call is.  If a repeated DELETE answers 404, an
+        after a 429, which changed nothing, any call is.  If a repeated DELETE answers 404, an
         earlier attempt has deleted the object: the result is `{}`.  A `KeyboardInterrupt` during
         the attempts of a write, or between them, says that its outcome is unknown; one in `open`
         does not.

@@ -12,7 +12,7 @@ from graveler.errors import Invalid, NotFound
 from graveler.gateway.address import Level
 from graveler.gateway.errors import REGION_HEADER, S3Error
 from graveler.gateway.operation import READ_REPOSITORY, S3Call, operation
-from graveler.gateway.parameters import count_of
+from graveler.gateway.parameters import count_of, name_of_token, token_of
 from graveler.gateway.times import timestamp
 from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
 from graveler.records import ABSENT, Repository
@@ -38,14 +38,15 @@ def list_buckets(call: S3Call) -> Answer:
     """The repositories that the caller may see, at most 10,000 on a page."""
     caller, parameters = call.account, call.parameters
     assert caller is not ABSENT, "every request is signed"
-    prefix, after = parameters.get("prefix", ""), parameters.get("continuation-token", "")
+    prefix, token = parameters.get("prefix", ""), parameters.get("continuation-token", "")
+    after = name_of_token(token) if token else ""
     amount = count_of(parameters, "max-buckets", limits.bucket_page_count_max, least=1)
 
     def is_shown(name: str) -> bool:
         return not caller.lacks((seeing(name),))
 
     repos, more = repository.list_page(call.ports, prefix, is_shown, after, amount)
-    token = _TOKEN(repos[-1].id) if more else Markup("")
+    token = _TOKEN(token_of(repos[-1].id)) if more else Markup("")
     return document(_BUCKETS(joined(map(_bucket, repos)), caller.user, caller.user, token))
 
 

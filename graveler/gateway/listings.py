@@ -14,7 +14,6 @@ empty listing for an order to delete everything at the other side.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
-from urllib.parse import quote_plus, unquote
 
 from graveler import limits
 from graveler.api import permits
@@ -34,13 +33,12 @@ from graveler.gateway.operation import (
     S3Call,
     operation,
 )
-from graveler.gateway.parameters import count_of, shown_as
+from graveler.gateway.parameters import count_of, name_of_token, shown_as, token_of
 from graveler.gateway.times import timestamp
 from graveler.gateway.xml import (
     NAMESPACE,
     Markup,
     Template,
-    is_printable,
     joined,
     long_document,
 )
@@ -69,7 +67,6 @@ _FIELDS: Final = {
 _UNKNOWN_REF: Final = (Code.REF_NOT_FOUND, Code.REF_AMBIGUOUS, Code.ANCESTOR_NOT_FOUND)
 _BRANCHES_MAX: Final = 100  # read for one page
 _BEHIND_SLASH: Final = "0"  # the character after it
-_QUOTED: Final = "%"  # begins a token that is percent-encoded; no ref begins so
 
 
 class ListRequest(NamedTuple):
@@ -113,7 +110,7 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
     encoding, shown = shown_as(parameters)
     token = parameters.get("continuation-token" if is_second else "marker", "")
     if is_second:
-        after = _of_token(token) if token else parameters.get("start-after", "")
+        after = name_of_token(token) if token else parameters.get("start-after", "")
     else:
         after = token
     return ListRequest(
@@ -126,21 +123,6 @@ def _request(parameters: Mapping[str, str]) -> ListRequest:
         is_second,
         is_second and parameters.get("fetch-owner", "") == "true",
     )
-
-
-def _token(line: str) -> str:
-    """The token of a line: the line itself, unless XML has no form for it.  It is not encoded with
-    the names, so it needs a form of its own."""
-    return line if is_printable(line) else _QUOTED + quote_plus(line)
-
-
-def _of_token(token: str) -> str:
-    if not token.startswith(_QUOTED):
-        return token
-    try:
-        return unquote(token[len(_QUOTED) :].replace("+", " "), errors="strict")
-    except UnicodeDecodeError as error:
-        raise S3Error("InvalidArgument", "The continuation token provided is incorrect") from error
 
 
 def _object_page(call: S3Call, request: ListRequest) -> ListPage:
@@ -255,7 +237,7 @@ def _continuation(
         if request.delimiter or page.end:  # otherwise the last key is the marker
             yield from _some("NextMarker", request.shown(last))
         return
-    yield from _some("NextContinuationToken", _token(last))
+    yield from _some("NextContinuationToken", token_of(last) if last else "")
     yield from _some("ContinuationToken", parameters.get("continuation-token", ""))
     yield from _some("StartAfter", request.shown(parameters.get("start-after", "")))
 

@@ -6,7 +6,13 @@ from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.operation import Runs
 from graveler.engine.objects import uploads
-from graveler.engine.objects.upload_pages import UploadList, UploadQuery, list_uploads, name_of
+from graveler.engine.objects.upload_pages import (
+    UploadList,
+    UploadQuery,
+    is_upload_id,
+    list_uploads,
+    name_of,
+)
 from graveler.errors import Invalid
 from graveler.gateway.address import Level
 from graveler.gateway.errors import S3Error
@@ -101,12 +107,14 @@ def list_parts(call: S3Call) -> Answer:
 def list_multipart_uploads(call: S3Call) -> Answer:
     """The uploads in progress of all branches, in the order of their keys."""
     parameters = call.parameters
-    after = parameters.get("key-marker", "")
+    after, after_id = parameters.get("key-marker", ""), parameters.get("upload-id-marker", "")
+    if after_id and not is_upload_id(after_id):
+        raise S3Error("InvalidArgument", "Invalid uploadId marker")
     query = UploadQuery(
         parameters.get("prefix", ""),
         parameters.get("delimiter", ""),
         after,
-        parameters.get("upload-id-marker", "") if after else "",
+        after_id if after else "",
         count_of(parameters, "max-uploads", limits.page_count_max),
     )
     page = list_uploads(call.repo, query) if query.amount else UploadList((), False)

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from graveler import limits
 from graveler.block import address
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Code, NotFound
+from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import BranchId, CommitId
 from graveler.records import ABSENT, Absent
 from graveler.refs.hooks import runs
@@ -30,8 +30,13 @@ def page(
 ) -> tuple[Sequence[ActionRun], bool]:
     """One page of runs, newest first, of a branch, of a commit, or all; and whether more follow.
 
+    Errors: `Invalid` for an `after` that is no id of a run.
     Cost: 1 KV request; 2 for a branch or a commit.
     """
+    if after and not _RUN.fullmatch(after):
+        raise Invalid(
+            f"after invalid: it must be next_offset of a page before: after={after[:80]!r}"
+        )
     kv, record = repo.kv, repo.record
     if branch is not ABSENT:
         return runs.list_of_branch(kv, record, branch, after, amount)

@@ -237,6 +237,10 @@ def test_pages_of_runs(api: lakefs_sdk.ActionsApi, client: Client, repo: str) ->
             if not page.pagination.has_more:
                 break
         assert pages == everything
+    runs = f"/repositories/{repo}/actions/runs"
+    for path in (runs, f"{runs}/{everything[0]}/hooks"):
+        refused = client.send("GET", path, {"after": "garbage"})
+        assert (refused.status, "next_offset" in refused.message) == (400, True)
     assert api.list_repository_runs(repo, branch="other").results == []
     assert api.list_repository_runs(repo, commit="0" * 64).results == []
     assert api.list_repository_runs(repo, commit="main").results == []

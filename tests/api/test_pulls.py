@@ -60,6 +60,7 @@ def test_the_states_of_listings(pulls: Pulls) -> None:
     assert page["pagination"]["next_offset"] == opened == page["results"][0]["id"]
     assert page["results"][0]["description"] == ""
     assert pulls.listed(after=opened, amount="1") == [closed]
+    assert pulls.call("GET", "/pulls", after="yesterday").status == 400
 
 
 def test_a_conflict_says_where_and_leaves_the_request_open(pulls: Pulls) -> None:

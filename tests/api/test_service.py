@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,19 @@ from graveler.engine.imports.run import ImportRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
+from graveler.kv.store import Declined
 from graveler.records import JobState
-from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, ended, served
+from tests.api.serving import (
+    ADMINISTRATOR,
+    API,
+    Client,
+    Served,
+    basic,
+    ended,
+    listening,
+    served,
+)
+from tests.engine.overridden import Overridden
 from tests.waiting import PATIENCE_SECONDS, until
 
 
@@ -244,6 +256,27 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
         where = f"/repositories/{name}/branches/main/import"
         found = ended(live.client, where, "completed", id=job.id)
         assert found["completed"] and found["ingested_objects"] == 1
+
+
+def test_a_request_that_loses_every_try_is_429_which_clients_repeat(tmp_path: Path) -> None:
+    with served(tmp_path) as live:
+        repo, kv = live.fresh_repository(), live.service.ports.kv
+        assert live.client.upload(repo, "a", b"x").status == 201
+
+        def lost(partition: bytes, key: bytes, *_: object) -> Declined:
+            return Declined(kv.get(partition, key))
+
+        busy: Any = Overridden(kv, set_if=lost)
+        service = replace(live.service, ports=replace(live.service.ports, kv=busy))
+        with listening(service) as (client, _):
+            main, create = f"/repositories/{repo}/branches/main", {"If-None-Match": "*"}
+            for reply in (
+                client.send("POST", main + "/commits", body={"message": "m"}),
+                client.send("POST", main + "/objects", {"path": "b"}, body=b"x", headers=create),
+                client.send("DELETE", main + "/objects", {"path": "a"}, headers={"If-Match": "*"}),
+            ):
+                assert (reply.status, reply.headers["retry-after"]) == (429, "1"), reply
+                assert "try again" in reply.message
 
 
 def test_guesses_are_answered_429_on_every_route(tmp_path: Path) -> None:

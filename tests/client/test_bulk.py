@@ -109,7 +109,7 @@ A_JOB = BulkJob("j", *_NOWHERE, BreakParameters(0, 1, 1, b""), (), 0, 0, 1, 0)
 
 def test_a_finish_is_asked_again_while_the_server_works_on_it() -> None:
     busy = Said(503, b'{"message": "outcome unknown"}')
-    with scripted([Said(423), *[busy] * 6, Said(201, b'{"id": "c"}')]) as server:
+    with scripted([Said(429), *[busy] * 6, Said(201, b'{"id": "c"}')]) as server:
         session = Session(server.url, KEY, SECRET, TickingClock())
         assert bulk.finish(session, "lake", A_JOB, Landing("m", "r", "t")) == "c"
     assert {(each.method, each.path) for each in server.asked} == {

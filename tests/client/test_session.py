@@ -66,7 +66,6 @@ def test_a_call_carries_the_credentials_and_json() -> None:
         (404, errors.NotFound),
         (409, errors.Conflict),
         (418, errors.Invalid),
-        (423, errors.Contended),
         (500, errors.Internal),
         (501, errors.Unsupported),
         (504, errors.OutcomeUnknown),

@@ -33,6 +33,12 @@ def test_a_count_that_is_none_is_refused(s3: S3Client, count: str) -> None:
     assert (reply.status, code_of(reply)) == (400, "InvalidArgument")
 
 
+def test_a_token_of_a_page_of_buckets_that_is_none_is_refused(s3: S3Client, repo: str) -> None:
+    for token in (repo, "eA", "ü", "A" * 500):
+        reply = s3.send("GET", "/", {"continuation-token": token})
+        assert (reply.status, code_of(reply)) == (400, "InvalidArgument")
+
+
 def test_an_unknown_bucket_is_not_found_and_head_has_no_body(s3: S3Client, boto: Any) -> None:
     reply = s3.send("HEAD", "/no-such-repository")
     assert (reply.status, reply.body) == (404, b"")

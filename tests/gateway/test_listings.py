@@ -174,7 +174,9 @@ def test_names_are_encoded_on_request_and_tokens_are_not(s3: S3Client, filled: s
     assert texts["EncodingType"] == "url"
     query = {"encoding-type": "url", "prefix": "main/a", "list-type": "2", "max-keys": "2"}
     root = ElementTree.fromstring(s3.send("GET", f"/{filled}", query).body)
-    assert root.findtext(f"{_NAMESPACE}NextContinuationToken") == "main/a b"
+    token = root.findtext(f"{_NAMESPACE}NextContinuationToken", "")
+    following = s3.send("GET", f"/{filled}", query | {"continuation-token": token}).body
+    assert f"<ContinuationToken>{token}</ContinuationToken>".encode() in following
     assert [each.text for each in root.iter(f"{_NAMESPACE}Key")] == ["main/a", "main/a+b"]
 
 
@@ -188,7 +190,9 @@ def test_a_token_beats_start_after_which_may_lie_outside_the_prefix(boto: Any, f
     assert keys(StartAfter="main") == keys(StartAfter="main/") == everything
     assert keys(StartAfter="main/b") == keys(StartAfter="main0") == keys(StartAfter="z") == []
     assert keys(StartAfter="main/a/1") == everything[2:]
-    assert keys(StartAfter="main/a/b", ContinuationToken="main/a/1") == everything[2:]
+    page = boto.list_objects_v2(Bucket=filled, Prefix="main/a/", MaxKeys=2)
+    token = page["NextContinuationToken"]
+    assert keys(StartAfter="main/a/b", ContinuationToken=token) == everything[2:]
 
 
 def test_a_page_says_how_many_lines_it_has_and_where_it_ends(boto: Any, filled: str) -> None:
@@ -333,6 +337,10 @@ def test_every_kind_of_ref_is_listed(served_gateway: Gateway, boto: Any) -> None
         {"max-keys": "x"},
         {"encoding-type": "base64"},
         {"list-type": "2", "continuation-token": "%%FF"},
+        {"list-type": "2", "continuation-token": "main/a"},
+        {"list-type": "2", "prefix": "main/", "continuation-token": "bWFpbi9h"},
+        {"uploads": "", "key-marker": "main/a", "upload-id-marker": "main"},
+        {"uploads": "", "key-marker": "main/a", "upload-id-marker": "0" * 19},
         {"prefix": "main/\0"},
     ],
 )

@@ -453,7 +453,7 @@ MUTANTS = (
                 WRITING,
                 "check_mode",
                 """
-                if __entry__.checksum != mode.etag:
+                if not holds:
                     ...
                 """,
                 "",

@@ -30,22 +30,26 @@ from graveler.refs.names import branches
 from graveler.refs.tokens import multiparts
 from graveler.refs.tokens.multiparts import VersionedUpload
 from graveler.staging import area
-from graveler.wire import decode_entry
+from graveler.wire import decode_entry, encode_entry
 
 
-def stage(repo: OpenRepository, planned: VersionedUpload, mode: Condition) -> Entry:
+def stage(repo: OpenRepository, planned: VersionedUpload, mode: Condition, joined_ns: int) -> Entry:
     """Stage the planned entry and record the completion, unless another call has; return the entry.
 
+    The time of the entry is that of this call, and not before `joined_ns`, that of its bytes.
     Errors: `NotFound` for an upload that was aborted, has expired or has another plan now, and if
     the branch is not the one on which it began (`UPLOAD_NOT_FOUND`); those of a conditional write.
     Cost: 3 KV requests; with a condition, also the read of the path in the commit.
     """
-    entry = decode_entry(planned.upload.entry)
+    now_ns = max(repo.clock.now_ns(), joined_ns)
+    entry = decode_entry(planned.upload.entry)._replace(modified_ns=now_ns)
     deadline, is_unknown = operation_deadline(repo), False
     with UnconfirmedWrite("completion of an upload") as unconfirmed:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("completion of an upload")
             try:
+                upload = planned.upload._replace(entry=encode_entry(entry))
+                planned = planned._replace(upload=upload)
                 if _attempt(repo, planned, mode, is_unknown=is_unknown):
                     return entry
             except OutcomeUnknown:
@@ -58,7 +62,7 @@ def stage(repo: OpenRepository, planned: VersionedUpload, mode: Condition) -> En
                 raise OutcomeUnknown("completion of an upload not confirmed") from error
             planned = present(repo, planned)
             if planned.upload.completed_ns:
-                return entry
+                return decode_entry(planned.upload.entry)
     if is_unknown:
         raise OutcomeUnknown("completion of an upload not confirmed; outcome unknown")
     raise Contended("completion of an upload kept losing to other writers; try again")
@@ -67,7 +71,7 @@ def stage(repo: OpenRepository, planned: VersionedUpload, mode: Condition) -> En
 def _attempt(
     repo: OpenRepository, planned: VersionedUpload, mode: Condition, *, is_unknown: bool
 ) -> bool:
-    """One attempt: whether it is known to have staged the entry.
+    """One attempt: whether it is known to have staged the entry.  False also if another call has.
 
     `is_unknown`: an earlier attempt got no answer.  Raises `OutcomeUnknown` if this one got none,
     and the error of `mode` if it does not hold and no call has completed the upload.
@@ -81,7 +85,7 @@ def _attempt(
         row = _open_row(repo, seen, upload, mode)
     except (PreconditionFailed, NotFound) as error:
         if present(repo, planned).upload.completed_ns:
-            return True
+            return False
         if is_unknown:  # it may have been that attempt whose row was found, and another one's since
             raise OutcomeUnknown("completion of an upload not confirmed") from error
         if fresh(repo, upload.branch).branch == seen.branch:
@@ -130,7 +134,7 @@ def present(repo: OpenRepository, planned: VersionedUpload) -> VersionedUpload:
     address has other bytes.  Raises `NotFound`.  1 KV request."""
     upload = planned.upload
     now = multiparts.find(repo.kv, repo.record, upload.branch, upload.path, upload.id)
-    if now is ABSENT or now.upload.entry != upload.entry:
+    if now is ABSENT or now.upload.parts != upload.parts:
         raise unknown(upload.id)
     return now
 

@@ -166,7 +166,7 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
         address=relative,
         checksum=source.entry.checksum if is_own else copied.etag,
         address_type=AddressType.RELATIVE,
-        modified_ns=repo.clock.now_ns(),
+        modified_ns=max(repo.clock.now_ns(), copied.modified_ns),
     )
 
 

@@ -138,7 +138,10 @@ def finish(
     relative = addresses.checked(repo, name, path, order.upload.address)
     write.check_branch(repo, branch)
     head = _joined(repo, _address(repo.record, relative), order)
-    link = Link(order.upload.address, head.etag, head.size, order.content_type, order.metadata)
+    now_ns = max(repo.clock.now_ns(), head.modified_ns)
+    link = Link(
+        order.upload.address, head.etag, head.size, order.content_type, order.metadata, now_ns
+    )
     entry = addresses.described(repo, link, relative)
     return write.stage(repo, branch, path, entry, order.mode, force=force)
 

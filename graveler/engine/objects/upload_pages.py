@@ -3,6 +3,7 @@
 Used by the S3 gateway.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
@@ -13,6 +14,7 @@ from graveler.engine.ports import OpenRepository
 from graveler.records import ABSENT, Absent, MultipartUpload
 from graveler.refs.tokens import multiparts
 
+_ID: Final = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _AFTER_IDS: Final = "~"  # sorts behind every id
 
 
@@ -42,6 +44,11 @@ class UploadList(NamedTuple):
     more: bool
     after: str = ""
     after_id: str = ""
+
+
+def is_upload_id(text: str) -> bool:
+    """Whether a text has the form of the ids of uploads."""
+    return _ID.fullmatch(text) is not None
 
 
 def list_uploads(

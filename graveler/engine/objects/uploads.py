@@ -209,10 +209,12 @@ def complete(
         return _answered(upload, seen, digest, check)
     write.check_head(repo, seen.upload.branch)
     planned = _planned(repo, upload, seen, parts, digest, check)
-    joined = planned if planned.upload.completed_ns else _join(repo, planned, parts)
+    joined, joined_ns = planned, 0
+    if not planned.upload.completed_ns:
+        joined, joined_ns = _join(repo, planned, parts)
     if joined.upload.completed_ns:  # another call has staged it, and newer writes may stand over it
         return decode_entry(joined.upload.entry)
-    return completions.stage(repo, joined, mode)
+    return completions.stage(repo, joined, mode, joined_ns)
 
 
 def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes, check: Check) -> Entry:
@@ -316,9 +318,11 @@ def _all_parts(repo: OpenRepository, seen: MultipartUpload) -> Iterator[StoredPa
         after = lines[-1].number if lines else limits.multipart_parts_count_max
 
 
-def _join(repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part]) -> VersionedUpload:
+def _join(
+    repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part]
+) -> tuple[VersionedUpload, int]:
     """Join the parts, unless an earlier call has.  Returns the record, which another call may have
-    completed.
+    completed, and the time of the object.
 
     While the plan stands, a request whose answer was lost is sent again.
     """
@@ -327,15 +331,15 @@ def _join(repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part])
     is_repeated = False
     while True:
         try:
-            repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
-            return planned
+            head = repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
+            return planned, head.modified_ns
         except (Invalid, NotFound, OutcomeUnknown) as error:
-            head = multipart.joined(repo, full)
-            if head is not ABSENT:
+            earlier = multipart.joined(repo, full)
+            if earlier is not ABSENT:
                 # A join of a plan that was withdrawn may have landed late, with other parts.
-                if head.size != decode_entry(seen.entry).size:
+                if earlier.size != decode_entry(seen.entry).size:
                     raise unknown(seen.id) from error
-                return present(repo, planned)
+                return present(repo, planned), earlier.modified_ns
             if isinstance(error, Invalid):  # a part was replaced since the plan was made
                 unplanned = seen._replace(entry=b"", parts=b"")
                 multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())

@@ -135,8 +135,9 @@ def stored(repo: OpenRepository, upload: Upload) -> Entry:
     # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
-    repo.blocks.put(full, sent, CREATE, upload.storage_class)
-    return described(repo, upload, relative, body)
+    head = repo.blocks.put(full, sent, CREATE, upload.storage_class)
+    entry = described(repo, upload, relative, body)
+    return entry._replace(modified_ns=max(entry.modified_ns, head.modified_ns))
 
 
 def measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody]:

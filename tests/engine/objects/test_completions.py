@@ -426,8 +426,9 @@ def test_an_upload_that_expires_while_its_parts_are_joined_is_not_staged(storage
     upload, parts = fresh(storage)
 
     def slow(*arguments: Any) -> Any:
-        storage.blocks.complete_upload(*arguments)
+        head = storage.blocks.complete_upload(*arguments)
         storage.clock.sleep(limits.multipart_upload_seconds + 1)
+        return head
 
     with pytest.raises(NotFound) as unknown:
         uploads.complete(storage.with_blocks(complete_upload=slow).opened, upload, parts)

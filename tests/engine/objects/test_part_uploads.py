@@ -13,7 +13,7 @@ from graveler import limits
 from graveler.block.adapter import CREATE, Part, Update
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import commit
-from graveler.engine.objects import read, uploads, write
+from graveler.engine.objects import copies, read, uploads, write
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.upload_pages import UploadList, UploadQuery, list_uploads, name_of
 from graveler.engine.objects.uploads import UploadId
@@ -70,6 +70,39 @@ def counted(repo: OpenRepository) -> tuple[OpenRepository, Counts, Counts]:
     kv, blocks = Counts(), Counts()
     ports = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
     return ports, kv, blocks
+
+
+@pytest.mark.parametrize("ahead_seconds", [0, 90])
+def test_an_object_is_not_older_than_its_bytes(storage: Storage, ahead_seconds: int) -> None:
+    """Although the store takes a while to join, and its clock may be ahead."""
+    blocks, ahead_ns = storage.blocks, ahead_seconds * limits.SECOND_NS
+
+    def later(verb: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            storage.clock.sleep(7)
+            head = verb(*arguments)
+            return head._replace(modified_ns=storage.clock.now_ns() + ahead_ns)
+
+        return call
+
+    slow = storage.with_blocks(
+        complete_upload=later(blocks.complete_upload),
+        put=later(blocks.put),
+        copy=later(blocks.copy),
+    ).opened
+    upload = begun(slow)
+    began_ns = storage.clock.now_ns()
+    parts = sent(slow, upload, b"one")
+    entry = uploads.complete(slow, upload, parts)
+    least_ns = began_ns + 7 * limits.SECOND_NS + ahead_ns
+    assert entry.modified_ns >= least_ns
+    assert read.stat(slow, "main", "a") == entry == uploads.complete(slow, upload, parts)
+    for make in (
+        lambda: write.upload(slow, "main", "b", Upload([b"x"])),
+        lambda: copies.copy(slow, "main", "c", copies.Source("main", "a")),
+    ):
+        least_ns = storage.clock.now_ns() + 7 * limits.SECOND_NS + ahead_ns
+        assert make().modified_ns >= least_ns
 
 
 def restarted(storage: Storage) -> OpenRepository:
