@@ -1,4 +1,4 @@
-"""`python -m graveler`: the console script."""
+"""`python -P -m graveler`: the console script."""
 
 import sys
 

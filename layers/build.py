@@ -105,7 +105,7 @@ def _check_interpreter(runtime: str) -> None:
 
 def _install(target: Path, runtime: str, architecture: str, wheels: str) -> None:
     machine = PLATFORMS[architecture]
-    command = [sys.executable, "-m", "pip", "install", "--quiet"]
+    command = [sys.executable, "-P", "-m", "pip", "install", "--quiet"]
     command += ["--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"]
     command += ["--implementation", "cp", "--python-version", runtime.removeprefix("python")]
     for platform in (f"manylinux2014_{machine}", f"manylinux_2_28_{machine}"):

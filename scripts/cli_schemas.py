@@ -496,6 +496,7 @@ _FINISHED: Final = (
     *("repo delete", "repo meta set", "repo meta delete", "branch-protect add"),
     *("branch-protect delete", "pr close", "pr reopen", "jobs cancel", "bisect reset", "logout"),
     *("config use", "config set", "events rules remove", "user delete", "user attach"),
+    *("user disable", "user enable"),
     "user detach",
     *("user key delete", "group delete", "group add", "group remove", "group attach"),
     *("group detach", "policy delete", "policy attach", "policy detach"),

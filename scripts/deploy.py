@@ -368,7 +368,7 @@ def _found(runtime: str) -> str:
 
 def _version(python: str) -> str:
     code = "import sys; print('python%d.%d' % sys.version_info[:2])"
-    ran = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    ran = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
     return ran.stdout.strip()
 
 

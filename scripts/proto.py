@@ -25,7 +25,7 @@ def write(folder: Path) -> None:
     Raises `SystemExit` if the output of the compiler has another form than expected, so that the
     script removes nothing else by mistake.
     """
-    command = [sys.executable, "-m", "grpc_tools.protoc", "-Igraveler"]
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "-Igraveler"]
     command += [f"--python_out={folder}", f"--pyi_out={folder}", "wire.proto"]
     subprocess.run(command, cwd=ROOT, check=True)
     module = folder / "wire_pb2.py"

@@ -29,12 +29,13 @@ T = TypeVar("T")
 
 
 class UserShape(Shape, frozen=True, rename={}):
-    """A user."""
+    """A user.  `disabled`: only if it is."""
 
     id: str
     creation_date: int
     friendly_name: str
     email: str
+    disabled: bool | UnsetType = UNSET
 
 
 class UserList(Page, frozen=True):
@@ -125,7 +126,8 @@ def principal_shape(mapped: Assignment) -> PrincipalShape:
 
 
 def user_shape(user: User) -> UserShape:
-    return UserShape(user.id, seconds(user.created_ns), user.friendly_name, user.email)
+    texts = (user.friendly_name, user.email)
+    return UserShape(user.id, seconds(user.created_ns), *texts, user.disabled or UNSET)
 
 
 def group_shape(group: Group) -> GroupShape:

@@ -27,7 +27,8 @@ from graveler.auth import directory as records
 from graveler.auth.entities import USERS
 from graveler.auth.links import MEMBER, OF_USER
 from graveler.auth.permissions import Permission
-from graveler.errors import AlreadyExists, NotFound, Unsupported
+from graveler.errors import AlreadyExists, Conflict, NotFound, Unsupported
+from graveler.records import ABSENT
 
 _USERS: Final = "/auth/users"
 _USER: Final = _USERS + "/{userId}"
@@ -121,6 +122,41 @@ def delete_user(call: Call) -> Answer:
     """Delete a user with its keys; a new user of that name has nothing of it."""
     with changing(call) as keeper:
         links.delete_user(keeper, call.arguments["userId"])
+    return NO_CONTENT
+
+
+@operation(
+    "disableUser",
+    "POST",
+    _USER + "/disable",
+    tag="auth",
+    permissions=(Permission("auth:DeleteUser", USER_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(NotFound, Conflict),
+    runs=Runs.POOL,
+)
+def disable_user(call: Call) -> Answer:
+    """Refuse the keys, sessions and external principals of a user, which keeps them."""
+    assert call.account is not ABSENT, "the operation needs credentials"
+    with changing(call) as keeper:
+        records.disable_user(keeper, call.arguments["userId"], call.account.user)
+    return NO_CONTENT
+
+
+@operation(
+    "enableUser",
+    "POST",
+    _USER + "/enable",
+    tag="auth",
+    permissions=(Permission("auth:DeleteUser", USER_ARN),),
+    answers={204: Content.NOTHING},
+    errors=(NotFound,),
+    runs=Runs.POOL,
+)
+def enable_user(call: Call) -> Answer:
+    """Accept the keys, sessions and external principals of a user again."""
+    with changing(call) as keeper:
+        records.enable_user(keeper, call.arguments["userId"])
     return NO_CONTENT
 
 

@@ -11,6 +11,7 @@ not kept.
 Thread-safe: threads only replace whole values.  For authenticator.py.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from graveler.clock import Clock
 from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT, Absent
 
+_LOG: Final = logging.getLogger("graveler.auth")
 _VIEWS_MAX: Final = 2_048
 _AGAIN_SECONDS: Final = 1.0
 
@@ -58,6 +60,8 @@ class Access:
         if known is not None and now - known.read_at < limits.access_seconds_max:
             return known
         fresh = _read(self._kv, user, known, now)
+        if fresh.user is not ABSENT and fresh.user.disabled:
+            _LOG.warning("user is disabled, so its credentials are refused: user=%r", user)
         if len(views) >= _VIEWS_MAX:
             with self._lock:
                 if views is self._views:

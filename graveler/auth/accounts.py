@@ -130,8 +130,8 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
 def reset(keeper: Keeper, credential: NewCredential) -> Account:
     """Give the administrator this key and no other.  Its old keys and all its sessions end.
 
-    It is then in Admins and in no other group, and has no policy of its own.  Admins has the
-    policies that are built in for it, as they were built in, and no others.  So no deny that
+    It is then enabled, in Admins and in no other group, and has no policy of its own.  Admins has
+    the policies that are built in for it, as they were built in, and no others.  So no deny that
     somebody attached is left.
 
     Raises `NotFound` before the set-up, `Invalid`, `OutcomeUnknown`.  Three requests, and those of
@@ -281,7 +281,8 @@ def _user(known: User | Literal[Absent.ABSENT], account: Account, admins: Link) 
     keys = (Key(account.access_key_id, account.epoch, account.created_ns),)
     if known is ABSENT:
         known = User(account.user, _uid(account), account.created_ns, account.email)
-    return replace(known, groups=(admins,), policies=(), keys=keys, settled=account.epoch)
+    own = replace(known, groups=(admins,), policies=(), keys=keys)
+    return replace(own, settled=account.epoch, disabled=False)
 
 
 def _uid(account: Account) -> str:

@@ -315,7 +315,10 @@ def _of_provider(
         raise
     claims = oidc.claims(verified, auth.sessions.now())
     assignment = user_of(auth, claims, changes)
-    return Acceptance(assignment.user.id, assignment.principal.epoch, float(claims.expires))
+    user, epoch = assignment.user.id, assignment.principal.epoch
+    accepted = Acceptance(user, epoch, float(claims.expires))
+    auth._newest_holder(accepted)  # a disabled user's token is read anew when it is enabled
+    return accepted
 
 
 def user_of(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Assignment:

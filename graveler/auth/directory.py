@@ -1,17 +1,21 @@
-"""Creation of users, groups and policies, and changes of policies.  Deletions are in links.py.
+"""Creation of users, groups and policies, changes of policies, and users that are disabled.
+Deletions are in links.py.
 
 A creation is one conditional write.  Its retry after an unknown outcome raises `AlreadyExists` if
 the first attempt was applied.  For api/.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from graveler import limits
-from graveler.auth import entities, policies
+from graveler.auth import builtin, entities, links, policies
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Group, Policy, User
 from graveler.auth.keeper import Keeper
-from graveler.errors import Invalid
+from graveler.auth.links import MEMBER
+from graveler.errors import Conflict, Invalid
+
+_ADMINS_AT_FIRST: Final = 10  # members that are read in the first request
 
 
 def create_user(keeper: Keeper, id: str, email: str = "", friendly_name: str = "") -> User:
@@ -23,6 +27,30 @@ def create_user(keeper: Keeper, id: str, email: str = "", friendly_name: str = "
     user = User(id, keeper.ids.stamp().hex(), now, email, friendly_name)
     entities.create(keeper, USERS, user)
     return user
+
+
+def disable_user(keeper: Keeper, id: str, by: str) -> None:
+    """Refuse what proves the identity of a user from now on: its keys, its sessions, its external
+    principals.  It keeps them.  `by`: the caller.
+
+    Raises `NotFound`; `Conflict` for the caller itself, and for the last member of Admins that is
+    not disabled; `Contended`, `OutcomeUnknown`.  3 requests; for a member of Admins 3 more, and 2
+    for each thousand others that are disabled."""
+    if id == by:
+        raise Conflict(f"user cannot disable itself: {id=}: another administrator can")
+    user = entities.get(keeper.kv, USERS, id)
+    groups = [group.id for group in links.targets(keeper.kv, MEMBER, user)]
+    if builtin.ADMINS in groups:
+        others = links.members(keeper.kv, builtin.ADMINS, "", "", _ADMINS_AT_FIRST)
+        if not any(other.id != id and not other.disabled for other in others):
+            raise Conflict(f"user is the last member of {builtin.ADMINS} who is enabled: {id=}")
+    entities.update(keeper, USERS, id, lambda record: replace(record, disabled=True))
+
+
+def enable_user(keeper: Keeper, id: str) -> None:
+    """Accept again what proves the identity of a user.  Raises `NotFound`, `Contended`,
+    `OutcomeUnknown`.  Two requests; one if it is not disabled."""
+    entities.update(keeper, USERS, id, lambda record: replace(record, disabled=False))
 
 
 def create_group(keeper: Keeper, id: str, description: str = "") -> Group:

@@ -1,7 +1,7 @@
 """The records of users, groups and policies: how they are stored, found, created and replaced.
 
     auth/users      <id> -> Pairs: uid, created_ns, email, friendly_name, groups, policies, keys,
-                            key_names, principals, groups_at
+                            key_names, principals, groups_at, disabled
     auth/groups     <id> -> Pairs: uid, created_ns, description, policies
     auth/policies   <id> -> Pairs: uid, created_ns, statement
 
@@ -43,6 +43,8 @@ from graveler.streams import successor
 _DELETED: Final = "deleted_ns"
 SETTLED: Final = "settled"
 _NAMES: Final = "key_names"
+_DISABLED: Final = "disabled"
+_YES: Final = "1"
 _FORBIDDEN: Final = "*?${}:/"
 
 
@@ -73,7 +75,8 @@ class Principal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user.  `settled`: the epoch of the administrator's record that it was made from."""
+    """A user.  `settled`: the epoch of the administrator's record that it was made from.
+    `disabled`: nothing that proves its identity is accepted."""
 
     id: str
     uid: str
@@ -86,11 +89,14 @@ class User:
     settled: str = ""
     principals: tuple[Principal, ...] = ()
     groups_at: int = 0  # when the token was issued that the groups come from; 0: from none
+    disabled: bool = False
     rest: Mapping[str, str] = field(default_factory=dict)
 
     def admits(self, epoch: str) -> bool:
         """Whether a session with this epoch is valid: it began with a key or an external principal
-        that the user still has."""
+        that the user still has, and the user is not disabled."""
+        if self.disabled:
+            return False
         for key in self.keys:  # every request asks; `any` of a generator takes four times as long
             if key.epoch == epoch:
                 return True
@@ -351,8 +357,11 @@ def _user_bytes(user: User) -> bytes:
         "groups_at": str(user.groups_at),
         SETTLED: user.settled,
     }
-    names = {key.id: key.name for key in user.keys if key.name}
-    return _pairs(user, {**fields, _NAMES: json.dumps(names)} if names else fields)
+    if names := {key.id: key.name for key in user.keys if key.name}:
+        fields[_NAMES] = json.dumps(names)
+    if user.disabled:
+        fields[_DISABLED] = _YES
+    return _pairs(user, fields)
 
 
 def _user(id: str, stored: Mapping[str, str]) -> User:
@@ -378,6 +387,7 @@ def _user(id: str, stored: Mapping[str, str]) -> User:
         pairs.pop(SETTLED),
         principals,
         int(pairs.pop("groups_at", "0")),
+        pairs.pop(_DISABLED, "") == _YES,
         pairs,
     )
 

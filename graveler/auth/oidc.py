@@ -39,7 +39,8 @@ class Keys(Protocol):
 class Claims:
     """What a verified token says.
 
-    `principal`: the external principal.  `user`: the name of a user that is made.  `groups`: names
+    `principal`: the external principal.  `user`: the name of a user that is made.  `email`: empty
+    unless the provider says that it is verified, because commits carry it.  `groups`: names
     of groups; `ABSENT`: the deployment takes none from tokens.  Times are in seconds since 1970.
     """
 
@@ -81,13 +82,13 @@ class OidcIssuer:
         latest = max(issued, begins) - _CLOCK_SKEW_SECONDS
         if not latest <= now < expires <= issued + LIFE_SECONDS:
             raise Unauthenticated("token has expired, is not yet valid, or lives too long")
-        user, email = payload.get(self.user_claim), payload.get("email", "")
+        user = payload.get(self.user_claim)
         if not isinstance(user, str) or not user:
             raise Refused(f"token has no claim {self.user_claim}, which names the user")
         return Claims(
             principal=f"oidc:{self.issuer}#{quote(payload['sub'], safe='')}",
             user=user,
-            email=email if isinstance(email, str) and _is_text(email) else "",
+            email=_email(payload),
             groups=self._groups(payload),
             issued=issued,
             expires=expires,
@@ -139,6 +140,12 @@ class OidcIssuer:
         else:
             groups = {group for name in texts for group in self.group_names.get(name, ())}
         return tuple(sorted(groups))[: limits.user_groups_count_max]
+
+
+def _email(payload: Mapping[str, Any]) -> str:
+    email = payload.get("email", "")
+    is_verified = payload.get("email_verified") in (True, "true")  # Cognito writes the text
+    return email if is_verified and isinstance(email, str) and _is_text(email) else ""
 
 
 def _header(token: str) -> Mapping[str, Any]:

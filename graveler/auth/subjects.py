@@ -73,8 +73,9 @@ def _listed(user: User, id: str) -> Principal | Literal[Absent.ABSENT]:
 
 
 def _set_groups(keeper: Keeper, user: User, claims: Claims, changes: list[Change]) -> None:
-    """Make the groups of the user those of the token, if it is a newer one."""
-    if claims.groups is ABSENT or claims.issued <= user.groups_at:
+    """Make the groups of the user those of the token, if it is a newer one.  Those of a user that
+    is disabled stay."""
+    if user.disabled or claims.groups is ABSENT or claims.issued <= user.groups_at:
         return
     places = [GROUPS.place(name) for name in claims.groups]
     rows = keeper.kv.get_many(places) if places else {}

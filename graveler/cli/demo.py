@@ -129,8 +129,8 @@ Load the credentials into a shell ( . {dot} ), then try:
   {curl} "{refs}/main/commits?amount=5"
   {curl} "{refs}/main/objects?path=airports/IS.csv"
   {curl} "{refs}/ingest~2/diff/ingest~1?amount=3"
-  {python} -c '{lake}; print(*[c.message for c in r.ref("main").log()], sep="\\n")'
-  {python} -c '{lake}; b = r.branch("mine").create("main", exist_ok=True); \
+  {python} -P -c '{lake}; print(*[c.message for c in r.ref("main").log()], sep="\\n")'
+  {python} -P -c '{lake}; b = r.branch("mine").create("main", exist_ok=True); \
 b.object("note.txt").upload("hello"); print(*b.uncommitted())'
 """
 

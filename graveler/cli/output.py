@@ -294,10 +294,6 @@ class Guard:
             "".join(part if number % 2 else plain_lines(part) for number, part in parts)
         )
 
-    def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self.unguarded, name)
 

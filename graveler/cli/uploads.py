@@ -38,6 +38,7 @@ from graveler.cli.upload_parts import LARGE_BYTES_MIN, LargeUploads
 from graveler.client import objects
 from graveler.client.objects import NOTHING_KNOWN, Stats, Upload
 from graveler.errors import Invalid, NotFound
+from graveler.local.names import reason
 from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
@@ -194,13 +195,11 @@ def _loop(sources: list[str], address: str) -> str:
 
 
 def _warn_of_path(invocation: Invocation, place: Address) -> None:
-    """Object stores take every path; a file system does not, so nobody could download it as one."""
-    parts = place.path.split("/")
-    inner = parts[:-1] if parts[-1] == "" else parts
-    if any(part in ("", ".", "..") for part in inner):
+    """Object stores take every path; downloads do not."""
+    if place.path and (refusal := reason(place.path)):
         invocation.output.note(
-            f"the path {place.path!r} is taken as it is, and download -r will leave it out: no "
-            "file can have it"
+            f"the path {place.path!r} is taken as it is, and download -r will leave it out: "
+            f"{refusal}"
         )
     if place.path.startswith("_lakefs_actions/"):
         from graveler.cli.actions import warn_if_off

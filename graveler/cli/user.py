@@ -16,6 +16,7 @@ COLUMNS: Final = (
     field("creation_date", "time", "CREATED"),
     field("friendly_name", title="NAME"),
     field("email"),
+    field("disabled"),
 )
 _KEYS: Final = (
     field("access_key_id"),
@@ -104,6 +105,29 @@ def delete(invocation: Invocation, user: str, yes: bool) -> int:
         invocation.confirm(f"Delete the user {user} with {keys}?", yes=yes)
     users.delete(session, user)
     invocation.output.done(f"deleted user {user}")
+    return 0
+
+
+@client("disable", group=user, examples=("graveler user disable ann",))
+@click.argument("user")
+def disable(invocation: Invocation, user: str) -> int:
+    """Lock a user out: its access keys, sessions and external principals are refused.
+
+    It keeps them, and its groups: `graveler user enable` lets it in again.
+    """
+    invocation.about(user, _LISTED_BY)
+    users.disable(invocation.session, user)
+    invocation.output.done(f"disabled user {user}")
+    return 0
+
+
+@client("enable", group=user, examples=("graveler user enable ann",))
+@click.argument("user")
+def enable(invocation: Invocation, user: str) -> int:
+    """Let a user in again that was disabled."""
+    invocation.about(user, _LISTED_BY)
+    users.enable(invocation.session, user)
+    invocation.output.done(f"enabled user {user}")
     return 0
 
 

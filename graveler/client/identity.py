@@ -21,10 +21,11 @@ class _User(TypedDict):
 
 
 class User(_User, total=False):
-    """A user.  `creation_date` is in seconds since 1970."""
+    """A user.  `creation_date` is in seconds since 1970.  `disabled`: only if it is."""
 
     friendly_name: str
     email: str
+    disabled: bool
 
 
 def current_user(session: Session) -> User:

@@ -56,6 +56,17 @@ def delete(session: Session, user: str) -> None:
     session.ask("DELETE", _user(user))
 
 
+def disable(session: Session, user: str) -> None:
+    """Refuse the keys, sessions and external principals of a user.  Raises `Conflict` for the
+    caller itself and for the last administrator."""
+    session.ask("POST", _user(user, "disable"))
+
+
+def enable(session: Session, user: str) -> None:
+    """Accept them again."""
+    session.ask("POST", _user(user, "enable"))
+
+
 def list_policies(session: Session, user: str, *, effective: bool = False) -> Iterator[Policy]:
     """The policies of a user.  `effective`: those of its groups too."""
     path = with_query(_user(user, "policies"), effective=effective)

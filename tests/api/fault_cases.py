@@ -388,6 +388,8 @@ _ACCESS = (
     _json("createUser", "POST", "/auth/users", {"id": "new"}, (201, 409)),
     _get("getUser", _ANN),
     _bare("deleteUser", "DELETE", _ANN, (204, 404)),
+    _bare("disableUser", "POST", _ANN + "/disable"),
+    _bare("enableUser", "POST", _ANN + "/enable"),
     _get("listUserGroups", _ANN + "/groups"),
     _get("listUserPolicies", _ANN + "/policies"),
     _get("listUserPolicies", _ANN + "/policies?effective=true", "effective"),

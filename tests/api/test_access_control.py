@@ -45,6 +45,65 @@ def ids(page: Any) -> list[str]:
     return [each.id for each in page.results]
 
 
+def test_a_disabled_user_is_refused_as_with_wrong_credentials(
+    live: Served, admin: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth = admin.auth_api
+    auth.create_user(SDK.UserCreation(id="d-one"))
+    key = auth.create_credentials("d-one")
+    pair = (key.access_key_id, key.secret_access_key)
+    signed = {"access_key_id": pair[0], "secret_access_key": pair[1]}
+    nobody = replace(live.client, authorization="")
+    session = nobody.send("POST", "/auth/login", body=signed).json["token"]
+    ways = [basic(*pair), f"Bearer {session}"]
+    callers = [replace(live.client, authorization=each) for each in ways]
+
+    def answers() -> list[tuple[int, Any]]:
+        replies = [each.send("GET", "/user") for each in callers]
+        replies.append(nobody.send("POST", "/auth/login", body=signed))
+        return [(reply.status, reply.json if reply.status != 200 else "") for reply in replies]
+
+    assert answers() == [(200, "")] * 3
+    assert "disabled" not in live.client.send("GET", "/auth/users/d-one").json
+    assert live.client.send("POST", "/auth/users/d-one/disable").status == 204
+    assert live.client.send("POST", "/auth/users/d-one/disable").status == 204
+    assert live.client.send("GET", "/auth/users/d-one").json["disabled"] is True
+    wrong = replace(live.client, authorization=basic(pair[0], "w" * 40)).send("GET", "/user")
+    assert answers() == [(401, wrong.json)] * 3
+    assert "user is disabled, so its credentials are refused: user='d-one'" in caplog.text
+    assert auth.get_user("d-one").id == "d-one"  # stock clients read it
+    assert live.client.send("POST", "/auth/users/d-one/enable").status == 204
+    assert answers() == [(200, "")] * 3
+    assert live.client.send("POST", "/auth/users/nobody/disable").status == 404
+    assert callers[0].send("POST", "/auth/users/d-one/enable").status == 403
+
+
+def test_nobody_disables_itself_or_the_last_administrator(live: Served, admin: Any) -> None:
+    auth = admin.auth_api
+    administrator = live.client.send("GET", "/user").json["user"]["id"]
+    refused = live.client.send("POST", f"/auth/users/{administrator}/disable")
+    assert refused.status == 409 and "cannot disable itself" in refused.json["message"]
+    auth.create_user(SDK.UserCreation(id="d-guard"))
+    allowed = [allow("*", "auth:*")]
+    auth.create_policy(SDK.Policy(id="d-guard", statement=allowed))
+    auth.attach_policy_to_user("d-guard", "d-guard")
+    key = auth.create_credentials("d-guard")
+    header = basic(key.access_key_id, key.secret_access_key)
+    guard = replace(live.client, authorization=header)
+    refused = guard.send("POST", f"/auth/users/{administrator}/disable")
+    assert refused.status == 409 and "last member of Admins" in refused.json["message"]
+    auth.create_user(SDK.UserCreation(id="d-two"))
+    auth.add_group_membership("Admins", "d-two")
+    assert guard.send("POST", "/auth/users/d-two/disable").status == 204
+    assert guard.send("POST", f"/auth/users/{administrator}/disable").status == 409
+    assert guard.send("POST", "/auth/users/d-two/enable").status == 204
+    assert guard.send("POST", f"/auth/users/{administrator}/disable").status == 204
+    assert live.client.send("GET", "/user").status == 401
+    assert guard.send("POST", f"/auth/users/{administrator}/enable").status == 204
+    assert live.client.send("GET", "/user").status == 200
+    auth.delete_user("d-two")
+
+
 def test_users(live: Served, admin: Any) -> None:
     auth = admin.auth_api
     made = auth.create_user(SDK.UserCreation(id="u-one"))

@@ -201,7 +201,8 @@ def test_a_token_of_a_provider_is_accepted_in_every_request(tmp_path: Path) -> N
             def ask(text: str, target: str = "/user") -> Any:
                 return replace(live.client, authorization=f"Bearer {text}").send("GET", target)
 
-            known = token(**times, groups=["readers", "Admins"], email="carl@example.com")
+            mail = {"email": "carl@example.com", "email_verified": True}
+            known = token(**times, groups=["readers", "Admins"], **mail)
             user = ask(known).json["user"]
             assert (user["id"], user["email"]) == ("carl", "carl@example.com")
             assert ask(known, "/repositories").status == 200
@@ -218,6 +219,42 @@ def test_a_token_of_a_provider_is_accepted_in_every_request(tmp_path: Path) -> N
             assert live.client.send("DELETE", "/auth/users/carl").status == 204
             again = token(**times, jti="2")  # makes the user again, without a group
             assert ask(again).status == 200 and ask(again, "/repositories").status == 403
+
+
+def test_a_token_of_a_disabled_user_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    now = SystemClock().now_ns() // 10**9
+    oidc = OidcIssuer(ISSUER, AUDIENCE, GivenKeys(key_set()), groups_claim="groups")
+    with served(tmp_path / "store", identities=Identities(oidc=oidc)) as live:
+        for group in ("one", "two"):
+            assert live.client.send("POST", "/auth/groups", body={"id": group}).status == 201
+
+        def ask(age: int, group: str) -> int:
+            text = token(iat=now - age, exp=now + 600, groups=[group])
+            return replace(live.client, authorization=f"Bearer {text}").send("GET", "/user").status
+
+        def groups() -> list[str]:
+            listed = live.client.send("GET", "/auth/users/carl/groups").json["results"]
+            return [each["id"] for each in listed]
+
+        assert ask(9, "one") == 200
+        assert live.client.send("POST", "/auth/users/carl/disable").status == 204
+        assert ask(9, "one") == ask(8, "two") == 401 and groups() == ["one"]
+        assert live.client.send("POST", "/auth/users/carl/enable").status == 204
+        assert ask(9, "one") == ask(8, "two") == 200 and groups() == ["two"]
+
+
+def test_a_disabled_user_does_not_log_in_with_its_role(aws: Served) -> None:
+    def login() -> int:
+        request = {"identity_token": identity_token("127.0.0.1")}
+        return int(_login(aws, identityRequest=request).status)
+
+    assert login() == 200
+    assert aws.client.send("POST", "/auth/users/ann/disable").status == 204
+    try:
+        assert login() == 401
+    finally:
+        assert aws.client.send("POST", "/auth/users/ann/enable").status == 204
+    assert login() == 200
 
 
 @pytest.mark.parametrize(("path", "status"), [("/user", 200), ("/repositories", 403)])

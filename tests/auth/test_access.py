@@ -90,6 +90,7 @@ def test_a_refresh_without_a_change_keeps_the_rights_as_they_are() -> None:
             k, "reads", [{"effect": "deny", "action": ["fs:*"], "resource": "*"}]
         ),
         lambda k: links.delete_user(k, "ann"),
+        lambda k: directory.disable_user(k, "ann", "admin"),
     ],
 )
 def test_a_change_elsewhere_takes_effect_within_seconds_and_here_at_once(change: object) -> None:

@@ -7,10 +7,11 @@ from typing import Literal
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import accounts, credentials, revocations, secrets, tokens
+from graveler.auth import accounts, credentials, directory, links, revocations, secrets, tokens
 from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
+from graveler.auth.links import MEMBER
 from graveler.clock import SystemIds
 from graveler.errors import (
     AlreadyExists,
@@ -177,6 +178,20 @@ def test_a_reset_ends_the_old_credential_and_every_session() -> None:
     found = accounts.find(bench.kv)
     assert found is not ABSENT
     assert found.user == "ann"
+
+
+def test_a_reset_enables_the_administrator() -> None:
+    bench = Bench()
+    bench.set_up("ann", "", GIVEN)
+    directory.create_user(bench.keeper, "bob")
+    links.add(bench.keeper, MEMBER, "bob", "Admins")
+    directory.disable_user(bench.keeper, "ann", "bob")
+    bench.auth.access.forget()
+    assert not bench.accepts(GIVEN)
+    fresh = credentials.fresh(SystemIds())
+    accounts.reset(bench.keeper, fresh)
+    bench.auth.access.forget()
+    assert bench.accepts(fresh)
 
 
 def test_a_reset_needs_an_administrator() -> None:

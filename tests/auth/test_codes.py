@@ -50,7 +50,7 @@ def saying(**said: Any) -> FakeProvider:
 
 
 def test_a_code_is_exchanged_for_who_the_caller_is() -> None:
-    provider = saying(groups=["team"], email="carl@example.com")
+    provider = saying(groups=["team"], email="carl@example.com", email_verified=True)
     codes = login_of(provider)
     said = codes.claims("good", REDIRECT, NOW)
     assert (said.user, said.email, said.groups) == ("carl", "carl@example.com", ("team",))

@@ -61,12 +61,20 @@ def claims(text: str, now: int = NOW) -> Claims:
 
 @pytest.mark.parametrize("kid", ["r", "e"])
 def test_a_token_says_who_it_is(kid: str) -> None:
-    said = claims(token(kid, sub="a b", email="c@example.com", groups=["b", "a", "a", 7, ""]))
+    mail = {"email": "c@example.com", "email_verified": True}
+    said = claims(token(kid, sub="a b", **mail, groups=["b", "a", "a", 7, ""]))
     assert said.principal == f"oidc:{ISSUER}#a%20b"
     assert (said.user, said.email, said.groups) == ("carl", "c@example.com", ("a", "b"))
     assert (said.issued, said.expires) == (START, START + 3_600)
     assert claims(token(aud=["other", AUDIENCE])).groups == ()
     assert claims(token(groups="a", nbf=START)).groups == ("a",)
+
+
+@pytest.mark.parametrize("verified", [True, "true", None, False, "false", 1.5, 0, "yes", [True]])
+def test_an_email_counts_only_if_the_provider_has_verified_it(verified: object) -> None:
+    """The committer of a commit is the email of its user: nobody may choose that of another."""
+    said = claims(token(email="c@example.com", email_verified=verified))
+    assert said.email == ("c@example.com" if verified in (True, "true") else "")
 
 
 @pytest.mark.parametrize(

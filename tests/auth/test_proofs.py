@@ -75,6 +75,19 @@ def test_a_caller_is_the_user_of_the_key_with_its_rights() -> None:
         assert process.failure(NewCredential(key_id, "u" * 40)) == Code.KEY_NOT_FOUND
 
 
+def test_a_disabled_user_proves_nothing_by_its_keys() -> None:
+    lake = Lake()
+    given, _ = credentials.create(lake.keeper(), "ann")
+    process = Process(lake)
+    assert process.failure(given) == ""
+    directory.disable_user(lake.keeper(), "ann", "admin")
+    process.auth.access.forget()
+    assert process.failure(given) == Code.KEY_NOT_FOUND == process.failure(UNKNOWN)
+    directory.enable_user(lake.keeper(), "ann")
+    process.auth.access.forget()
+    assert process.failure(given) == ""
+
+
 def test_a_proved_key_costs_nothing_from_the_same_address_and_one_request_from_another() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")

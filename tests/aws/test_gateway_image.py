@@ -94,17 +94,17 @@ def test_it_does_not_run_as_root() -> None:
 def started() -> GatewayOptions:
     """The options with which a container of a stack runs."""
     words = only("ENTRYPOINT").command
-    assert words[1:3] == ["-m", MODULE]
-    assert words[3] == "gateway"
+    assert words[1:4] == ["-P", "-m", MODULE]
+    assert words[4] == "gateway"
     more = ["--stack", "lake", "--bucket", "data"]
-    return options_of(gateway.make_context("gateway", [*words[4:], *more]).params, {})
+    return options_of(gateway.make_context("gateway", [*words[5:], *more]).params, {})
 
 
 def test_it_runs_the_command_on_the_port_that_it_exposes() -> None:
     listen = started().listen
     assert (listen.host, str(listen.port)) == ("0.0.0.0", only("EXPOSE").rest)
     ran = subprocess.run(
-        [sys.executable, "-m", MODULE, "--version"], cwd=ROOT, capture_output=True, check=True
+        [sys.executable, "-P", "-m", MODULE, "--version"], cwd=ROOT, capture_output=True, check=True
     )
     assert ran.stdout.startswith(b"graveler ")
 

@@ -47,6 +47,7 @@ REVOCATIONS: Final = (
     Revocation("policy replaced", "PUT", _POLICY, 404, _DENY),
     Revocation("policy deleted", "DELETE", _POLICY, 404),
     Revocation("access key deleted", "DELETE", _USER + "/credentials/{key}", 401),
+    Revocation("user disabled", "POST", _USER + "/disable", 401),
     Revocation("user deleted", "DELETE", _USER, 401),
 )
 

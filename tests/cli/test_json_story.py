@@ -126,6 +126,8 @@ user list
 user attach ann FSReadAll
 user show ann
 user detach ann FSReadAll
+user disable ann
+user enable ann
 user key create ann
 user key list ann
 user key delete ann {key_of_ann} --yes

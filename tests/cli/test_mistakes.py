@@ -413,7 +413,7 @@ def test_a_file_is_not_corrected_to_an_address(lake: Lake, files: Path) -> None:
     assert (code, lines) == (2, [f"graveler: address invalid: '{files}/a.csv': {form}"])
 
 
-@pytest.mark.parametrize("path", ["/x", "../x", "a//b", "a/./b", "../"])
+@pytest.mark.parametrize("path", ["/x", "../x", "a//b", "a/./b", "../", ".git/x"])
 def test_a_path_that_no_file_can_have_is_warned_of(lake: Lake, tmp_path: Path, path: str) -> None:
     """Object stores take every path, so it is uploaded all the same."""
     file = tmp_path / "x"

@@ -9,6 +9,7 @@ import pytest
 
 from graveler.cli import files
 from graveler.errors import Invalid
+from graveler.local.disk import folding
 from graveler.local.names import Folding
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
@@ -163,8 +164,8 @@ def test_a_deletion_leaves_what_no_download_writes(lake: Lake, tmp_path: Path) -
 
 
 def test_paths_that_the_destination_takes_for_one_file(tmp_path: Path) -> None:
-    def paths(folding: Folding) -> list[str]:
-        destination = files.Destination(tmp_path, lambda folder: folding)
+    def paths(found: Folding) -> list[str]:
+        destination = files.Destination(tmp_path, lambda folder: found)
         refusals = []
         for path in ("d/a", "D/b", "d/A", "é", "e\u0301", "d/c"):
             try:
@@ -180,6 +181,21 @@ def test_paths_that_the_destination_takes_for_one_file(tmp_path: Path) -> None:
     assert paths(Folding(case=True, form=False)) == case
     assert paths(Folding(case=False, form=True)) == form
     assert paths(Folding(case=True, form=True)) == [*case, *form]
+
+
+@pytest.mark.parametrize("case", [False, True])
+@pytest.mark.parametrize("form", [False, True])
+def test_the_destination_is_asked_by_a_folder_of_another_spelling(
+    tmp_path: Path, case: bool, form: bool
+) -> None:
+    """Where both spellings are one, the folder that was made has the other one too, as here."""
+    if case:
+        (tmp_path / f".GRAVELER-SHELF-{os.getpid()}-é").mkdir()
+    if form:
+        (tmp_path / f".graveler-shelf-{os.getpid()}-e\u0301").mkdir()
+    before = sorted(tmp_path.iterdir())
+    assert folding(tmp_path) == folding(tmp_path / "new/deep") == Folding(case=case, form=form)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_names_that_differ_by_case_are_two_files_here(lake: Lake, tmp_path: Path) -> None:

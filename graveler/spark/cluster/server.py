@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import graveler
 from graveler.errors import Unavailable
 from graveler.settings import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, environment
 
@@ -23,9 +24,11 @@ def follow():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 threading.Thread(target=follow, daemon=True).start()
+sys.path.append(sys.argv.pop(1))
 from graveler.cli.main import main
 sys.exit(main())
 """
+_PACKAGES: Final = str(Path(graveler.__file__).resolve().parents[1])
 _READY: Final = re.compile(r"ready at (http://\S+)")
 _END_SECONDS: Final = 60
 
@@ -59,7 +62,8 @@ def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -
     roots = [word for root in import_roots for word in ("--import-root", os.path.abspath(root))]
     options = ["--store", folder, "--listen", "127.0.0.1:0", *roots]
     process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, "serve", *options],
+        # -P: no module of the current folder takes the place of one of ours.
+        [sys.executable, "-P", "-c", _PROGRAM, _PACKAGES, "serve", *options],
         env={**environment(), **keys},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

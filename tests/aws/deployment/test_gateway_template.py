@@ -102,7 +102,7 @@ def valued(value: Any) -> str:
 
 def started(container: dict[str, Any]) -> GatewayOptions:
     """The options with which the container runs."""
-    words = only("ENTRYPOINT").command[3:] + [valued(word) for word in container["Command"]]
+    words = only("ENTRYPOINT").command[4:] + [valued(word) for word in container["Command"]]
     variables = {each["Name"]: valued(each["Value"]) for each in container["Environment"]}
     return options_of(gateway.make_context("gateway", words[1:]).params, variables)
 
