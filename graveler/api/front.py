@@ -51,12 +51,14 @@ class Front:
     - `trusted_proxies`: networks whose forwarded headers are trusted.
     - `hosts`: additional host names that calls without credentials may use; `*`: any.
     - `tls_only`: other machines must use TLS, which ends at a trusted proxy.
+    - `cors_origins`: origins whose pages may use signed URLs; `*`: any.
     """
 
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
     hosts: tuple[str, ...] = ()
     tls_only: bool = False
+    cors_origins: tuple[str, ...] = ()
 
     @property
     def serves_others(self) -> bool:
@@ -140,6 +142,15 @@ def public_url(text: str) -> str:
         raise Invalid(f"public URL invalid: it must have no path and no query: {text!r}")
     usual = ":443" if parts.scheme == "https" else ":80"
     return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual)}"
+
+
+def cors_origin(text: str) -> str:
+    """An origin of browser pages, or `*`.  Raises `Invalid`."""
+    try:
+        return text if text == "*" else public_url(text)
+    except Invalid as error:
+        rule = "it must be http[s]://HOST[:PORT], or * for any"
+        raise Invalid(f"origin invalid: {rule}: {text!r}") from error
 
 
 def domain(text: str) -> str:

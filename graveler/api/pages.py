@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from graveler.api import cookies, errors, reference_page
-from graveler.api.answers import HTML, JSON, PLAIN, Answer
+from graveler.api.answers import HTML, JSON, PLAIN, Answer, Headers
 from graveler.api.dispatch import Scope
 from graveler.api.feed import Disconnected, Receive
 from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH, Observation
@@ -24,6 +24,7 @@ from graveler.api.service import Service
 from graveler.api.witness import RequestTrace, Witness
 from graveler.block.signature import PRESIGNED_PATH
 from graveler.errors import Invalid
+from graveler.http import cors
 from graveler.records import ABSENT
 
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
@@ -103,9 +104,16 @@ class Pages:
             self._witness.record(_operation(path), scope, trace, answer.status)
         if trace.changes:
             self._witness.record_changes(scope, trace, answer.status)
-        if self._service.settings.front.origin(scope).secure:
-            answer = answer._replace(headers=(*answer.headers, _ONLY_TLS))
+        answer = answer._replace(headers=(*answer.headers, *self._headers(scope)))
         await send(self._service, scope, receive, send_message, answer)
+
+    def _headers(self, scope: Scope) -> Headers:
+        """The headers that depend on the request alone."""
+        front = self._service.settings.front
+        headers: Headers = ()
+        if scope["path"].startswith(PRESIGNED_PATH):
+            headers = cors.shared(front.cors_origins, scope["headers"])
+        return (*headers, _ONLY_TLS) if front.origin(scope).secure else headers
 
     async def _observed(self, scope: Scope, path: str, trace: RequestTrace) -> Answer:
         if path == READY_PATH:
@@ -164,6 +172,10 @@ class Pages:
         return answer
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
+        if cors.is_preflight(scope["method"], scope["headers"]):
+            origins = self._service.settings.front.cors_origins
+            allowed = cors.preflight(origins, scope["headers"])
+            return Answer(204 if allowed else 403, allowed)
         name = scope["path"][len(PRESIGNED_PATH) :]
         try:
             fields = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS_MAX)

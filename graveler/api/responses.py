@@ -27,6 +27,7 @@ _HEADERS_OF_FAILED_HEAD = frozenset(
     (
         *(b"content-range", b"retry-after"),
         *(b"x-amz-bucket-region", b"x-amz-request-id", b"x-request-id"),
+        *(b"access-control-allow-origin", b"access-control-expose-headers", b"vary"),
     )
 )
 _WITHOUT_LENGTH = frozenset((204, 304))

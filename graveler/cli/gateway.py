@@ -91,6 +91,7 @@ def options_of(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> G
             parameters["public_url"] or "",
             parameters["trusted_proxies"],
             tls_only=not parameters["insecure_http"],
+            cors_origins=parameters["cors_origins"],
         ),
         S3Options(parameters["s3_domains"], parameters["s3_signature_v2"]),
         owns_cache=not settings.get(_CACHE_FOLDER),

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import click
 
 from graveler import limits
-from graveler.api.front import DIRECT, Front, domain, host_of, network, public_url
+from graveler.api.front import DIRECT, Front, cors_origin, domain, host_of, network, public_url
 from graveler.cli.arguments import Checked
 from graveler.errors import Invalid
 from graveler.settings import (
@@ -201,6 +201,15 @@ _TRUSTED_PROXY: Final = click.option(
     help="trust the X-Forwarded-* headers of proxies in this network (repeatable; default: trust "
     "none)",
 )
+_CORS_ORIGIN: Final = click.option(
+    "--cors-origin",
+    "cors_origins",
+    type=Checked("ORIGIN", cors_origin),
+    multiple=True,
+    metavar="ORIGIN",
+    help="pages of this origin, http[s]://HOST[:PORT], may use signed URLs in a browser; *: any "
+    "page that has one (repeatable; default: none)",
+)
 _S3_DOMAIN: Final = click.option(
     "--s3-domain",
     "s3_domains",
@@ -220,7 +229,7 @@ _S3_SIGNATURE_V2: Final = click.option(
 
 def proxy(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options that say how clients reach a service."""
-    return _PUBLIC_URL(_TRUSTED_PROXY(function))
+    return _PUBLIC_URL(_TRUSTED_PROXY(_CORS_ORIGIN(function)))
 
 
 def s3(function: Callable[..., int]) -> Callable[..., int]:

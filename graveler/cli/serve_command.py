@@ -125,7 +125,12 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     S3 clients reach the store at the same URL, with the same keys: REPOSITORY is the bucket and
     BRANCH/PATH the key, with addresses in path style unless --s3-domain is given.
     """
-    before = front.Front(more["public_url"] or "", more["trusted_proxies"], more["allowed_hosts"])
+    before = front.Front(
+        more["public_url"] or "",
+        more["trusted_proxies"],
+        more["allowed_hosts"],
+        cors_origins=more["cors_origins"],
+    )
     host = front.host_of(before.public_url.partition("://")[2])
     hooks = hook_settings(environment(), more["hooks_allow"], loopback=more["hooks_allow_loopback"])
     s3_options = S3Options(more["s3_domains"], more["s3_signature_v2"])

@@ -53,6 +53,7 @@ from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Ta
 from graveler.gateway.operations import OPERATIONS
 from graveler.gateway.request import S3Request, request_of
 from graveler.gateway.targets import check_target
+from graveler.http import cors
 from graveler.records import ABSENT, Absent, Repository
 
 _UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
@@ -114,6 +115,9 @@ class S3Route:
             else:
                 ending.on_end(partial(self._ended, scope, trace))
         headers = (*answer.headers, (b"x-amz-request-id", request_id.encode("ascii")))
+        if is_signed((), scope["query_string"]):
+            origins = self._service.settings.front.cors_origins
+            headers = (*headers, *cors.shared(origins, scope["headers"]))
         answer = Answer(answer.status, headers, answer.body)
         try:
             await send(self._service, scope, receive, send_message, answer)
@@ -142,6 +146,10 @@ class S3Route:
 
     async def _answer(self, scope: Scope, receive: Receive, trace: _Trace) -> Answer:
         address = NOWHERE
+        if cors.is_preflight(scope["method"], scope["headers"]):
+            origins = self._service.settings.front.cors_origins
+            allowed = cors.preflight(origins, scope["headers"])
+            return Answer(204 if allowed else 403, allowed)
         try:
             request = request_of(scope)
             address = address_of(request.header(b"host"), request.raw_path, self._domains)
