@@ -180,6 +180,7 @@ merge_resolutions_count_max = 1_000
 merge_resolutions_length_bytes_max = 32 * 1024  # of all prefixes: the commit's metadata holds them
 
 # access control
+resource_length_max = 8 * 1024  # characters of a name; nobody has rights on a longer one
 policy_length_bytes_max = 10 * 1024  # of its statements as JSON
 policy_statements_count_max = 100
 policy_resources_count_max = 100  # of one statement
