@@ -64,6 +64,7 @@ class ServiceSettings:
     unknown_lines_max: int = limits.audit_unknown_lines_max  # a minute, in the audit trail
     ready_writes: bool = False  # readiness writes a row; not where each write is paid for
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
+    denied_lines_max: int = limits.audit_denied_lines_max  # of one caller
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 
 
