@@ -6,10 +6,11 @@
 
 No character escapes another: `[`, `.` and `\\` stand for themselves.
 
-To take each word at its first place is enough, because only `*` stands between words.  So a text is
-read once.  A word without `?` is placed by `str.find`; one with `?` by bits, one for each character
-of the word.  The time grows linearly with the text, whatever the pattern.  No regular expression is
-made from what users write.  Pure; every module may import this: resources of policies, rules of
+To take each word at its first place is enough, because only `*` stands between words.  A word
+without `?` is placed by `str.find`; one with `?` by bits, one for each character of the text: a
+character of the word costs a shift of them, and each different one a reading of the text.  The time
+grows linearly with the text, and with the pattern.  No regular expression is made from what users
+write.  Pure; every module may import this: resources of policies, rules of
 branch protection and patterns of action files are such globs.
 """
 
@@ -80,18 +81,27 @@ def _find(word: str, text: str, start: int, end: int) -> int:
     """The first place of `word` in text[start:end]; -1 if there is none."""
     if "?" not in word:
         return text.find(word, start, end)
-    if len(word) > end - start:
+    count = end - start - len(word) + 1  # places where the word may begin
+    if count <= 0:
         return -1
-    anything, places = 0, dict[str, int]()
+    begins = (1 << count) - 1  # bit n: the word may begin n characters behind the start
     for number, char in enumerate(word):
-        if char == "?":
-            anything |= 1 << number
-        else:
-            places[char] = places.get(char, 0) | 1 << number
-    whole, begun = 1 << (len(word) - 1), 0
-    for at in range(start, end):
-        # Bit n of `begun`: the n + 1 characters up to here match the first n + 1 of the word.
-        begun = (begun << 1 | 1) & (places.get(text[at], 0) | anything)
-        if begun & whole:
-            return at - len(word) + 1
-    return -1
+        if char != "?":
+            begins &= _places(text, char) >> start + number
+            if not begins:
+                return -1
+    return start + (begins & -begins).bit_length() - 1
+
+
+@lru_cache(maxsize=1_024)
+def _places(text: str, char: str) -> int:
+    """Where a text has a character: bit n stands for its character n."""
+    return int(text[::-1].translate(_Bits({ord(char): "1"})), 2)
+
+
+class _Bits(dict[int, str]):
+    """A table that translates every other character to 0."""
+
+    def __missing__(self, key: int) -> str:
+        self[key] = "0"
+        return "0"

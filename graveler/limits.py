@@ -180,6 +180,7 @@ merge_resolutions_count_max = 1_000
 merge_resolutions_length_bytes_max = 32 * 1024  # of all prefixes: the commit's metadata holds them
 
 # access control
+resource_length_max = 8 * 1024  # characters of a name; nobody has rights on a longer one
 policy_length_bytes_max = 10 * 1024  # of its statements as JSON
 policy_statements_count_max = 100
 policy_resources_count_max = 100  # of one statement
@@ -212,7 +213,8 @@ access_seconds_max = 4  # age of what a process knows about a caller's rights
 
 # the audit trail
 audit_days = 30  # that an embedded store keeps lines, unless there are too many
-audit_bytes_max = 1024 * 1024 * 1024  # of all files; the oldest go first
+audit_bytes_max = 1024 * 1024 * 1024  # of the files of changes; the oldest go first
+audit_denied_bytes_max = 256 * 1024 * 1024  # of the files of denials
 audit_file_bytes_max = 4 * 1024 * 1024
 audit_waiting_count_max = 100_000  # lines in memory that a full or slow disk has not taken
 audit_scan_count_max = 20_000  # lines that one page looks at
@@ -221,6 +223,11 @@ audit_delay_milliseconds = 60_000  # from a request to the time that the log giv
 audit_line_resources_max = 100  # a request with more has several lines
 audit_resource_length_max = 2_048  # characters
 audit_unknown_lines_max = 100  # a minute, for callers that were not identified
+audit_denied_lines_max = 100  # a minute, for the denials of one caller
+audit_callers_max = 10_000  # of one minute that a process counts apart
+audit_denied_resources_bytes_max = 4 * 1024  # of one denied request; its line names no more
+audit_request_resources_bytes_max = 256 * 1024  # of one request that changes something
+audit_caller_resources_bytes_max = 4 * 1024 * 1024  # of one caller in a minute; then one a line
 audit_seconds_default = 24 * 3600  # the span of a question that names none
 
 # events

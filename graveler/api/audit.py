@@ -55,6 +55,7 @@ class AuditLine(Shape, frozen=True):
     code: str
     missing: str
     unrecorded: Integer
+    left_out: Integer
 
 
 class AuditTrail(Page, frozen=True):

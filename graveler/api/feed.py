@@ -1,145 +1,145 @@
-"""A bounded queue for a request body: the event loop receives it, a thread reads it.
+"""Request bodies that arrive: a thread works only while there is something to write.
 
-    client ──► receive() ──► Feed (at most `_HELD_BYTES_MAX`) ──► iterator in the engine's thread
+    client ──► receive() ──► one piece ──► the body is whole: it stays in memory
+                                 │ more follows
+                                 ▼
+               Feed ──► content: unframed, verified ──► Spool    a turn of a thread for each piece
 
-The event loop waits while the feed is full.  So a fast client slows down to the speed of the store,
-and memory stays bounded for a body of any size.  If the client disconnects, the reader gets
-`Disconnected` and stores nothing.  If the reader stops early, the feed drops the rest of the body.
-Used by uploads.
+No thread waits for a client.  The event loop receives the next piece when the thread has written
+the last one, so a fast client slows down to the speed of the store, and memory holds about three
+pieces of a body of any size.  If the client disconnects, or the content is wrong, the spool is
+discarded and nothing is stored.  Used by uploads.
 """
 
 import asyncio
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from typing import Any, NamedTuple, TypeVar
 
-from graveler.errors import GravelerError
+from graveler.api.pools import BoundedPool
+from graveler.block.bodies import Spool
+from graveler.errors import GravelerError, Unavailable
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 T = TypeVar("T")
-Read = Callable[["Feed"], T]
-Start = Callable[..., "asyncio.Future[Any]"]  # runs a function with arguments in a thread
-_HELD_BYTES_MAX = 1024 * 1024
+_PIECE_BYTES = 512 * 1024
 
 
 class Disconnected(GravelerError):
     """The client closed the connection before its request was complete."""
 
 
+class Piece(NamedTuple):
+    """Consecutive bytes of a body.  `is_last`: the body ends with them."""
+
+    body: bytes
+    is_last: bool
+
+
+async def next_piece(receive: Receive) -> Piece:
+    """At least `_PIECE_BYTES` of a body, or its rest.  Raises `Disconnected`.
+
+    The server closes a connection whose body arrives too slowly (server.py).
+    """
+    message = await _message(receive)
+    body: bytes | bytearray = message.get("body", b"")
+    while message.get("more_body", False):
+        if len(body) >= _PIECE_BYTES:
+            return Piece(bytes(body), False)
+        message = await _message(receive)
+        if not isinstance(body, bytearray):
+            body = bytearray(body)
+        body += message.get("body", b"")
+    return Piece(bytes(body), True)
+
+
 class Feed:
-    """A bounded queue of bytes with one writer on the event loop and one reader in a thread."""
+    """What has arrived of a body, as chunks: an empty one means that no more has arrived yet."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._room = asyncio.Event()
-        self._changed = threading.Condition()
-        self._chunks: deque[bytes] = deque()
-        self._held = 0
-        self._ended = False
-        self._gone = False
-        self._closed = False
+        self._piece = Piece(b"", False)
 
-    async def pump(self, receive: Receive, first: bytes) -> None:
-        """Receive until the body ends, the client disconnects, or the reader closes the feed.
+    def add(self, piece: Piece) -> None:
+        """The next bytes have arrived; those before were read."""
+        self._piece = piece
 
-        The server closes a connection whose body arrives too slowly (server.py).
-        """
-        self._put(first)
-        while not self._is_over:
-            while self._held >= _HELD_BYTES_MAX and not self._is_over:
-                self._room.clear()
-                if self._held >= _HELD_BYTES_MAX:
-                    await self._room.wait()
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                self._end(gone=True)
-                return
-            self._put(message.get("body", b""))
-            if not message.get("more_body", False):
-                self._end(gone=False)
-                return
-
-    async def fill(self, receive: Receive, first: bytes, start: Start, read: Read[T]) -> T:
-        """Receive a body, which begins with `first`, and return what `read` makes of this feed.
-
-        `start` runs it in a thread.  Raises what the two raise; `Disconnected` if the client goes
-        away first.
-        """
-        result: asyncio.Future[T] = start(self._read, read)
-        result.add_done_callback(lambda _: self.abandon())  # it may be dropped before it begins
-        try:
-            await self.pump(receive, first)
-        finally:
-            self.abandon()
-        try:
-            return await result
-        finally:
-            del result  # its error refers to this call: they would keep each other
-
-    def _read(self, read: Read[T]) -> T:
-        try:
-            return read(self)
-        finally:
-            self.close()
-
-    def abandon(self) -> None:
-        """The writer stops: the reader gets `Disconnected` unless the body had already ended.
-
-        Called on the event loop."""
-        self._end(gone=True)
-        self._room.set()
-
-    def close(self) -> None:
-        """The reader stops, whether or not it has read everything."""
-        with self._changed:
-            self._closed = True
-            self._chunks.clear()
-            self._held = 0
-        self._wake()
+    @property
+    def is_starved(self) -> bool:
+        """Whether a reader waits for more."""
+        return not self._piece.body and not self._piece.is_last
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
-            with self._changed:
-                while not self._chunks and not self._ended:
-                    self._changed.wait()
-                if self._gone:
-                    raise Disconnected("client disconnected before its request was complete")
-                if not self._chunks:
-                    return
-                chunk = self._chunks.popleft()
-                was_full = self._held >= _HELD_BYTES_MAX
-                self._held -= len(chunk)
-                wake = was_full and self._held < _HELD_BYTES_MAX
-            if wake:
-                self._wake()
-            yield chunk
+            body, is_last = self._piece
+            self._piece = Piece(b"", is_last)
+            yield body
+            if is_last:
+                return
 
-    @property
-    def _is_over(self) -> bool:
-        """Whether nobody reads any more of the body."""
-        return self._closed or self._gone
 
-    @property
-    def held_bytes(self) -> int:
-        """Number of bytes that are received and not yet read."""
-        return self._held
+Content = Callable[[Feed], Iterable[bytes]]
 
-    def _wake(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._room.set)
 
-    def _put(self, chunk: bytes) -> None:
+async def spooled(
+    pool: BoundedPool,
+    receive: Receive,
+    first: Piece,
+    open_spool: Callable[[], Spool],
+    content: Content,
+    store: Callable[[Spool], T],
+) -> T:
+    """Spool a body that begins with `first`, and return what `store` makes of the spool.
+
+    `content` reads a feed and yields the bytes to spool.  It passes on an empty chunk, and reads
+    the feed to its end.  All work is done in `pool`.  Raises what the arguments raise.
+    """
+    feed, piece = Feed(), first
+    spool = await pool.start(open_spool)
+    try:
+        chunks = iter(content(feed))
+        hashing = pool.proceed(spool.hash, ())
+        while True:
+            feed.add(piece)
+            written = await pool.proceed(_write, spool, feed, chunks)
+            await hashing
+            hashing = pool.proceed(spool.hash, written)
+            if piece.is_last:
+                break
+            piece = await next_piece(receive)
+        await hashing
+        return await pool.proceed(store, spool)
+    finally:
+        _close(pool, spool)
+
+
+def _write(spool: Spool, feed: Feed, chunks: Iterator[bytes]) -> list[bytes]:
+    """Write what has arrived.  Returns it."""
+    written: list[bytes] = []
+    for chunk in chunks:
         if chunk:
-            with self._changed:
-                if not self._closed:
-                    self._chunks.append(chunk)
-                    self._held += len(chunk)
-                self._changed.notify()
+            spool.write(chunk)
+            written.append(chunk)
+        elif feed.is_starved:
+            break
+    return written
 
-    def _end(self, *, gone: bool) -> None:
-        with self._changed:
-            if not self._ended:  # a complete body is never abandoned afterwards
-                self._ended, self._gone = True, gone
-            self._changed.notify()
+
+def _close(pool: BoundedPool, spool: Spool) -> None:
+    """Close the spool in a thread, because to remove a long file takes time; if the service stops,
+    at once."""
+
+    def closed(closing: "asyncio.Future[None]") -> None:
+        if closing.cancelled():
+            spool.close()
+
+    try:
+        pool.proceed(spool.close).add_done_callback(closed)
+    except Unavailable:
+        spool.close()
+
+
+async def _message(receive: Receive) -> MutableMapping[str, Any]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected("client disconnected before its request was complete")
+    return message

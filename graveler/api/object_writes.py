@@ -1,8 +1,8 @@
 """Operations that change objects on a branch: upload, delete, copy, user metadata."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import field
 
@@ -10,7 +10,7 @@ from graveler import limits
 from graveler.api import answers, errors, forms, permits, shapes
 from graveler.api.answers import NO_CONTENT, Answer, Content, Headers, Shape
 from graveler.api.client_texts import text_for
-from graveler.api.feed import Disconnected, Feed
+from graveler.api.feed import Feed, Piece, next_piece, spooled
 from graveler.api.field_types import Integer, Pairs
 from graveler.api.operation import (
     BRANCH,
@@ -28,6 +28,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
+from graveler.block.bodies import Spool
 from graveler.crc32c import IS_FAST, extended
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
@@ -37,7 +38,7 @@ from graveler.errors import Contended, Invalid, PreconditionFailed, Refused, Uns
 from graveler.http import conditions
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
-from graveler.records import ABSENT, Entry
+from graveler.records import ABSENT, Absent, Entry
 
 _OBJECTS: Final = BRANCH + "/objects"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
@@ -72,10 +73,9 @@ class UploadQuery(PathQuery, frozen=True):
 async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions) -> Answer:
     """Upload an object: the raw body, or multipart/form-data with one part `content`.
 
-    If the whole body arrived in the first message, one thread stores it; a small one, unless the
-    write is conditional, together with those of other requests.  Otherwise a thread stores the body
-    while it arrives, through a `Feed`.  Unless it went together with others, the answer has a
-    header with the CRC32C of the bytes that arrived.
+    A body of one piece is stored from memory; a small one, unless the write is conditional,
+    together with those of other requests.  A longer one goes to a spool while it arrives.  Unless
+    it went together with others, the answer has a header with the CRC32C of the bytes that arrived.
     """
     mode = conditions.of_write(call.headers)
     content_type = call.header(b"content-type")
@@ -89,14 +89,11 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
         mode,
         query.storage_class,
     )
-    message = await call.receive()
-    if message["type"] == "http.disconnect":
-        raise Disconnected("client disconnected before its request was complete")
-    first = message.get("body", b"")
+    first, is_whole = await next_piece(call.receive)
     bytes_max = call.service.settings.inline_bytes_max
     if 0 < bytes_max < len(first):
         raise TooLarge(_TOO_LARGE.format(bytes_max))
-    if not message.get("more_body", False):
+    if is_whole:
         chunks = (first,) if first else ()
         if mode is OVERWRITE and len(first) < limits.upload_batched_bytes_max:
             batches = call.service.pools.uploads
@@ -106,50 +103,44 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
                     NewUpload(call.repo, branch, query.path, new, query.force)
                 )
                 return _stats(call, query, new, entry)
-        return await call.service.pools.writers.start(_store, call, query, upload, chunks, boundary)
-    start = call.service.pools.streams.start
-    return await Feed().fill(
-        call.receive, first, start, lambda feed: _store(call, query, upload, feed, boundary)
-    )
+        return await call.service.pools.writers.start(
+            lambda: _store(call, query, _opened(upload, chunks, boundary))
+        )
+    part = forms.Part(boundary, "content")
+
+    def open_spool() -> Spool:
+        write.check_upload(call.repo, branch, query.path, upload, force=query.force)
+        return call.repo.blocks.spool(call.repo.namespace)
+
+    def content(feed: Feed) -> Iterable[bytes]:
+        return part.of(feed) if boundary else feed
+
+    def store(spool: Spool) -> Answer:
+        content_type = part.content_type if boundary else upload.content_type
+        return _store(call, query, replace(upload, body=spool, content_type=content_type))
+
+    piece = Piece(first, is_whole)
+    return await spooled(call.service.pools.bodies, call.receive, piece, open_spool, content, store)
 
 
-def _store(
-    call: Call, query: UploadQuery, upload: Upload, chunks: Iterable[bytes], boundary: bytes
-) -> Answer:
-    new = _opened(upload, chunks, boundary)
+def _store(call: Call, query: UploadQuery, new: Upload) -> Answer:
     branch = call.arguments["branch"]
-    crc32c = 0
-
-    def summed(chunks: Iterable[bytes]) -> Iterator[bytes]:
-        nonlocal crc32c
-        for chunk in chunks:
-            crc32c = extended(crc32c, chunk)
-            yield chunk
-
-    if IS_FAST:
-        # A complete body stays a tuple, so that the engine can send it again after a refusal.
-        body = summed(new.body)
-        new = replace(new, body=tuple(body) if isinstance(new.body, Sequence) else body)
     entry = write.upload(call.repo, branch, query.path, new, force=query.force)
-    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c if IS_FAST else ABSENT))
+    crc32c: int | Literal[Absent.ABSENT] = ABSENT
+    if isinstance(new.body, Spool):
+        crc32c = new.body.crc32c
+    elif IS_FAST:
+        crc32c = extended(0, b"".join(new.body))
+    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c))
 
 
-def _opened(upload: Upload, chunks: Iterable[bytes], boundary: bytes) -> Upload:
-    """The upload with its body, which may be a part of a form."""
-    content_type = upload.content_type
-    if boundary:
-        source = iter(chunks)
-        content_type, part = forms.open_part(source, boundary, "content")
-        # A complete body stays a tuple, so that the engine can send it again after a refusal.
-        chunks = tuple(part) if isinstance(chunks, Sequence) else _with_rest(part, source)
-    return replace(upload, body=chunks, content_type=content_type)
-
-
-def _with_rest(part: Iterator[bytes], source: Iterator[bytes]) -> Iterator[bytes]:
-    """A part of a form.  Its end waits for the end of the form, which may be cut off."""
-    yield from part
-    for _ in source:
-        pass
+def _opened(upload: Upload, chunks: Sequence[bytes], boundary: bytes) -> Upload:
+    """The upload with its whole body, which may be a part of a form."""
+    if not boundary:
+        return replace(upload, body=chunks)
+    part = forms.Part(boundary, "content")
+    body = tuple(chunk for chunk in part.of(chunks) if chunk)
+    return replace(upload, body=body, content_type=part.content_type)
 
 
 def _stats(

@@ -1,8 +1,9 @@
 """Thread pools for work that must not run on the event loop, with a limit on the waiting requests.
 
-Short writes, long bodies, imports and walks each have their own threads, so slow clients and long
-listings do not delay commits.  If too many requests wait for a pool, a new one is refused at once.
-The client may retry, and memory stays bounded.  Used by service.py and the endpoints.
+Short writes, arriving bodies, reads, imports and walks each have their own threads, so uploads do
+not delay downloads, and long listings do not delay commits.  If too many requests wait for a pool,
+a new one is refused at once.  The client may retry, and memory stays bounded.  Used by service.py
+and the endpoints.
 """
 
 import asyncio
@@ -117,14 +118,16 @@ class BoundedPool:
 
 
 class Pools(NamedTuple):
-    """The pools: short writes, bodies, imports, scans or walks, and look-ups that may wait.  These
-    have threads of their own, because commits that wait for their turn keep those of writers.
+    """The pools: short writes, arriving bodies, reads of bodies, imports, scans or walks, and
+    look-ups that may wait.  These have threads of their own, because commits that wait for their
+    turn keep those of writers.
 
     `is_remote`: look-ups ask a network, so none of them runs on the event loop.
     `uploads`: small uploads that share syncs; `ABSENT` for a store that shares none.
     """
 
     writers: BoundedPool
+    bodies: BoundedPool
     streams: BoundedPool
     imports: Executor
     walkers: BoundedPool
@@ -146,6 +149,7 @@ class Pools(NamedTuple):
         if self.uploads is not ABSENT:
             self.uploads.close()
         self.writers.close()
+        self.bodies.close()
         self.streams.close()
         self.walkers.close()
         self.lookups.close()

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from graveler.api.answers import Answer, Headers, StreamedBody, crc32c_headers, text_header
-from graveler.api.feed import Disconnected, Feed, Receive
+from graveler.api.feed import Feed, Receive, next_piece, spooled
 from graveler.api.requests import counted
 from graveler.api.service import Service
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
 from graveler.block.address import split
+from graveler.block.bodies import Spool
 from graveler.block.signature import Grant
 from graveler.errors import (
     AlreadyExists,
@@ -132,14 +133,21 @@ async def _store(
 ) -> Answer:
     if conditions.of_write(headers) not in (CREATE, OVERWRITE):  # a PUT only creates in any case
         await service.pools.writers.start(_check_condition, service, grant, headers)
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise Disconnected("client disconnected before its request was complete")
-    first = message.get("body", b"")
-    streams = service.pools.streams
-    if not message.get("more_body", False):
-        return await streams.start(_put, service, grant, (first,))
-    return await Feed().fill(receive, first, streams.start, lambda feed: _put(service, grant, feed))
+    bodies, first = service.pools.bodies, await next_piece(receive)
+    if first.is_last:
+        body = MeasuredBody(_sized(grant, (first.body,)))
+        return await bodies.start(_put, service, grant, body)
+
+    def open_spool() -> Spool:
+        return service.ports.blocks.spool(grant.address)
+
+    def content(feed: Feed) -> Iterable[bytes]:
+        return _sized(grant, feed)
+
+    def store(spool: Spool) -> Answer:
+        return _put(service, grant, spool)
+
+    return await spooled(bodies, receive, first, open_spool, content, store)
 
 
 def _check_condition(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> None:
@@ -154,7 +162,7 @@ def _check_condition(service: Service, grant: Grant, headers: Mapping[bytes, byt
         raise PreconditionFailed("object does not satisfy the condition of the request")
 
 
-def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:
+def _put(service: Service, grant: Grant, body: MeasuredBody | Spool) -> Answer:
     """Store a body with a create-only put.  Returns its MD5 as the etag, which clients use as the
     checksum.
 
@@ -163,7 +171,6 @@ def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:
     `Invalid`, and nothing is stored.
     """
     address, blocks = grant.address, service.ports.blocks
-    body = MeasuredBody(iter(chunks) if grant.size is ABSENT else _exactly(grant.size, chunks))
     try:
         blocks.put(address, body, CREATE)
     except AlreadyExists as error:
@@ -174,7 +181,7 @@ def _put(service: Service, grant: Grant, chunks: Iterable[bytes]) -> Answer:
     return Answer(200, (text_header(b"etag", f'"{body.checksum}"'),))
 
 
-def _is_stored(blocks: Blocks, address: str, body: MeasuredBody) -> bool:
+def _is_stored(blocks: Blocks, address: str, body: MeasuredBody | Spool) -> bool:
     """Whether the object has the bytes of `body`.  It is read only if it has their size."""
     if blocks.head(address).size != body.size:
         return False
@@ -182,6 +189,11 @@ def _is_stored(blocks: Blocks, address: str, body: MeasuredBody) -> bool:
     for _ in stored:
         pass
     return stored.checksum == body.checksum
+
+
+def _sized(grant: Grant, chunks: Iterable[bytes]) -> Iterable[bytes]:
+    """The chunks, which must have the size that the URL is for, if it is for one."""
+    return iter(chunks) if grant.size is ABSENT else _exactly(grant.size, chunks)
 
 
 def _exactly(size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -48,7 +48,8 @@ class ServiceSettings:
 
     blockstore_type: str = "local"
     writer_threads: int = 24  # as many for look-ups that may wait
-    stream_threads: int = 16
+    body_threads: int = 16  # of bodies that arrive
+    stream_threads: int = 16  # of bodies that are read
     import_threads: int = 2
     walker_threads: int = 4
     requests_waiting_max: int = 512
@@ -63,6 +64,7 @@ class ServiceSettings:
     user_requests_per_second: float = 0  # of one user, in this process; 0: no limit
     unknown_lines_max: int = limits.audit_unknown_lines_max  # a minute, in the audit trail
     ready_writes: bool = False  # readiness writes a row; not where each write is paid for
+    denied_lines_max: int = limits.audit_denied_lines_max  # of one caller
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 

@@ -94,6 +94,7 @@ def open_service(
     )
     pools = Pools(
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
+        BoundedPool(settings.body_threads, settings.requests_waiting_max, "body"),
         BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
         ThreadPoolExecutor(settings.import_threads, "import"),
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),

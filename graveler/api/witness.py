@@ -11,16 +11,20 @@ a user that a token has made, and groups that it has changed (auth/changes.py).
 
 The line is written before the answer is sent.  Its request id is the one in the answer.
 
-Whoever has no valid credentials could fill the trail.  So unknown callers have
-`ServiceSettings.unknown_lines_max` lines a minute in each process; the next line tells how many of
-their requests have none.
+Nobody can fill the trail.  In each process, unknown callers together have
+`ServiceSettings.unknown_lines_max` lines a minute, and each known caller
+`ServiceSettings.denied_lines_max` lines of denials; the next line tells how many requests have
+none.  The resources that the lines of one request, and those of one caller in a minute, name are
+bounded too; the line tells how many it leaves out.
 
 Only the thread of the event loop calls this.  Used by dispatch.py and pages.py.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 from graveler import limits
@@ -41,6 +45,7 @@ _DENIALS: Final = (401, 403)
 _NOTHING_APPLIED: Final = (Code.UNAVAILABLE, Code.STORAGE_FULL, Code.UNSUPPORTED)
 _GONE: Final = 499
 _MINUTE_SECONDS: Final = 60.0
+_OTHERS: Final = "*"  # no user has this name
 
 
 @dataclass(slots=True)
@@ -80,12 +85,20 @@ class RequestTrace:
 
 
 @dataclass(slots=True)
+class _Share:
+    """What a caller has written in this minute: lines that are bounded, and bytes of resources."""
+
+    lines: int = 0
+    resources_bytes: int = 0
+
+
+@dataclass(slots=True)
 class Witness:
     """Writes the lines of one process."""
 
     service: Service
     _minute: float = field(default=float("-inf"))
-    _unknown: int = 0  # lines in this minute
+    _shares: dict[str, _Share] = field(default_factory=dict)  # by user, in this minute
     _unrecorded: int = 0
 
     def record(
@@ -95,9 +108,13 @@ class Witness:
         answer."""
         denied = trace.denied(status)
         user, uid = _who(trace)
-        if not user and not self._admits_unknown():
+        if not self._admits(user, denied=denied):
+            self._unrecorded += 1
             return
         refused = trace.call.refused if trace.call is not ABSENT else []
+        resources, left_out = self._fitted(user, _resources(trace, refused), denied=denied)
+        if refused and not self._admits(user, denied=True):
+            refused, left_out = [], left_out + len(refused)
         unrecorded, self._unrecorded = self._unrecorded, 0
         line = Line(
             time=self._moment(),
@@ -106,12 +123,13 @@ class Witness:
             uid=uid,
             address=self.service.settings.front.client(scope),
             operation=operation,
-            resources=_resources(trace, refused),
+            resources=resources,
             outcome=Outcome.DENIED if denied else _outcome(status, trace.code),
             status=status,
             code=trace.code,
             missing=_shown(trace.missing),
             unrecorded=unrecorded,
+            left_out=left_out,
         )
         self.service.trail.write(line)
         if refused:
@@ -147,6 +165,7 @@ class Witness:
     def _record_refused(self, line: Line, refused: list[Permission]) -> None:
         """The items of a batch that were denied, while others were not."""
         first = refused[0]
+        resources, left_out = self._fitted(line.user, _named(refused), denied=True)
         self.service.trail.write(
             Line(
                 line.time,
@@ -155,22 +174,48 @@ class Witness:
                 line.uid,
                 line.address,
                 line.operation,
-                _named(refused),
+                resources,
                 Outcome.DENIED,
                 403,
                 missing=_shown(f"{first.action} on {first.pattern}"),
+                left_out=left_out,
             )
         )
 
-    def _admits_unknown(self) -> bool:
+    def _share(self, user: str) -> _Share:
+        """What a user has written in this minute.  Very many users share one."""
         now = self.service.ports.clock.steady_seconds()
         if now - self._minute >= _MINUTE_SECONDS:
-            self._minute, self._unknown = now, 0
-        if self._unknown >= self.service.settings.unknown_lines_max:
-            self._unrecorded += 1
+            self._minute = now
+            self._shares.clear()
+        if user not in self._shares and len(self._shares) >= limits.audit_callers_max:
+            user = _OTHERS
+        return self._shares.setdefault(user, _Share())
+
+    def _admits(self, user: str, *, denied: bool) -> bool:
+        """Whether a line of this user may be written: that of a change always may."""
+        if user and not denied:
+            return True
+        settings, share = self.service.settings, self._share(user)
+        if share.lines >= (settings.denied_lines_max if user else settings.unknown_lines_max):
             return False
-        self._unknown += 1
+        share.lines += 1
         return True
+
+    def _fitted(
+        self, user: str, resources: tuple[str, ...], *, denied: bool
+    ) -> tuple[tuple[str, ...], int]:
+        """The resources that a line may name, at least one, and the number of the others."""
+        share = self._share(user)
+        room = limits.audit_denied_resources_bytes_max
+        if not denied:
+            left = limits.audit_caller_resources_bytes_max - share.resources_bytes
+            room = min(limits.audit_request_resources_bytes_max, left)
+        ends = list(accumulate(len(each.encode("utf-8", "replace")) for each in resources))
+        count = max(min(1, len(ends)), bisect_right(ends, room))
+        if count and not denied:
+            share.resources_bytes += ends[count - 1]
+        return resources[:count], len(resources) - count
 
 
 def _who(trace: RequestTrace) -> tuple[str, str]:

@@ -47,7 +47,8 @@ class Line(NamedTuple):
     - `resources`: what the permissions of the request name.
     - `missing`: the first permission that the caller lacked, `action on resource`.
     - `status`, `code`: of the answer; 0 if the service stopped before it.
-    - `unrecorded`: requests of unknown callers before this one that have no line.
+    - `unrecorded`: requests before this one that have no line, because their callers had too many.
+    - `left_out`: resources that the lines of the request do not name, because they are too many.
     """
 
     time: str
@@ -62,6 +63,7 @@ class Line(NamedTuple):
     code: str = ""
     missing: str = ""
     unrecorded: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,9 @@ def parts(line: Line) -> Iterator[Line]:
         yield line
         return
     yield line._replace(resources=line.resources[:most])
+    further = line._replace(unrecorded=0, left_out=0)
     for start in range(most, len(line.resources), most):
-        yield line._replace(resources=line.resources[start : start + most], unrecorded=0)
+        yield further._replace(resources=line.resources[start : start + most])
 
 
 def mapping(line: Line) -> dict[str, Any]:

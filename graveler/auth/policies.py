@@ -98,6 +98,8 @@ class Rights:
             return False
         if permission.action in self.everywhere:
             return True
+        if len(permission.resource) > limits.resource_length_max:  # it takes too long to match
+            return False
         for statement in self._of(permission.action):
             if statement.matches(permission, address):
                 return not statement.denies  # denies come first; after them one allow is enough
@@ -115,6 +117,8 @@ class Rights:
 
     def deny(self, permission: Permission, address: str) -> bool:
         """Whether a deny matches, whatever is allowed."""
+        if len(permission.resource) > limits.resource_length_max:
+            return True
         denies = (each for each in self._of(permission.action) if each.denies)
         return bool(self.unreadable) or any(each.matches(permission, address) for each in denies)
 

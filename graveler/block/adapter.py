@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
+from graveler.block.bodies import Spool
 from graveler.errors import GravelerError
 from graveler.records import ABSENT, Absent
 
@@ -246,6 +247,11 @@ class BlockStore(Protocol):
         storage with classes raises `Invalid` for an unknown one; a storage without classes ignores
         it.
         """
+        ...
+
+    def spool(self, address: str) -> Spool:
+        """A new spool for a body that is put at `address`, or near it, when it is whole.  No
+        request is made."""
         ...
 
     def head(self, address: str) -> ObjectHead:

@@ -3,20 +3,27 @@
 A service may refuse a request after its body was read, so a retry must send the body again.  A list
 or tuple of chunks can be sent again, and so can a `Rereadable`, which reads a file again.  A
 generator cannot: `held` keeps the chunks that were read of it, a few in memory, more in a temporary
-file.  For drivers, wrappers and callers that put a file.
+file.  A `Spool` takes a body that arrives over time, and is then put.  For drivers,
+wrappers and callers that put a file.
 """
 
 import errno
+import hashlib
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal
 
 from graveler import limits
+from graveler.crc32c import IS_FAST, extended
 from graveler.errors import StorageFull, Unavailable
+from graveler.records import ABSENT, Absent
 
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
+_SPOOL_IN_MEMORY_BYTES: Final = 512 * 1024
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Rereadable:
@@ -113,11 +120,85 @@ class Kept(Rereadable):
             self._file.seek(self._size)
             self._file.write(chunk)
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            kind = StorageFull if full else Unavailable
-            self._broken.append(kind(f"keep a body to send it: {error.strerror}"))
+            self._broken.append(_failed(error))
             raise self._broken[0] from error
         self._size += len(chunk)
+
+
+class Spool(Rereadable):
+    """A body that arrives over time: each chunk is written and hashed, and then the spool is put.
+
+    `size` and `crc32c` (ABSENT if it is slow here) are of the bytes that were written.  The driver
+    that made a spool may keep its file as the object, instead of a copy.  `write`, `hash` and
+    `close` may be called from different threads, one call of `write` and one of `hash` at a time.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(self._from_start)
+        self.size = 0
+        self.crc32c: int | Literal[Absent.ABSENT] = 0 if IS_FAST else ABSENT
+        self._file = file
+        self._lock = threading.Lock()  # a spool that is being written is not closed
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._hashed = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Append a chunk.  Raises `StorageFull`, `Unavailable`."""
+        with self._lock:
+            try:
+                self._append(chunk)
+            except OSError as error:
+                raise _failed(error) from error
+            self.size += len(chunk)
+            if self.crc32c is not ABSENT:
+                self.crc32c = extended(self.crc32c, chunk)
+
+    def hash(self, chunks: Iterable[bytes]) -> None:
+        """Add the next chunks that were written to the checksum."""
+        for chunk in chunks:
+            self._md5.update(chunk)
+            self._hashed += len(chunk)
+
+    @property
+    def checksum(self) -> str:
+        """The MD5 of all bytes, in hex digits."""
+        assert self._hashed == self.size, "every chunk was hashed"
+        return self._md5.hexdigest()
+
+    def whole(self) -> IO[bytes]:
+        """The file, at its first byte."""
+        self._file.seek(0)
+        return self._file
+
+    def close(self) -> None:
+        """Discard the file."""
+        with self._lock:
+            self._file.close()
+
+    def _append(self, chunk: bytes) -> None:
+        view = memoryview(chunk)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def _from_start(self) -> Iterator[bytes]:
+        offset = 0
+        while offset < self.size:
+            self._file.seek(offset)
+            chunk = self._file.read(min(limits.chunk_length_bytes, self.size - offset))
+            if not chunk:
+                raise Unavailable(f"keep a body to send it: the file is too short: {offset=}")
+            offset += len(chunk)
+            yield chunk
+
+
+def spool() -> Spool:
+    """A spool in memory, and in a temporary file if it is long."""
+    return Spool(tempfile.SpooledTemporaryFile(max_size=_SPOOL_IN_MEMORY_BYTES))
+
+
+def _failed(error: OSError) -> StorageFull | Unavailable:
+    kind = StorageFull if error.errno in _FULL else Unavailable
+    return kind(f"keep a body to send it: {error.strerror}")
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:

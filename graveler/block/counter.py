@@ -29,6 +29,7 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
+from graveler.block.bodies import Spool
 from graveler.errors import GravelerError
 from graveler.requests import Counts
 
@@ -106,6 +107,9 @@ class ObservedBlocks(_CountedParts):
     ) -> ObjectHead:
         self._counts.add("put")
         return self._store.put(address, body, mode, storage_class)
+
+    def spool(self, address: str) -> Spool:
+        return self._store.spool(address)
 
     def head(self, address: str) -> ObjectHead:
         self._counts.add("head")

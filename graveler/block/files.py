@@ -8,18 +8,21 @@ immediately.  A change that first checks the present file holds a lock of its na
 driver only.
 """
 
+import errno
 import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import groupby
+from io import FileIO
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from graveler.block import file_checksums, layout
 from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
+from graveler.block.bodies import Spool
 from graveler.block.bounds import check_size, gathered, measured
 from graveler.block.disk import begin_flush
 from graveler.block.file_reads import Chunks, FileReads, head_of
@@ -73,19 +76,19 @@ class Files:
         self._journaled = journaled and synced and not read_only
         self._held = ExitStack()
         with translated(str(root)):
-            self._folders = Folders(root, ids, synced=synced, read_only=read_only)
-            self._journal = Journal(self._folders)
-            self._small = SmallFiles(self._folders, self._journal, self._lock)
+            self.folders = Folders(root, ids, synced=synced, read_only=read_only)
+            self._journal = Journal(self.folders)
+            self._small = SmallFiles(self.folders, self._journal, self._lock)
             if journaled and not read_only:  # an earlier process may have left one
                 self._journal.recover(self._small.write_again)
-            newer = self._held.enter_context(replayed(self._folders.root, ids)) if read_only else ""
+            newer = self._held.enter_context(replayed(self.folders.root, ids)) if read_only else ""
         self._time_lock, self._newest_ns = threading.Lock(), 0
-        self.reads = FileReads(self._folders.root, clock, newer)
+        self.reads = FileReads(self.folders.root, clock, newer)
 
     @property
     def root(self) -> str:
         """The path of the root, without links.  A link to it that changes later changes nothing."""
-        return self._folders.root
+        return self.folders.root
 
     def write(
         self,
@@ -94,13 +97,20 @@ class Files:
         mode: Mode,
         address: str,
         crc32c: int | Literal[Absent.ABSENT] = OF_THE_BODY,
+        tail: bytes = b"",
     ) -> ObjectHead:
         """Store a body under a name, durably and atomically, under the condition of `mode`.
 
         `crc32c`: the checksum to keep, that of the file from which the body is copied: if that is
-        damaged, so is the copy, and a checksum of the body would hide it."""
-        with self._folders.temporary.new(address) as temporary:
-            size, computed = _filled(temporary, body, address, synced=self._folders.synced)
+        damaged, so is the copy, and a checksum of the body would hide it.  `tail`: further bytes
+        for the end of the file."""
+        if isinstance(body, FileSpool) and body.files is self:
+            with body.given(tail) as spooled:
+                if spooled is not ABSENT:
+                    return self._stored(spooled, place, mode, address)
+        whole = chain(body, (tail,)) if tail else body
+        with self.folders.temporary.new(address) as temporary:
+            size, computed = _filled(temporary, whole, address, synced=self.folders.synced)
             known = computed if crc32c == OF_THE_BODY else crc32c
             file_checksums.keep(temporary.file, size, known)
             return self._stored(temporary, place, mode, address)
@@ -143,7 +153,7 @@ class Files:
     def join(self, place: Place, pieces: Iterable[Chunks], address: str) -> ObjectHead:
         """As `write`, with the bytes of open files one after the other.  Where the file system
         allows it, they do not pass through this process."""
-        with self._folders.temporary.new(address) as temporary:
+        with self.folders.temporary.new(address) as temporary:
             size = 0
             for chunks in pieces:
                 size += chunks.end - chunks.at
@@ -156,13 +166,13 @@ class Files:
         with translated(address):
             written_ns = self._fresh_ns()
             os.utime(temporary.file, ns=(written_ns, written_ns))
-            if self._folders.synced:
+            if self.folders.synced:
                 os.fsync(temporary.file)
-            with closing(self._folders.make(place.folders)) as folder:
+            with closing(self.folders.make(place.folders)) as folder:
                 with self._settled(place):
                     _publish(temporary, folder, place.name, mode, address)
                 self.reads.forget(address)
-                self._folders.sync(place.folders, folder, address)
+                self.folders.sync(place.folders, folder, address)
             return head_of(os.fstat(temporary.file))
 
     def remove(self, doomed: Sequence[DeletionTarget]) -> None:
@@ -173,7 +183,7 @@ class Files:
         with (
             translated(first.address),
             suppress(FileNotFoundError),
-            closing(open_folder(self._folders.root, first.place.folders)) as folder,
+            closing(open_folder(self.folders.root, first.place.folders)) as folder,
         ):
             gone = False
             for target in doomed:
@@ -182,7 +192,7 @@ class Files:
                 except GravelerError as error:
                     failed.append(error)
             if gone:
-                self._folders.sync(first.place.folders, folder, first.address)
+                self.folders.sync(first.place.folders, folder, first.address)
         if failed:
             raise failed[0]
 
@@ -200,7 +210,7 @@ class Files:
     def discard(self, folders: tuple[str, ...], address: str) -> None:
         """Remove a folder with its files, if it exists: for others all at once."""
         with translated(address):
-            self._folders.temporary.discard(os.path.join(self._folders.root, *folders))
+            self.folders.temporary.discard(os.path.join(self.folders.root, *folders))
 
     def start(self, parts: Parts) -> Start:
         """The folder where a list of a bucket's keys begins."""
@@ -210,7 +220,7 @@ class Files:
         """The files and folders in a folder that belong to keys; none if it does not exist."""
         with (
             suppress(FileNotFoundError),
-            closing(open_folder(self._folders.root, folders)) as at,
+            closing(open_folder(self.folders.root, folders)) as at,
             os.scandir(at) as entries,
         ):
             for entry in entries:
@@ -224,7 +234,7 @@ class Files:
         for folders, group in groupby(files, key=lambda one: one.folders):
             with (
                 suppress(FileNotFoundError),
-                closing(open_folder(self._folders.root, folders)) as at,
+                closing(open_folder(self.folders.root, folders)) as at,
             ):
                 for one in group:
                     with suppress(FileNotFoundError):
@@ -254,6 +264,50 @@ class Files:
         with self._time_lock:
             self._newest_ns = max(self._clock.now_ns(), self._newest_ns + 1)
             return self._newest_ns
+
+
+class FileSpool(Spool):
+    """A spool in a temporary file of the store.  `Files.write` gives this file its name, once,
+    instead of a copy."""
+
+    def __init__(self, files: Files, address: str) -> None:
+        self.files = files
+        self._stack = ExitStack()
+        self._address = address
+        self._temporary = self._stack.enter_context(files.folders.temporary.new(address))
+        super().__init__(FileIO(self._temporary.file, "r+", closefd=False))
+        self._flushed = 0
+        self._is_given = False
+
+    @contextmanager
+    def given(self, tail: bytes) -> Iterator[Temporary | Literal[Absent.ABSENT]]:
+        """The file, with `tail` behind the bytes of the body; it is not closed in the block.
+        ABSENT after the first call: the file may have been renamed."""
+        with self._lock:
+            is_first, self._is_given = not self._is_given, True
+            if not is_first:
+                yield ABSENT
+                return
+            check_size(self.size)
+            with translated(self._address):
+                if os.pwrite(self._temporary.file, tail, self.size) < len(tail):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            crc32c = ABSENT if self.crc32c is ABSENT else extended(self.crc32c, tail)
+            file_checksums.keep(self._temporary.file, self.size + len(tail), crc32c)
+            yield self._temporary
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+            self._stack.close()
+
+    def _append(self, chunk: bytes) -> None:
+        with translated(self._address):
+            super()._append(chunk)
+            end = self.size + len(chunk)
+            if self.files.folders.synced and end - self._flushed >= _FLUSHED_BYTES:
+                begin_flush(self._temporary.file, self._flushed, end)
+                self._flushed = end
 
 
 def _error(error: OSError | GravelerError, address: str) -> GravelerError:

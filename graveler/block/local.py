@@ -36,8 +36,9 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
+from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
-from graveler.block.files import DeletionTarget, Files, NewFile
+from graveler.block.files import DeletionTarget, Files, FileSpool, NewFile
 from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.journal import check_segments
@@ -201,6 +202,10 @@ class LocalBlocks(_LocalReads):
         if mode is CREATE and isinstance(body, Sequence):
             return self._files.create(place, body, parts.address)
         return self._files.write(place, body, mode, parts.address)
+
+    def spool(self, address: str) -> Spool:
+        """A file of the store, which a put gives its name."""
+        return FileSpool(self._files, address)
 
     def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
         """With a journal, one write and one sync make all small objects durable."""

@@ -24,6 +24,7 @@ from typing import Final
 from graveler import limits
 from graveler.block import bounds
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, StoredPart
+from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.layout import UPLOADS, Place
@@ -61,9 +62,13 @@ class LocalUploads:
         """See `Multipart.put_part`."""
         bounds.check_part_number(number)
         self._check(address, upload_id)
-        measured = MeasuredBody(bounds.measured(body))
-        ended = _with_digest(measured)
-        self._files.write(_place(upload_id, str(number)), ended, OVERWRITE, address)
+        place = _place(upload_id, str(number))
+        if isinstance(body, Spool):
+            measured: MeasuredBody | Spool = body
+            self._files.write(place, body, OVERWRITE, address, tail=bytes.fromhex(body.checksum))
+        else:
+            measured = MeasuredBody(bounds.measured(body))
+            self._files.write(place, _with_digest(measured), OVERWRITE, address)
         try:
             self._check(address, upload_id)
         except NotFound:  # it was joined or discarded meanwhile, and the part has made a new folder

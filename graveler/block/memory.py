@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
 from graveler import limits
-from graveler.block import bounds
+from graveler.block import bodies, bounds
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -39,6 +39,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import split, split_prefix
+from graveler.block.bodies import Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.clock import Clock
@@ -89,6 +90,9 @@ class _MemoryObjects(CreatesOneByOne, OneByOne):
     ) -> ObjectHead:
         canonical = self._canonical(address)
         return self._store(canonical, b"".join(bounds.measured(body)), mode, storage_class)
+
+    def spool(self, address: str) -> Spool:
+        return bodies.spool()
 
     def head(self, address: str) -> ObjectHead:
         return self._stored(self._canonical(address)).head

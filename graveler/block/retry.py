@@ -50,7 +50,7 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
-from graveler.block.bodies import Rereadable
+from graveler.block.bodies import Rereadable, Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.clock import Clock
 from graveler.errors import Conflict, NotFound, OutcomeUnknown, StorageFull, Unavailable
@@ -146,6 +146,9 @@ class RetryingBlocks(CreatesOneByOne, _RetryingParts):
             if mode is not OVERWRITE:
                 return self._put_if(address, sent, mode, storage_class)
             return self._repeat(lambda: self._store.put(address, sent, mode, storage_class))
+
+    def spool(self, address: str) -> Spool:
+        return self._store.spool(address)
 
     def head(self, address: str) -> ObjectHead:
         return self._repeat(lambda: self._store.head(address))

@@ -31,7 +31,7 @@ from typing import Literal
 
 from graveler import limits
 from graveler.aws import AwsSession, CallPolicy
-from graveler.block import bounds, s3_uploads, s3_versions
+from graveler.block import bodies, bounds, s3_uploads, s3_versions
 from graveler.block.adapter import (
     ANY_PUT,
     OVERWRITE,
@@ -50,7 +50,7 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.address import Parts
-from graveler.block.bodies import Kept
+from graveler.block.bodies import Kept, Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
 from graveler.block.s3_calls import S3Calls
@@ -124,6 +124,9 @@ class _S3Reads(CreatesOneByOne, S3Deletes):
             return b""
         return b"".join(answer.chunks())[:length]
 
+    def spool(self, address: str) -> Spool:
+        return bodies.spool()
+
     def head(self, address: str) -> ObjectHead:
         return self._reads.head(self._places.object(address).address)
 
@@ -170,7 +173,7 @@ class S3Blocks(_S3Reads):
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         bounds.check_part_number(number)
         parts = self._upload(address, upload_id)
-        if isinstance(body, Kept):  # it is in a file already
+        if isinstance(body, Kept | Spool):  # it is in a file already
             return s3_uploads.put_part(self._calls, parts, upload_id, number, body.whole())
         with tempfile.SpooledTemporaryFile(max_size=s3_uploads.PART_LENGTH) as spool:
             for chunk in bounds.measured(body):

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from graveler.block.folders import NEW_FILE, Folders, closing, write_all
+from graveler.block.folders import NEW_FILE, Folders, closing, open_file, write_all
 from graveler.block.journal import Journal, Segment, SmallFile, replay, segment_names
 from graveler.block.layout import JOURNAL, Place
 from graveler.block.open_files import OpenFile
@@ -163,7 +163,10 @@ class SmallFiles:
 
     def write_again(self, file: SmallFile) -> None:
         """Write a recorded file anew, without a sync.  Nobody has replaced it since, and what the
-        disk has of it may be anything."""
+        disk has of it may be anything.  A file that is right stays: a full disk has no room for
+        another one."""
+        if self._is_right(file):
+            return
         with (
             closing(self._folders.make(file.place.folders)) as folder,
             self._folders.temporary.new(file.place.name) as temporary,
@@ -172,6 +175,15 @@ class SmallFiles:
             os.rename(
                 temporary.name, file.place.name, src_dir_fd=temporary.folder, dst_dir_fd=folder
             )
+
+    def _is_right(self, file: SmallFile) -> bool:
+        try:
+            descriptor = open_file(self._folders.root, file.place)
+        except OSError:
+            return False
+        with closing(descriptor):
+            is_recorded = os.fstat(descriptor).st_mtime_ns == file.written_ns
+            return is_recorded and os.pread(descriptor, SMALL_BYTES, 0) == file.content
 
 
 @contextmanager

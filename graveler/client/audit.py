@@ -28,6 +28,7 @@ class Line(TypedDict):
     code: str
     missing: str
     unrecorded: int
+    left_out: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class VerifiedBody:
             if digest is not ABSENT:
                 digest.update(piece)
             checks.update(piece)
-            if piece:
+            if piece or not chunk:  # an empty chunk: no more has arrived
                 yield piece
         trailers = {} if decoder is ABSENT else decoder.end()
         if length != framing.length or framing.raw_length not in (raw_length, ABSENT):

@@ -15,6 +15,7 @@ from graveler.api.operation import Runs
 from graveler.block.adapter import Part
 from graveler.engine.objects import part_checksums, uploads, write
 from graveler.engine.objects.uploads import UploadId
+from graveler.engine.ports import check_writable
 from graveler.errors import RangeUnsatisfiable
 from graveler.gateway import checksums, object_checksums
 from graveler.gateway.address import Level
@@ -116,6 +117,9 @@ async def upload_part(call: S3Call) -> Answer:
     length = length_of(call)
     await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
 
+    def check() -> None:
+        check_writable(call.repo.record, False)
+
     def store(content: Iterable[bytes]) -> Part:
         part = uploads.put_part(call.repo, upload, number, content)
         for header, checksum in call.payload.echo():
@@ -123,7 +127,7 @@ async def upload_part(call: S3Call) -> Answer:
             part_checksums.keep(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
-    part = await stored(call, store)
+    part = await stored(call, check, store)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(part.etag), *echo))
 

@@ -135,6 +135,9 @@ async def put_object(call: S3Call) -> Answer:
     def upload_of(content: Iterable[bytes]) -> Upload:
         return Upload(content, described.content_type, described.metadata, mode, storage_class)
 
+    def check() -> None:
+        write.check_upload(call.repo, call.address.ref, path, upload_of(()))
+
     def store(content: Iterable[bytes]) -> Entry:
         return write.upload(call.repo, call.address.ref, path, upload_of(content))
 
@@ -143,7 +146,7 @@ async def put_object(call: S3Call) -> Answer:
         return batches.start(NewUpload(call.repo, call.address.ref, path, upload_of(content)))
 
     is_batched = mode is OVERWRITE and batches is not ABSENT
-    entry = await stored(call, store, store_small if is_batched else ABSENT)
+    entry = await stored(call, check, store, store_small if is_batched else ABSENT)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(entry.checksum), *echo))
 

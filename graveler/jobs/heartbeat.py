@@ -71,6 +71,7 @@ class _HeartbeatBlocks:
         self.get = blocks.get
         self.read = blocks.read
         self.put = blocks.put
+        self.spool = blocks.spool
         self.create_many = blocks.create_many
         self.head = blocks.head
         self.check_versions = blocks.check_versions

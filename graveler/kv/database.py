@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from graveler.clock import Clock
-from graveler.errors import GravelerError, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import GravelerError, NotFound, OutcomeUnknown, StorageFull, Unavailable
 from graveler.kv import files, folder, handle
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.handle import RocksSettings
@@ -41,6 +41,7 @@ class _Storage(NamedTuple):
 
     rows: Rdict
     group: GroupCommit
+    links: ExitStack  # to files that are open for reads only
 
 
 class Database:
@@ -221,6 +222,9 @@ class Database:
         handle.try_room(self._path, self._settings)
         _let_go(self._opened)
         self._opened = self._open()
+        failure = self._opened.group.failure
+        if failure is not None:
+            raise self._error(failure, "write") from failure
         _LOG.warning("the key-value store takes writes again: path=%s", self._path)
 
     def _own(self, undone: ExitStack) -> None:
@@ -233,9 +237,20 @@ class Database:
         return rows
 
     def _open(self) -> _Storage:
-        rows = self._opened_rows()
+        """Without room, the files are opened for reads only, as after a log that failed."""
+        failure: StorageFull | None = None
+        links = ExitStack()
+        try:
+            rows = self._opened_rows()
+        except StorageFull as error:
+            if not files.holds_database(self._path):
+                raise
+            at = links.enter_context(handle.links(self._path, with_logs=True))
+            rows, failure = handle.open_to_read(self._path, at, self._settings), error
         flush = partial(rows.flush_wal, self._settings.synced)
-        return _Storage(rows, GroupCommit(self.lock, flush, self._clock, self._counts))
+        group = GroupCommit(self.lock, flush, self._clock, self._counts)
+        group.failure = failure
+        return _Storage(rows, group, links)
 
     def _error(self, error: object, tried: str) -> GravelerError:
         return handle.translated(error, tried, self._path, self._path)
@@ -303,3 +318,4 @@ def _let_go(opened: _Storage) -> None:
         opened.rows.cancel_all_background(True)
     with suppress(Exception):
         opened.rows.close()
+    opened.links.close()

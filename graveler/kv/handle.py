@@ -1,6 +1,7 @@
 """Opens RocksDB: its options, and its failures as errors of the project.  For database.py alone."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from rocksdict import (
 from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.kv import files, folder
 
+_MEMORY: Final = "/dev/shm"
+_LINKS_BYTES: Final = 1024 * 1024  # of a folder of links, and what RocksDB writes beside them
 _NO_ROOM: Final = ("No space left", "File too large", "Disk quota exceeded")
 _DAMAGE: Final = ("Corruption", "No such file")
 _CONFIG: Final = "rocksdict-config.json"  # which the binding writes, also for a database to read
@@ -82,12 +85,19 @@ def _opened(at: str, options: Options, access: AccessType) -> Rdict:
 def links(path: str, *, with_logs: bool) -> Iterator[str]:
     """A temporary folder with links to the files of a database: RocksDB and its binding write files
     beside those that they only read.  `with_logs`: with the logs of rows."""
-    with tempfile.TemporaryDirectory() as at:
+    with tempfile.TemporaryDirectory(dir=_roomy()) as at:
         for name in os.listdir(path):
             is_left_out = name == _CONFIG or name.startswith("LOG")
             if not is_left_out and (with_logs or not name.endswith(".log")):
                 os.symlink(os.path.join(path, name), os.path.join(at, name))
         yield at
+
+
+def _roomy() -> str | None:
+    """Where a temporary folder has room; None: in the usual place."""
+    usual = shutil.disk_usage(tempfile.gettempdir())
+    is_full = usual.free < _LINKS_BYTES and os.path.isdir(_MEMORY)
+    return _MEMORY if is_full else None
 
 
 def try_room(path: str, settings: RocksSettings) -> None:

@@ -28,6 +28,7 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
+from graveler.block.bodies import Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.testing.faults import Fault, FaultPlan
@@ -123,6 +124,9 @@ class FaultyBlocks(CreatesOneByOne, _FaultyParts):
         fault = self._next("put")
         content = body if fault is Fault.NONE else list(body)
         return self._become(fault, lambda: self._store.put(address, content, mode, storage_class))
+
+    def spool(self, address: str) -> Spool:
+        return self._store.spool(address)
 
     def head(self, address: str) -> ObjectHead:
         return self._send("head", lambda: self._store.head(address))

@@ -22,6 +22,7 @@ from graveler.api.operation import API_PREFIX, BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
 from graveler.api.routing import api_route
 from graveler.api.service import Call, ServiceSettings
+from graveler.audit import lines
 from graveler.audit.files import AUDIT_FOLDER
 from graveler.audit.lines import Line, Outcome, Question, encode
 from graveler.audit.trail import LinePage, LoggedTrail
@@ -47,7 +48,9 @@ from tests.asgi import Ask, Door
 
 DECLARED = {each.name: each for each in OPERATIONS}
 LAKE = "arn:lakefs:fs:::repository/"
-SETTINGS = ServiceSettings(failed_logins=ANY_NUMBER, unknown_lines_max=10**9)
+SETTINGS = ServiceSettings(
+    failed_logins=ANY_NUMBER, unknown_lines_max=10**9, denied_lines_max=10**9
+)
 
 
 class Kept(LoggedTrail):
@@ -279,6 +282,55 @@ def test_unknown_callers_cannot_fill_the_trail(tmp_path: Path) -> None:
         )
 
 
+def test_denials_of_a_user_cannot_fill_the_trail(tmp_path: Path) -> None:
+    trail = Kept()
+    settings = replace(SETTINGS, denied_lines_max=3)
+    with served(tmp_path / "store", settings=settings, trail=trail) as live:
+        repo, caller = live.fresh_repository(), somebody_of(live)
+        caller.may(
+            Permission("fs:ReadRepository", "*"), Permission("fs:DeleteObject", f"{LAKE}*/mine")
+        )
+        where, begun = f"/repositories/{repo}/branches/main/objects/delete", len(trail.lines)
+        for _ in range(8):
+            caller.client.send("GET", "/auth/users")
+        assert len(trail.lines) == begun + 3
+        body = {"paths": ["mine", "yours", "theirs"]}
+        (line,) = trail.of(caller.client.send("POST", where, body=body))
+        assert (line.outcome, line.unrecorded, line.left_out) == (Outcome.DONE, 5, 2)
+        (other,) = trail.of(live.client.send("DELETE", "/repositories/none"))
+        assert (other.outcome, other.unrecorded) == (Outcome.FAILED, 0)
+
+
+def test_what_one_request_writes_is_bounded(live: Served, somebody: Somebody, trail: Kept) -> None:
+    """However many items it names, and however long their names are."""
+    repo = live.fresh_repository()
+    where = f"/repositories/{repo}/branches/main/objects/delete"
+    paths = [f"{number:04}{'x' * 1_000}" for number in range(1_000)]
+    somebody.may(Permission("fs:ReadRepository", "*"))
+    done, denied = trail.of(somebody.client.send("POST", where, body={"paths": paths}))
+    assert (done.resources, done.left_out) == ((), 0)
+    assert 1 <= len(denied.resources) == 1_000 - denied.left_out
+    assert len(lines.encode(denied)) < 8_000
+    (done,) = trail.of(live.client.send("POST", where, body={"paths": paths}))
+    assert 200 < len(done.resources) == 1_000 - done.left_out
+    assert sum(map(len, done.resources)) <= 256 * 1024
+
+
+def test_what_one_user_writes_in_a_minute_is_bounded(
+    live: Served, somebody: Somebody, trail: Kept
+) -> None:
+    """Each change has its line, which then names one resource."""
+    repo = live.fresh_repository()
+    where = f"/repositories/{repo}/branches/main/objects/delete"
+    somebody.may(Permission("fs:DeleteObject", "*"))
+    paths = [f"{number:04}{'x' * 1_000}" for number in range(260)]
+    written = [trail.of(somebody.client.send("POST", where, body={"paths": paths}))[0]
+               for _ in range(20)]  # fmt: skip
+    assert len(written[0].resources) > 200
+    assert (len(written[-1].resources), written[-1].left_out) == (1, 259)
+    assert sum(len(each) for line in written for each in line.resources) < 5 * 1024 * 1024
+
+
 def test_a_request_that_the_service_drops_has_an_unknown_outcome(tmp_path: Path) -> None:
     trail = Kept()
     with surroundings(tmp_path) as around:
@@ -452,8 +504,9 @@ def test_the_trail_is_asked_by_user_operation_resource_outcome_and_time(filed: S
 def test_the_files_hold_the_same_lines(filed: Served) -> None:
     filed.fresh_repository()
     shown = listed(filed.client)
-    (file,) = (filed.store / AUDIT_FOLDER).iterdir()
-    kept = [json.loads(each) for each in file.read_text().splitlines()]
+    files = sorted((filed.store / AUDIT_FOLDER).iterdir())
+    kept = [json.loads(each) for file in files for each in file.read_text().splitlines()]
+    kept.sort(key=lambda each: str(each["time"]))
     assert [each["request_id"] for each in kept] == [each["request_id"] for each in shown]
 
 

@@ -1,17 +1,19 @@
-"""The bounded queue between the event loop and a thread."""
+"""Bodies that arrive: pieces, the spool they go to, and threads that never wait for a client."""
 
 import asyncio
-import threading
-from collections.abc import MutableMapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 import pytest
 
-from graveler.api.feed import Disconnected, Feed
+from graveler.api.feed import Disconnected, Feed, Piece, next_piece, spooled
+from graveler.api.pools import BoundedPool
+from graveler.block import bodies
+from graveler.block.bodies import Spool
+from graveler.errors import Invalid, StorageFull, Unavailable
 
-MEGABYTE = 1024 * 1024
+PIECE = 512 * 1024
 
 
 class Sender:
@@ -32,136 +34,165 @@ class Sender:
         return {"type": "http.request", "body": self._chunk, "more_body": more}
 
 
-async def _fed(sender: Sender, read: Any) -> Any:
-    loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1) as pool:
-        start = partial(loop.run_in_executor, pool)
-        return await Feed().fill(sender.receive, b"first", start, read)
+class NotedSpool(Spool):
+    """Notes whether it was closed, and may be full."""
+
+    def __init__(self, room: int = 1 << 40) -> None:
+        with bodies.spool().whole() as file:  # the class that the drivers use
+            super().__init__(type(file)(max_size=1_000))
+        self.is_closed = False
+        self._room = room
+
+    def write(self, chunk: bytes) -> None:
+        if self.size + len(chunk) > self._room:
+            raise StorageFull("no room")
+        super().write(chunk)
+
+    def close(self) -> None:
+        super().close()
+        self.is_closed = True
 
 
-def test_all_bytes_arrive_in_order() -> None:
-    whole = asyncio.run(_fed(Sender(500, b"abc"), lambda feed: b"".join(feed)))
-    assert whole == b"first" + b"abc" * 500
+def _spooled(
+    sender: Sender,
+    spool: Spool,
+    content: Callable[[Feed], Iterable[bytes]] = lambda feed: feed,
+    store: Callable[[Spool], Any] = lambda spool: b"".join(spool),
+) -> Any:
+    async def run() -> Any:
+        pool = BoundedPool(2, 8, "body")
+        try:
+            first = await next_piece(sender.receive)
+            return await spooled(pool, sender.receive, first, lambda: spool, content, store)
+        finally:
+            pool.close()
+
+    return asyncio.run(run())
 
 
-def test_a_slow_reader_holds_the_sender_back() -> None:
-    sender = Sender(200, b"x" * 100_000)  # 20 MB
-    ahead = 0
+def test_a_short_body_is_one_piece() -> None:
+    sender = Sender(500, b"abc")
+    assert asyncio.run(next_piece(sender.receive)) == Piece(b"abc" * 500, True)
 
-    def read(feed: Feed) -> int:
-        nonlocal ahead
-        length = 0
+
+def test_a_long_body_is_taken_piece_by_piece() -> None:
+    sender = Sender(100, b"x" * 100_000)
+    body, is_last = asyncio.run(next_piece(sender.receive))
+    assert (len(body), is_last, sender.sent) == (600_000, False, 6)
+
+
+def test_all_bytes_arrive_in_order_with_their_checksums() -> None:
+    spool = NotedSpool()
+
+    def store(spool: Spool) -> tuple[bytes, str, int]:
+        return b"".join(spool), spool.checksum, spool.size
+
+    whole, checksum, size = _spooled(Sender(100, bytes(range(200)) * 500), spool, store=store)
+    assert whole == bytes(range(200)) * 50_000 and size == len(whole)
+    assert checksum == hashlib.md5(whole).hexdigest()
+    assert spool.is_closed
+
+
+def test_the_sender_is_never_far_ahead_of_the_store() -> None:
+    sender, spool = Sender(200, b"x" * 100_000), NotedSpool()
+    ahead: list[int] = []
+
+    def content(feed: Feed) -> Iterator[bytes]:
         for chunk in feed:
-            length += len(chunk)
-            ahead = max(ahead, feed.held_bytes)
-            if length < 3_000_000:
-                threading.Event().wait(0.005)
-        return length
+            ahead.append(sender.sent * 100_000 - spool.size)
+            yield chunk
 
-    assert asyncio.run(_fed(sender, read)) == 5 + 20_000_000
-    assert ahead <= MEGABYTE + 100_000
+    assert len(_spooled(sender, spool, content)) == 20_000_000
+    assert max(ahead) <= 2 * PIECE
 
 
-def test_a_sender_is_stopped_while_nobody_reads() -> None:
-    sender = Sender(10_000, b"x" * 100_000)
+def test_no_thread_works_while_the_client_sends_nothing() -> None:
+    async def run() -> bytes:
+        pool, stalled, resumed = BoundedPool(1, 8, "body"), asyncio.Event(), asyncio.Event()
+        sender = Sender(30, b"x" * 100_000)
 
-    async def fill() -> int:
-        feed = Feed()
-        pumping = asyncio.ensure_future(feed.pump(sender.receive, b""))
-        for _ in range(1_000):
-            await asyncio.sleep(0)
-        sent = sender.sent
-        feed.close()
-        await pumping
-        return sent
+        async def receive() -> MutableMapping[str, Any]:
+            if sender.sent == 20:
+                stalled.set()
+                await resumed.wait()
+            return await sender.receive()
 
-    assert asyncio.run(fill()) == 11
+        first = await next_piece(receive)
+        upload = asyncio.create_task(
+            spooled(pool, receive, first, NotedSpool, lambda feed: feed, b"".join)
+        )
+        await stalled.wait()
+        assert await pool.start(lambda: "free") == "free"
+        resumed.set()
+        try:
+            return await upload
+        finally:
+            pool.close()
 
-
-def test_a_client_that_goes_away_is_noticed() -> None:
-    def read(feed: Feed) -> int:
-        length = 0
-        with pytest.raises(Disconnected):
-            for chunk in feed:
-                length += len(chunk)
-        return length
-
-    assert asyncio.run(_fed(Sender(10, b"abc", gone_after=4), read)) <= 5 + 12
+    assert len(asyncio.run(run())) == 3_000_000
 
 
-def test_a_reader_that_gives_up_releases_the_sender() -> None:
+def test_a_client_that_goes_away_stores_nothing() -> None:
+    spool = NotedSpool()
+    with pytest.raises(Disconnected):
+        _spooled(Sender(30, b"x" * 100_000, gone_after=20), spool, store=lambda _: pytest.fail())
+    assert spool.is_closed
+
+
+@pytest.mark.parametrize("kind", [Invalid, StorageFull])
+def test_a_failure_ends_the_upload_at_once(kind: type[Exception]) -> None:
     sender = Sender(100_000, b"x" * 100_000)
-    assert asyncio.run(_fed(sender, lambda feed: next(iter(feed)))) == b"first"
-    assert sender.sent < 100
+    spool = NotedSpool(1_000_000 if kind is StorageFull else 1 << 40)
+
+    def content(feed: Feed) -> Iterator[bytes]:
+        for chunk in feed:
+            if spool.size > 2_000_000:
+                raise Invalid("wrong")
+            yield chunk
+
+    with pytest.raises(kind):
+        _spooled(sender, spool, content)
+    assert sender.sent < 100 and spool.is_closed
 
 
-def test_a_reader_that_fails_releases_the_sender() -> None:
-    def read(feed: Feed) -> bytes:
-        raise ValueError(next(iter(feed)))
+def test_an_upload_that_is_cancelled_closes_its_spool() -> None:
+    spool = NotedSpool()
 
-    sender = Sender(100_000, b"x" * 100_000)
-    with pytest.raises(ValueError, match="first"):
-        asyncio.run(_fed(sender, read))
-    assert sender.sent < 100
+    async def run() -> None:
+        pool = BoundedPool(1, 8, "body")
+        begun = asyncio.Event()
 
+        async def receive() -> MutableMapping[str, Any]:
+            begun.set()
+            return await asyncio.get_running_loop().create_future()
 
-def test_an_abandoned_feed_ends_its_reader() -> None:
-    async def abandon() -> None:
-        feed = Feed()
-        with ThreadPoolExecutor(1) as pool:
-            reading = asyncio.get_running_loop().run_in_executor(pool, list, feed)
-            feed.abandon()
-            with pytest.raises(Disconnected):
-                await reading
-
-    asyncio.run(abandon())
-
-
-def test_a_server_that_stops_waiting_cuts_no_body_short() -> None:
-    async def whole() -> bytes:
-        feed, gate = Feed(), threading.Event()
-
-        def read(feed: Feed) -> bytes:
-            assert gate.wait(60)
-            return b"".join(feed)
-
-        with ThreadPoolExecutor(1) as pool:
-            reading = asyncio.get_running_loop().create_future()
-            running: list[Future[bytes]] = []
-
-            def start(*work: Any) -> asyncio.Future[Any]:
-                running.append(pool.submit(*work))
-                return reading
-
-            filling = feed.fill(Sender(5, b"abc").receive, b"first", start, read)
-            waiting = asyncio.create_task(filling)
-            while feed.held_bytes < len(b"first" + 5 * b"abc"):
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            assert reading.cancelled()
-            gate.set()
-            return await asyncio.wrap_future(running[0])
-
-    assert asyncio.run(whole()) == b"first" + 5 * b"abc"
-
-
-def test_a_reader_that_is_dropped_before_it_begins_releases_the_sender() -> None:
-    async def dropped() -> int:
-        sender = Sender(100_000, b"x" * 100_000)
-        waits = asyncio.get_running_loop().create_future()
-
-        def start(*_: Any) -> asyncio.Future[Any]:
-            return waits
-
-        filling = asyncio.create_task(Feed().fill(sender.receive, b"first", start, list))
-        for _ in range(1_000):
-            await asyncio.sleep(0)
-        waits.cancel()
+        upload = asyncio.create_task(
+            spooled(pool, receive, Piece(b"x", False), lambda: spool, lambda feed: feed, list)
+        )
+        await begun.wait()
+        upload.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(filling, 60)
-        return sender.sent
+            await upload
+        await pool.start(lambda: None)
+        pool.close()
 
-    assert asyncio.run(dropped()) < 100
+    asyncio.run(run())
+    assert spool.is_closed
+
+
+def test_a_pool_that_stops_ends_the_upload() -> None:
+    spool = NotedSpool()
+
+    async def run() -> None:
+        pool = BoundedPool(1, 8, "body")
+        sender = Sender(30, b"x" * 100_000)
+
+        async def receive() -> MutableMapping[str, Any]:
+            pool.close()
+            return await sender.receive()
+
+        await spooled(pool, receive, Piece(b"x", False), lambda: spool, lambda feed: feed, list)
+
+    with pytest.raises(Unavailable):
+        asyncio.run(run())
+    assert spool.is_closed

@@ -87,9 +87,9 @@ class Worlds:
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, SECRET)
         accounts.create(keeper, USER, "", ADMINISTRATOR)
         self.auth = Watched(keeper, SECRET)
-        names = ("write", "stream", "walk", "lookup")
-        short, bodies, walks, lookups = (BoundedPool(1, 4, name) for name in names)
-        self.pools = Pools(short, bodies, ThreadPoolExecutor(1), walks, lookups)
+        names = ("write", "body", "stream", "walk", "lookup")
+        short, bodies, streams, walks, lookups = (BoundedPool(1, 4, name) for name in names)
+        self.pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups)
         signer = Signer(SECRET, "", ports.clock)
         service = Service(
             ports,

@@ -40,7 +40,6 @@ ALLOWED = {
     "graveler.spark.core.join:here": "sews without a cluster, for tests to compare with",
     "graveler.spark.datasource:source_of": "`register` imports its module late",
     "graveler.spark.cluster.workers:_CachedImporter.invalidate_caches": "Python's import calls it",
-    "graveler.api.feed:Feed.held_bytes": "tests watch memory by it",
     "graveler.events.intake:run": "simulations commit batches by it",
     "graveler.engine.commits.merge:conflicts": "simulations check merges by it",
     "graveler.engine.commits.merge:preview": "simulations check merges by it",

@@ -200,6 +200,47 @@ def test_the_oldest_files_go_when_there_are_too_many(
     assert [each.request_id for each in trail.read(ALL, place, 9).lines] == ["g", "h", "i", "j"]
 
 
+def test_denials_push_out_no_change(opened: Open, clock: StandingClock) -> None:
+    trail = opened(FileBounds(file_bytes_max=1_000, bytes_max=10**6, denied_bytes_max=3_000))
+    write(trail, clock, "a", "b")
+    for number in range(100):
+        trail.write(line(clock, f"denied-{number}")._replace(outcome=Outcome.DENIED))
+        trail.read(replace(ALL, until_ns=1), "", 1)
+        clock.go_on(1)
+    write(trail, clock, "c")
+    found = ids(trail, count=7)
+    assert [each for each in found if len(each) == 1] == ["a", "b", "c"]
+    denied = [each for each in found if len(each) > 1]
+    assert denied == [f"denied-{number}" for number in range(100 - len(denied), 100)]
+    assert 10 < len(denied) < 50
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_changes_and_denials_are_read_in_the_order_of_time(
+    opened: Open, clock: StandingClock, count: int
+) -> None:
+    trail = opened(FileBounds(file_bytes_max=400))
+    requests = [f"{number}" for number in range(20)]
+    for number, request in enumerate(requests):
+        outcome = Outcome.DENIED if number % 3 else Outcome.DONE
+        trail.write(line(clock, request)._replace(outcome=outcome))
+        clock.go_on(1)
+        if not number % 4:
+            assert ids(trail, count=count) == requests[: number + 1]
+    assert ids(trail, count=count) == requests
+    place = trail.read(ALL, "", 19).following
+    trail.write(line(clock, "later")._replace(outcome=Outcome.DENIED))
+    assert [each.request_id for each in trail.read(ALL, place, 9).lines] == ["19", "later"]
+
+
+def test_denials_leave_room_in_memory_for_changes(opened: Open, clock: StandingClock) -> None:
+    trail = opened(FileBounds(waiting_count_max=4))
+    for number in range(9):
+        trail.write(line(clock, f"{number}")._replace(outcome=Outcome.DENIED))
+    trail.write(line(clock, "a"))
+    assert "a" in ids(trail)
+
+
 def test_a_disk_that_takes_nothing_loses_lines_and_says_so(
     opened: Open, clock: StandingClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

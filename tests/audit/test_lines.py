@@ -18,7 +18,9 @@ ALL = Question(0, 2 * AT)
 
 
 def test_a_line_is_one_json_object_and_comes_back() -> None:
-    full = LINE._replace(code="refused", missing="a on b", unrecorded=7, user='a"\n\u2028é')
+    full = LINE._replace(
+        code="refused", missing="a on b", unrecorded=7, left_out=2, user='a"\n\u2028é'
+    )
     for line in (LINE, full):
         assert encode(line).count(b"\n") == 1 and decode(encode(line)) == line
     assert set(json.loads(encode(full))) == {"audit", *Line._fields}

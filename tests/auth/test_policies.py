@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -153,6 +154,28 @@ def test_the_weight_of_rights_counts_their_patterns_and_their_searches() -> None
     assert held(statement(resource=REPO + "/object/a?c*")).weight == 1
     slow = json.dumps([REPO + "/*a?b*c?d*"] * 10)
     assert held(statement(resource=slow), statement()).weight == 10 * 601 + 1
+
+
+def test_a_decision_takes_no_time_whatever_the_policy_and_the_path() -> None:
+    """A policy as long as one may be, all of it searches that find nothing."""
+    patterns = [f"arn:lakefs:fs:::*{chr(97 + n % 26)}?{chr(97 + n // 26)}Z*" for n in range(350)]
+    lists = (json.dumps(patterns[start : start + 90]) for start in range(0, 350, 90))
+    document = [statement(resource=each) for each in lists]
+    policies.check(document)
+    rights = held(*document)
+    name = "arn:lakefs:fs:::" + "abcdefghijklmnopqrstuvwxyz" * 300
+    begun = time.process_time()
+    for number in range(20):
+        assert not may(rights, f"{name}{number}")
+    assert time.process_time() - begun < 5
+
+
+def test_nobody_has_rights_on_a_name_that_is_too_long() -> None:
+    rights = held(statement(resource=f"{REPO}/*"))
+    name = REPO + "/" + "x" * (limits.resource_length_max - len(REPO) - 1)
+    assert may(rights, name) and not may(rights, name + "x")
+    assert not rights.deny(Permission("fs:ReadObject", name), "")
+    assert rights.deny(Permission("fs:ReadObject", name + "x"), "")
 
 
 def test_several_resources_are_a_list_as_text() -> None:

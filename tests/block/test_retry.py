@@ -189,7 +189,7 @@ except Unavailable as error:
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("Unavailable keep a body to send it")
+    assert run.stdout.startswith("StorageFull keep a body to send it")
 
 
 def test_b5_a_name_that_was_taken_stays_taken() -> None:

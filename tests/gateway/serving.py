@@ -13,7 +13,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.service import Service
+from graveler.api.service import Service, ServiceSettings
 from graveler.auth.credentials import NewCredential
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
@@ -127,14 +127,16 @@ class Gateway:
 
 
 @contextmanager
-def gateway(store: Path, *, signature_v2: bool = False) -> Iterator[Gateway]:
+def gateway(
+    store: Path, settings: ServiceSettings | None = None, *, signature_v2: bool = False
+) -> Iterator[Gateway]:
     """Serve `store` with the gateway until the block ends."""
 
     def route(service: Service) -> S3Route:
         authentication = Authentication((DOMAIN,), signature_v2=signature_v2)
         return S3Route(service, (DOMAIN,), authentication.identify)
 
-    with served(store, further=route) as live:
+    with served(store, settings=settings, further=route) as live:
         yield Gateway(live, S3Client(live.client.host, live.client.port))
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE
+from graveler.block.bodies import Spool
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, fresh
 from graveler.engine.commits.messages import check_metadata
@@ -60,6 +61,7 @@ DEFAULT_CONTENT_TYPE = "application/octet-stream"
 class Upload:
     """The bytes of an object and its description.
 
+    `body`: a `Spool` is put as it is; any other body is hashed while it is put.
     `content_type`: empty means `application/octet-stream`.  `mode`: the condition of the write.
     `storage_class`: empty means the default of the store.
     """
@@ -112,15 +114,24 @@ def upload(
     `OutcomeUnknown`; except after `OutcomeUnknown`, an error changes no path.
     Cost: 1 put, 2 KV requests (3 with a condition).
     """
+    name, key = check_upload(repo, branch, path, upload, force=force)
+    entry = stored(repo, upload)
+    put(repo, name, key, entry, upload.mode)
+    return entry
+
+
+def check_upload(
+    repo: OpenRepository, branch: str, path: str, upload: Upload, *, force: bool = False
+) -> tuple[BranchId, bytes]:
+    """The checks of `upload` that need no body, so that a caller can refuse before it stores one.
+    Returns the branch and the key."""
     key = parse_path(path)
     check_writable(repo.record, force)
     check_described(upload.metadata, upload.content_type)
     check_storage_class(upload.storage_class)
     name = parse_branch_id(branch)
     check_head(repo, name)
-    entry = stored(repo, upload)
-    put(repo, name, key, entry, upload.mode)
-    return entry
+    return name, key
 
 
 def check_storage_class(storage_class: str) -> None:
@@ -140,13 +151,16 @@ def stored(repo: OpenRepository, upload: Upload) -> Entry:
     return entry._replace(modified_ns=max(entry.modified_ns, head.modified_ns))
 
 
-def measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody]:
+def measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody | Spool]:
     """A fresh address for the body, relative to the repository, and the body."""
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    return relative, MeasuredBody(upload.body)
+    body = upload.body if isinstance(upload.body, Spool) else MeasuredBody(upload.body)
+    return relative, body
 
 
-def described(repo: OpenRepository, upload: Upload, relative: str, body: MeasuredBody) -> Entry:
+def described(
+    repo: OpenRepository, upload: Upload, relative: str, body: MeasuredBody | Spool
+) -> Entry:
     """The entry of an upload whose body was read to its end."""
     return Entry(
         address=relative,
