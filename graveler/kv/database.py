@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from graveler.clock import Clock
-from graveler.errors import GravelerError, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.errors import GravelerError, NotFound, OutcomeUnknown, Unavailable
 from graveler.kv import files, folder, handle
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.handle import RocksSettings
@@ -231,26 +231,16 @@ class Database:
         """Own the folder until `undone` is closed."""
         undone.callback(os.close, folder.own(self._path))
 
-    def _opened_rows(self) -> Rdict:
-        rows = handle.open_to_write(self._path, self._settings)
-        folder.sign(self._path)
-        return rows
+    def _opened_files(self) -> handle.Opened:
+        return handle.open_or_read(self._path, self._settings)
 
     def _open(self) -> _Storage:
         """Without room, the files are opened for reads only, as after a log that failed."""
-        failure: StorageFull | None = None
-        links = ExitStack()
-        try:
-            rows = self._opened_rows()
-        except StorageFull as error:
-            if not files.holds_database(self._path):
-                raise
-            at = links.enter_context(handle.links(self._path, with_logs=True))
-            rows, failure = handle.open_to_read(self._path, at, self._settings), error
-        flush = partial(rows.flush_wal, self._settings.synced)
+        opened = self._opened_files()
+        flush = partial(opened.rows.flush_wal, self._settings.synced)
         group = GroupCommit(self.lock, flush, self._clock, self._counts)
-        group.failure = failure
-        return _Storage(rows, group, links)
+        group.failure = opened.failure
+        return _Storage(opened.rows, group, opened.links)
 
     def _error(self, error: object, tried: str) -> GravelerError:
         return handle.translated(error, tried, self._path, self._path)
@@ -282,11 +272,11 @@ class DatabaseToRead(Database):
         undone.callback(os.close, folder.share(self._path))
         self._at = undone.enter_context(handle.links(self._path, with_logs=True))
 
-    def _opened_rows(self) -> Rdict:
+    def _opened_files(self) -> handle.Opened:
         if not files.holds_database(self._path):
             raise NotFound("open kv store: no database is in this folder")
         files.check(self._path)
-        return handle.open_to_read(self._path, self._at, self._settings)
+        return handle.Opened(handle.open_to_read(self._path, self._at, self._settings))
 
     def _writable(self) -> _Storage:
         raise Unavailable("write kv row: store is open to be read")

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +46,32 @@ class RocksSettings:
     open_files_max: int = 128
     reopen_seconds: float = 1.0
     synced: bool = True
+
+
+class Opened:
+    """An open database.  `links`: to files that are open for reads only, because of `failure`."""
+
+    def __init__(self, rows: Rdict, failure: StorageFull | None = None) -> None:
+        self.rows = rows
+        self.failure = failure
+        self.links = ExitStack()
+
+
+def open_or_read(path: str, settings: RocksSettings) -> Opened:
+    """As `open_to_write`, and signs the folder.  Without room, a database that exists is opened for
+    reads only."""
+    try:
+        rows = open_to_write(path, settings)
+    except StorageFull as error:
+        if not files.holds_database(path):
+            raise
+        with ExitStack() as undone:
+            at = undone.enter_context(links(path, with_logs=True))
+            opened = Opened(open_to_read(path, at, settings), error)
+            opened.links = undone.pop_all()
+            return opened
+    folder.sign(path)
+    return Opened(rows)
 
 
 def open_to_write(path: str, settings: RocksSettings) -> Rdict:
