@@ -266,10 +266,10 @@ class Table:
 def _not_served(method: str, level: Level, marks: frozenset[str]) -> str:
     """The text for a request that no operation serves."""
     name = f"{method} of a {level.value}" + (f" with {', '.join(sorted(marks))}" if marks else "")
-    found = [text for mark, text in _INSTEAD.items() if mark in marks]
+    instead = next((text for mark, text in _INSTEAD.items() if mark in marks), "")
     if not marks and (method, level) == ("DELETE", Level.BUCKET):
-        found = ["delete a repository through the API, or with `graveler repo delete`"]
-    return ": ".join((f"This operation is not supported: {name}", *found[:1])) + "."
+        instead = "delete a repository through the API, or with `graveler repo delete`"
+    return f"This operation is not supported: {name}" + (f": {instead}." if instead else ".")
 
 
 def marks_of(request: S3Request, level: Level) -> frozenset[str]:
