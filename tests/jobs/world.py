@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from graveler import assembly, limits
-from graveler.block.adapter import CREATE
+from graveler.block import address
+from graveler.block.adapter import CREATE, Beat, ObjectHead, unwatched
 from graveler.engine.commits import log as history
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.log import LogRequest
@@ -24,6 +26,7 @@ from graveler.jobs.queue import JobMessage, Message
 from graveler.records import CommitEntry, Job
 from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
+from tests.engine.overridden import OverriddenBlocks
 
 SOURCE = "mem://bucket/source/"
 LEASE_SECONDS = limits.job_lease_seconds + 1
@@ -154,11 +157,19 @@ def copy_of(world: World, path: str = "copied") -> CopyOrder:
 
 
 def put_long(world: World, content: bytes = b"long") -> None:
-    """Stage, at LONG, an object that is longer than a request copies."""
+    """Stage, at LONG, an object that is longer than a request copies, as the store says too."""
     repo = world.lake.opened
     made = write.upload(repo, "other", "c", write.Upload([content]))
     size = limits.copy_in_request_bytes_max + 1
     write.stage(repo, "other", "c", made._replace(size=size))
+    long, blocks = address.join(repo.namespace, made.address), repo.blocks
+
+    def copied(source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        head = blocks.copy(source, destination, beat)
+        return head._replace(size=size) if source == long else head
+
+    seen: Any = OverriddenBlocks(blocks, copy=copied)
+    world.lake = Lake(replace(world.lake.ports, blocks=seen), world.lake.repo)
 
 
 def begin_copy(world: World) -> Job:
