@@ -222,9 +222,8 @@ class Database:
         handle.try_room(self._path, self._settings)
         _let_go(self._opened)
         self._opened = self._open()
-        failure = self._opened.group.failure
-        if failure is not None:
-            raise self._error(failure, "write") from failure
+        if self._opened.group.failure is not None:
+            raise self._error(self._opened.group.failure, "write")
         _LOG.warning("the key-value store takes writes again: path=%s", self._path)
 
     def _own(self, undone: ExitStack) -> None:
@@ -237,16 +236,7 @@ class Database:
         return rows
 
     def _open(self) -> _Storage:
-        """Without room, the files are opened for reads only, as after a log that failed."""
-        failure: StorageFull | None = None
-        links = ExitStack()
-        try:
-            rows = self._opened_rows()
-        except StorageFull as error:
-            if not files.holds_database(self._path):
-                raise
-            at = links.enter_context(handle.links(self._path, with_logs=True))
-            rows, failure = handle.open_to_read(self._path, at, self._settings), error
+        rows, failure, links = _rows(self._opened_rows, self._path, self._settings)
         flush = partial(rows.flush_wal, self._settings.synced)
         group = GroupCommit(self.lock, flush, self._clock, self._counts)
         group.failure = failure
@@ -254,6 +244,21 @@ class Database:
 
     def _error(self, error: object, tried: str) -> GravelerError:
         return handle.translated(error, tried, self._path, self._path)
+
+
+def _rows(
+    opened: Callable[[], Rdict], path: str, settings: RocksSettings
+) -> tuple[Rdict, StorageFull | None, ExitStack]:
+    """The rows that `opened` opens.  Without room, the files are opened for reads only, as after a
+    log that failed; the result has the failure, and what holds the links to the files."""
+    links = ExitStack()
+    try:
+        return opened(), None, links
+    except StorageFull as error:
+        if not files.holds_database(path):
+            raise
+        at = links.enter_context(handle.links(path, with_logs=True))
+        return handle.open_to_read(path, at, settings), error, links
 
 
 class DatabaseToRead(Database):
