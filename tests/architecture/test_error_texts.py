@@ -11,10 +11,12 @@ from tests.architecture.source import modules
 # One process parses the tree for all tests of the group.
 pytestmark = pytest.mark.xdist_group("syntax trees")
 
-# RocksDB reports a full disk and damaged files by text alone; msgspec, what is wrong with a body.
+# RocksDB reports a full disk and damaged files by text alone; msgspec, what is wrong with a body;
+# Spark, what a worker raised.
 FOREIGN = {
     "graveler/api/violations.py",
     "graveler/committed/sstable.py",
+    "graveler/spark/cluster/workers.py",
 }
 
 
