@@ -44,7 +44,7 @@ _NOT_SERVED: Final = (
     (re.compile(r"oidc/callback"), "`POST /sts/login` takes the code of an identity provider"),
     (re.compile(r"license"), "there is no licence"),
     (re.compile(r"iceberg/remotes/[^/]+/(pull|push)"), "there is no Iceberg catalog"),
-    (re.compile(r"(repositories/[^/]+/)?otf/.+"), "differences of tables are not computed"),
+    (re.compile(r"repositories/[^/]+/otf/.+"), "differences of tables are not computed"),
 )
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer

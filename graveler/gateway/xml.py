@@ -56,11 +56,6 @@ def _shown(value: str | int) -> str:
     return value if isinstance(value, Markup) else escaped(str(value))
 
 
-def is_printable(text: str) -> bool:
-    """Whether XML has a form for every character of a text."""
-    return all(match[0] in _ESCAPES for match in _SPECIAL.finditer(text))
-
-
 def escaped(text: str) -> str:
     """The text as content of an element."""
     return _SPECIAL.sub(_escape, text)

@@ -231,7 +231,7 @@ class Database:
         """Own the folder until `undone` is closed."""
         undone.callback(os.close, folder.own(self._path))
 
-    def _opened_files(self) -> handle.Opened:
+    def _opened_files(self) -> handle.Handle:
         return handle.open_or_read(self._path, self._settings)
 
     def _open(self) -> _Storage:
@@ -272,11 +272,11 @@ class DatabaseToRead(Database):
         undone.callback(os.close, folder.share(self._path))
         self._at = undone.enter_context(handle.links(self._path, with_logs=True))
 
-    def _opened_files(self) -> handle.Opened:
+    def _opened_files(self) -> handle.Handle:
         if not files.holds_database(self._path):
             raise NotFound("open kv store: no database is in this folder")
         files.check(self._path)
-        return handle.Opened(handle.open_to_read(self._path, self._at, self._settings))
+        return handle.Handle(handle.open_to_read(self._path, self._at, self._settings))
 
     def _writable(self) -> _Storage:
         raise Unavailable("write kv row: store is open to be read")

@@ -48,7 +48,7 @@ class RocksSettings:
     synced: bool = True
 
 
-class Opened:
+class Handle:
     """An open database.  `links`: to files that are open for reads only, because of `failure`."""
 
     def __init__(self, rows: Rdict, failure: StorageFull | None = None) -> None:
@@ -57,7 +57,7 @@ class Opened:
         self.links = ExitStack()
 
 
-def open_or_read(path: str, settings: RocksSettings) -> Opened:
+def open_or_read(path: str, settings: RocksSettings) -> Handle:
     """As `open_to_write`, and signs the folder.  Without room, a database that exists is opened for
     reads only."""
     try:
@@ -67,11 +67,11 @@ def open_or_read(path: str, settings: RocksSettings) -> Opened:
             raise
         with ExitStack() as undone:
             at = undone.enter_context(links(path, with_logs=True))
-            opened = Opened(open_to_read(path, at, settings), error)
+            opened = Handle(open_to_read(path, at, settings), error)
             opened.links = undone.pop_all()
             return opened
     folder.sign(path)
-    return Opened(rows)
+    return Handle(rows)
 
 
 def open_to_write(path: str, settings: RocksSettings) -> Rdict:

@@ -554,5 +554,6 @@ def test_only_the_log_says_why_a_provider_is_not_asked(
     for reply in refused:
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert reply.message == "service not available; try again"
-    assert "GRAVELER_OIDC_HOSTS" in caplog.text
-    assert caplog.text.count("host=inner.example") >= 2
+    causes = [vars(record).get("cause", "") for record in caplog.records]
+    assert any("GRAVELER_OIDC_HOSTS" in cause for cause in causes)
+    assert sum("host=inner.example" in cause for cause in causes) >= 2

@@ -27,6 +27,7 @@ ALLOWED = {
             "Tables.get_help",
         )
     },
+    "graveler.block.counter:ObservedBlocks": "tests and benchmarks count requests by it",
     "graveler.cli.rows:_Remote.readable": "readers of files call it",
     "graveler.cli.rows:_Remote.seekable": "readers of files call it",
     "graveler.client.bulk:status": "users call it",

@@ -451,7 +451,7 @@ def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fa
         else:
             assert root.tag.endswith("CompleteMultipartUploadResult")
         status = 503 if fails else 200
-        assert recorded(live) == [("unknown" if fails else "done", status)]
+        assert recorded(live) == [("failed" if fails else "done", status)]
         counted = f'operation="s3:CompleteMultipartUpload",status="{status}"'
         until(lambda: any(counted in line for line in live.service.metrics.lines()), "counted")
     with gateway(store) as later:
@@ -478,7 +478,7 @@ def test_a_join_whose_client_goes_away_is_recorded_with_its_end(
         join.answer.close()
         join.connection.close()
         join.goes_on.set()
-        end = ("unknown", 503) if fails else ("done", 200)
+        end = ("failed", 503) if fails else ("done", 200)
         until(lambda: recorded(join.live) == [end], "recorded")
 
 
