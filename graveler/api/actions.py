@@ -110,7 +110,7 @@ def list_repository_runs(call: Call, query: RunQuery) -> Answer:
     page = answers.page([_run(run) for run in runs], more, runs[-1].id if runs else "")
     if call.ports.hooks is not NO_HOOKS:
         return page
-    return page._replace(headers=(*page.headers, (b"x-graveler-hooks", b"off")))
+    return page._replace(headers=(*page.headers, *answers.HOOKS_OFF))
 
 
 @operation(

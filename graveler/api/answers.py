@@ -20,6 +20,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 _ENCODE = msgspec.json.Encoder().encode
 _ENCODE_LINES = msgspec.json.Encoder().encode_lines
 
+HOOKS_OFF: Final[Headers] = ((b"x-graveler-hooks", b"off"),)  # no action file has an effect
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 JSON: Headers = ((b"content-type", b"application/json"), NOSNIFF)
 PLAIN: Headers = ((b"content-type", b"text/plain; charset=utf-8"), NOSNIFF)

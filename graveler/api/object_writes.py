@@ -1,5 +1,6 @@
 """Operations that change objects on a branch: upload, delete, copy, user metadata."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Literal
@@ -30,6 +31,7 @@ from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
 from graveler.crc32c import IS_FAST, extended
+from graveler.engine.hooks import ACTIONS_FOLDER, NO_HOOKS
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
@@ -40,6 +42,7 @@ from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
 from graveler.records import ABSENT, Absent, Entry
 
+_LOG: Final = logging.getLogger("graveler.api")
 _OBJECTS: Final = BRANCH + "/objects"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
 _DEFAULT_TYPE: Final = "application/octet-stream"
@@ -148,7 +151,19 @@ def _stats(
 ) -> Answer:
     # The content type as the client gave it: the entry has a default.
     shape = shapes.full_stats(call.repo.record, query.path, entry, content_type=new.content_type)
-    return answers.json(shape, 201, headers)
+    return answers.json(shape, 201, (*headers, *hooks_off(call, query.path)))
+
+
+def hooks_off(call: Call, path: str) -> Headers:
+    """The header that says that no hook runs, of an answer to a write of an action file; the log
+    has a line then."""
+    if not path.startswith(ACTIONS_FOLDER) or call.ports.hooks is not NO_HOOKS:
+        return ()
+    _LOG.warning(
+        "an action file has no effect: hooks are off",
+        extra={"repository": call.repo.id, "remedy": "allow hosts: --hooks-allow, HooksAllow"},
+    )
+    return answers.HOOKS_OFF
 
 
 def _user_metadata(call: Call) -> dict[str, str]:

@@ -9,6 +9,7 @@ from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Answer, Shape
 from graveler.api.field_types import Checksum, Integer, Pairs, Seconds, Size
+from graveler.api.object_writes import hooks_off
 from graveler.api.operation import ARN, BRANCH, OBJECT_ARN, Body, Runs, operation
 from graveler.api.queries import PathQuery, Presign, WriteConditions
 from graveler.api.service import Call
@@ -143,7 +144,8 @@ def link_physical_address(
         mode=conditions.of_write(call.headers),
     )
     entry = addresses.link(call.repo, call.arguments["branch"], query.path, link, force=body.force)
-    return answers.json(shapes.full_stats(call.repo.record, query.path, entry))
+    stats = shapes.full_stats(call.repo.record, query.path, entry)
+    return answers.json(stats, 200, hooks_off(call, query.path))
 
 
 @operation(

@@ -5,6 +5,7 @@ from hashlib import md5
 from typing import Final
 
 from graveler.api.answers import Answer, Headers, text_header
+from graveler.api.object_writes import hooks_off
 from graveler.api.operation import Runs
 from graveler.block.adapter import OVERWRITE, Update
 from graveler.engine.objects import copies, write
@@ -148,7 +149,7 @@ async def put_object(call: S3Call) -> Answer:
     is_batched = mode is OVERWRITE and batches is not ABSENT
     entry = await stored(call, check, store, store_small if is_batched else ABSENT)
     echo: Headers = call.payload.echo()
-    return Answer(200, (etag_header(entry.checksum), *echo))
+    return Answer(200, (etag_header(entry.checksum), *echo, *hooks_off(call, path)))
 
 
 @operation(

@@ -268,10 +268,16 @@ def test_what_is_not_there(api: lakefs_sdk.ActionsApi, client: Client, repo: str
     assert client.send("GET", where).message == "not found: not found"
 
 
-def test_hooks_are_off_by_default(tmp_path: Path, web: Web) -> None:
+def test_hooks_are_off_by_default(
+    tmp_path: Path, web: Web, caplog: pytest.LogCaptureFixture
+) -> None:
     with served(tmp_path / "store") as plain:
         repo, known = plain.fresh_repository(), len(web.requests)
-        plain.client.upload(repo, "_lakefs_actions/guard.yaml", action(web, "pre-commit: "))
+        path = "_lakefs_actions/guard.yaml"
+        reply = plain.client.upload(repo, path, action(web, "pre-commit: "))
+        assert reply.headers["x-graveler-hooks"] == "off"
+        assert "an action file has no effect" in caplog.text
+        assert "x-graveler-hooks" not in plain.client.upload(repo, "data", b"x").headers
         plain.client.upload(repo, "_lakefs_actions/bad.yaml", b"name: [")
         assert _commit(plain.client, repo, "temp").status == 201
         assert len(web.requests) == known
