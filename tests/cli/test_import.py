@@ -136,6 +136,20 @@ def test_names_that_no_path_can_have_are_counted_and_named(lake: Lake, source: P
     assert status.commit.metadata["graveler.import.skipped"] == "5"  # type: ignore[union-attr]
 
 
+def test_a_folder_whose_links_all_lead_nowhere_changes_nothing(lake: Lake, source: Path) -> None:
+    """As a folder of links to a disk that is not mounted: it is not an empty folder."""
+    lake.commit_of("in/a")
+    links = source / "links"
+    links.mkdir()
+    for name in ("one", "two"):
+        (links / name).symlink_to(f"/nowhere/{name}")
+    result = lake.user.run("import", f"local://{links}/", f"{lake.name}/main/in/", "--yes")
+    shutil.rmtree(links)
+    assert result.code == 1
+    assert "names=2" in result.err and "'one': it is a link that leads nowhere" in result.err
+    assert lake.user.run("cat", f"{lake.name}/main/in/a").out == "in/a"
+
+
 def test_an_import_as_lakectl_writes_it(lake: Lake, source: Path) -> None:
     line = f"import --from local://{source}/ --to lakefs://{lake.name}/main/in/ -m two"
     result = lake.user.line(f"{line} --progress json")

@@ -25,7 +25,7 @@ from graveler.engine.imports.sources import (
 )
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository, keyspace
-from graveler.errors import Contended
+from graveler.errors import Contended, Invalid
 from graveler.ids import JobId
 from graveler.records import ABSENT, Absent, RangeRef, Record
 from graveler.refs.jobs import record
@@ -90,7 +90,8 @@ class SourceRecords:
         return len(set().union(*self._memory.values()))
 
     def take(self, number: int, source: ImportPath) -> None:
-        """List the source with this number, from its last checkpoint on."""
+        """List the source with this number, from its last checkpoint on.  Raises `Invalid` for one
+        of which everything is skipped."""
         held = self._memory.setdefault(number, {})
         if source.kind == "object":
             key, value = one(self._ports, source)
@@ -111,6 +112,8 @@ class SourceRecords:
                     break
             # What is left of many sources must fit into memory as well.
             if is_over and not (held and self._is_full(sum(map(len, self._memory.values())))):
+                if not held and number not in self._ranges:
+                    _check_empty(source, skipped)
                 self.skipped = self.skipped.plus(skipped)
                 return
             after = self._spilled(number, listed, skipped)
@@ -180,3 +183,13 @@ class SourceRecords:
                     yield key, -number, value
         for key, value in sorted(self._memory[number].items()):
             yield key, -number, value
+
+
+def _check_empty(source: ImportPath, skipped: SkippedNames) -> None:
+    """Raises `Invalid` for a source without records that has names, such as links to a disk that is
+    not mounted: it is not empty, so the import must not remove what is below its destination."""
+    if skipped.total:
+        raise Invalid(
+            f"invalid import source: none of its names can be imported: path={source.path[:200]} "
+            f"names={skipped.total} first={skipped.examples[0]}"
+        )
