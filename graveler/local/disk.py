@@ -130,6 +130,9 @@ class DiskFolder:
     def folding(self) -> Folding:
         return folding(self.root)
 
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(self.root / path)
+
     def set_aside(self, path: str) -> str:
         source = checked(self.root, path)
         for number in range(_ASIDE_MAX):

@@ -62,17 +62,27 @@ class Folding(NamedTuple):
 EVERYTHING: Final = Folding(case=True, form=True)
 
 
-def check(paths: Collection[str], new: Iterable[str], folding: Callable[[], Folding]) -> None:
+def _nowhere(_path: str) -> bool:
+    return False
+
+
+def check(
+    paths: Collection[str],
+    new: Iterable[str],
+    folding: Callable[[], Folding],
+    exists: Callable[[str], bool] = _nowhere,
+) -> None:
     """Check the new paths, of all `paths` that the folder will have.  Raises `Invalid`, whose text
     has the first of those that are refused.  `folding`: asks the file system; called only if names
-    differ by case or form alone."""
+    differ by case or form alone.  `exists`: whether a path is in the folder, also one that is not
+    among `paths`, because it is ignored."""
     new = list(new)
     refusals = [f"{_shown(path)}: {refusal}" for path in new if (refusal := reason(path))]
     if not refusals and new:
         refusals = _clashes(paths, set(new), EVERYTHING)
         if refusals:
             refusals = _clashes(paths, set(new), folding())
-        refusals += _repositories(paths, set(new))
+        refusals += _repositories(paths, set(new), exists)
     if refusals:
         more = [f"and {len(refusals) - _SHOWN:,} more"] if len(refusals) > _SHOWN else []
         lines = "\n  ".join([*refusals[:_SHOWN], *more])
@@ -137,7 +147,7 @@ class Repositories:
     """Tells which path would make a folder a repository of Git, of paths that come one after the
     other.  `exists`: whether a path is in the destination already."""
 
-    def __init__(self, exists: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(self, exists: Callable[[str], bool] = _nowhere) -> None:
         self._exists = exists
         self._marks: dict[str, set[str]] = {}
 
@@ -188,9 +198,11 @@ def _owner(part: str) -> str:
     return ""
 
 
-def _repositories(paths: Collection[str], new: set[str]) -> list[str]:
+def _repositories(
+    paths: Collection[str], new: set[str], exists: Callable[[str], bool]
+) -> list[str]:
     """New paths that would make a folder a repository of Git."""
-    known = Repositories()
+    known = Repositories(exists)
     ordered = sorted(paths, key=lambda path: (path in new, path))
     reasons = ((path, known.reason(path)) for path in ordered)
     return [f"{path}: {refusal}" for path, refusal in reasons if refusal and path in new]

@@ -61,6 +61,10 @@ class Folder(Protocol):
         """What the file system of the folder ignores in names."""
         ...
 
+    def exists(self, path: str) -> bool:
+        """Whether anything is at a path, also if it is ignored."""
+        ...
+
     def set_aside(self, path: str) -> str:
         """Give a file another name in the same place, and return it: `NAME.mine`."""
         ...

@@ -345,7 +345,7 @@ def _check_names(
     own = {path: change.entry for path, change in local.items() if path not in wanted_paths}
     paths = [path for path, entry in {**entries, **own}.items() if entry is not None]
     new = [*written, *(path for path in wanted_paths if not names.is_utf8(path))]
-    names.check(paths, new, work.folder.folding)
+    names.check(paths, new, work.folder.folding, work.folder.exists)
     for path in written:
         entry = wanted_paths[path]
         if entry is not None and entry.link and not names.is_inside(path, entry.link):

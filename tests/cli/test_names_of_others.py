@@ -103,6 +103,30 @@ def test_a_second_download_does_not_complete_a_repository(lake: Lake, tmp_path: 
     assert sorted(content(tmp_path / "out")) == ["d/HEAD", "d/objects/x", "d/y"]
 
 
+def test_a_pull_does_not_complete_a_repository_with_what_is_ignored(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """The author writes `.gravelerignore`, too: what it names stays in the folder, unseen."""
+    folder = str(tmp_path / "out")
+    commits = (
+        {"objects/a": b"a", "refs/b": b"b"},
+        {".gravelerignore": b"objects/\nrefs/\n"},
+        {"HEAD": b"ref: refs/heads/main\n", "config": b"[core]\n"},
+    )
+    for number, objects in enumerate(commits):
+        for path, body in objects.items():
+            lake.put(f"x/{path}", body)
+        lake.commit()
+        words = ("pull", folder) if number else ("clone", f"{lake.name}/main/x/", folder)
+        result = lake.user.run("local", *words)
+        if number < 2:
+            assert result.code == 0, result
+    assert result.code == 1 and "HEAD: would make the folder a repository of Git" in result.err
+    assert sorted(content(tmp_path / "out")) == [
+        *(".gravelerignore", ".lakefs_ref.yaml", "objects/a", "refs/b")
+    ]
+
+
 def test_a_download_does_not_link_a_folder_with_another_repository(
     lake: Lake, tmp_path: Path
 ) -> None:
