@@ -82,7 +82,7 @@ def decode(stored: bytes) -> Iterator[SmallFile]:
     while at < len(stored):
         payload = _payload(stored, at)
         if payload is ABSENT:
-            at = _next_whole(stored, at + 1)
+            at = _behind(stored, at)
             continue
         at += _FRAME.size + len(payload)
         written_ns, path_length = _PREFIX.unpack_from(payload)
@@ -104,7 +104,7 @@ def check(stored: bytes) -> None:
     at, count = len(_MAGIC), 0
     while (payload := _payload(stored, at)) is not ABSENT:
         at, count = at + _FRAME.size + len(payload), count + 1
-    behind = sum(1 for _ in decode(_MAGIC + stored[at + 1 :]))
+    behind = sum(1 for _ in decode(_MAGIC + stored[at:]))
     if behind or _is_damaged(stored, at):
         raise Corrupt(
             f"journal has a damaged record: at={at} records_before={count} records_behind={behind} "
@@ -124,9 +124,16 @@ def _payload(stored: bytes, at: int) -> bytes | Literal[Absent.ABSENT]:
     return payload if extended(0, payload) == checksum else ABSENT
 
 
-def _next_whole(stored: bytes, at: int) -> int:
-    """Where the next whole record begins; the end if there is none."""
-    for match in _BEGINNING.finditer(stored, at):
+def _behind(stored: bytes, at: int) -> int:
+    """Where the next whole record begins behind the broken one at `at`; the end if there is none.
+
+    If a record or the end is where its length says, it is the next one: what is in between are
+    bytes of an object, whose author may have written records into it."""
+    if at + _FRAME.size <= len(stored):
+        end = at + _FRAME.size + _FRAME.unpack_from(stored, at)[0]
+        if end == len(stored) or _payload(stored, end) is not ABSENT:
+            return end
+    for match in _BEGINNING.finditer(stored, at + 1):
         if _payload(stored, match.start()) is not ABSENT:
             return match.start()
     return len(stored)

@@ -148,6 +148,21 @@ class TestRecords:
         check(self.STORED + b"\0" * 4096)
         assert list(decode(self.STORED + b"\0" * 4096)) == list(self.FILES)
 
+    def test_a_record_in_the_bytes_of_an_object_is_no_record(self) -> None:
+        """Neither if the object's own record is damaged, nor if a crash tore the end of it."""
+        forged = SmallFile(Place(("other", "data"), "file"), 1, b"chosen by the author")
+        author = SmallFile(Place(("own", "data"), "file"), 2, encode(forged) + b"x" * 2_000)
+        behind = SmallFile(Place(("own", "data"), "next"), 3, b"next")
+        stored = bytearray(b"GRVJ\x01" + encode(author) + encode(behind))
+        stored[200] ^= 1
+        assert list(decode(bytes(stored))) == [behind]
+        with pytest.raises(Corrupt, match="records_before=0 records_behind=1 "):
+            check(bytes(stored))
+        torn = b"GRVJ\x01" + encode(behind) + encode(author)
+        torn = torn[:-600] + bytes(600)
+        check(torn)
+        assert list(decode(torn)) == [behind]
+
     def test_a_segment_of_a_later_release_is_not_read(self, root: Path) -> None:
         (root / JOURNAL).mkdir(parents=True)
         (root / JOURNAL / "1").write_bytes(b"GRVJ\x02")
