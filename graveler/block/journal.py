@@ -130,7 +130,7 @@ def _behind(stored: bytes, at: int) -> int:
     If a record or the end is where its length says, it is the next one: what is in between are
     bytes of an object, whose author may have written records into it."""
     if at + _FRAME.size <= len(stored):
-        end = at + _FRAME.size + _FRAME.unpack_from(stored, at)[0]
+        end: int = at + _FRAME.size + _FRAME.unpack_from(stored, at)[0]
         if end == len(stored) or _payload(stored, end) is not ABSENT:
             return end
     for match in _BEGINNING.finditer(stored, at + 1):
