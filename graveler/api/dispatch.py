@@ -190,7 +190,8 @@ async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
         return await pools.walkers.start(_walk, endpoint, call)
     if runs is Runs.POINT:
         return await pools.point(endpoint, call)
-    answer: Answer = await pools.writers.start(endpoint, call)
+    pool = pools.copies if runs is Runs.COPY else pools.writers
+    answer: Answer = await pool.start(endpoint, call)
     return answer
 
 

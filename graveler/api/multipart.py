@@ -144,7 +144,7 @@ def upload_part(call: Call, query: PathQuery, body: PartsUploadAddress) -> Answe
     ),
     answers={204: Content.NOTHING},
     errors=(RangeUnsatisfiable, Unsupported),
-    runs=Runs.POOL,
+    runs=Runs.COPY,
 )
 def upload_part_copy(call: Call, query: PathQuery, body: UploadPartCopyFrom) -> Answer:
     """Copy bytes of another object into a part.
@@ -175,7 +175,7 @@ def upload_part_copy(call: Call, query: PathQuery, body: UploadPartCopyFrom) -> 
     permissions=(_WRITE,),
     answers={200: ObjectStats},
     errors=(Conflict, PreconditionFailed, Refused, Unsupported),
-    runs=Runs.POOL,
+    runs=Runs.COPY,
 )
 def complete_presign_multipart_upload(
     call: Call, query: PathQuery, headers: WriteConditions, body: CompletePresignMultipartUpload

@@ -311,7 +311,7 @@ def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     ),
     answers={201: ObjectStats},
     errors=(Contended, PreconditionFailed, Refused, Unsupported),
-    runs=Runs.POOL,
+    runs=Runs.COPY,
 )
 def copy_object(
     call: Call, query: CopyQuery, headers: WriteConditions, body: ObjectCopyCreation

@@ -80,6 +80,7 @@ class Runs(Enum):
     - LOOP: on the event loop.  The endpoint reads nothing.
     - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
     - POOL: in a thread, because the endpoint writes or calls the block store.
+    - COPY: as POOL, in a thread of the pool for copies and joins of bytes, which may take long.
     - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
     - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
     """
@@ -87,6 +88,7 @@ class Runs(Enum):
     LOOP = "loop"
     POINT = "point"
     POOL = "pool"
+    COPY = "copy"
     WALK = "walk"
     STREAM = "stream"
 

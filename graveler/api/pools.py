@@ -1,9 +1,9 @@
 """Thread pools for work that must not run on the event loop, with a limit on the waiting requests.
 
-Short writes, arriving bodies, reads, imports and walks each have their own threads, so uploads do
-not delay downloads, and long listings do not delay commits.  If too many requests wait for a pool,
-a new one is refused at once.  The client may retry, and memory stays bounded.  Used by service.py
-and the endpoints.
+Short writes, arriving bodies, reads, copies, imports and walks each have their own threads, so
+uploads do not delay downloads, and long listings and copies do not delay commits.  If too many
+requests wait for a pool, a new one is refused at once.  The client may retry, and memory stays
+bounded.  Used by service.py and the endpoints.
 """
 
 import asyncio
@@ -118,9 +118,9 @@ class BoundedPool:
 
 
 class Pools(NamedTuple):
-    """The pools: short writes, arriving bodies, reads of bodies, imports, scans or walks, and
-    look-ups that may wait.  These have threads of their own, because commits that wait for their
-    turn keep those of writers.
+    """The pools: short writes, arriving bodies, reads of bodies, imports, scans or walks, look-ups
+    that may wait, and copies and joins of bytes.  Look-ups have threads of their own, because
+    commits that wait for their turn keep those of writers.
 
     `is_remote`: look-ups ask a network, so none of them runs on the event loop.
     `uploads`: small uploads that share syncs; `ABSENT` for a store that shares none.
@@ -132,6 +132,7 @@ class Pools(NamedTuple):
     imports: Executor
     walkers: BoundedPool
     lookups: BoundedPool
+    copies: BoundedPool
     is_remote: bool = False
     uploads: Batches[NewUpload, Entry] | Literal[Absent.ABSENT] = ABSENT
 
@@ -153,4 +154,5 @@ class Pools(NamedTuple):
         self.streams.close()
         self.walkers.close()
         self.lookups.close()
+        self.copies.close()
         self.imports.shutdown(wait=True, cancel_futures=True)

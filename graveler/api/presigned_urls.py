@@ -111,21 +111,22 @@ def _head(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Ans
 
 def _open(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Answer:
     blocks, address = service.ports.blocks, grant.address
-    if b"range" not in headers and not conditions.is_conditional(headers):
+    covered: Headers = ()
+    if b"range" in headers or conditions.is_conditional(headers):
+        head = _checked(grant, blocks.head(address))
+        window = _window(head, headers, grant)
+        if isinstance(window, Answer):
+            return window
+        body = blocks.get(address, window.start, window.end)
+        if window.partial:
+            covered = (text_header(b"content-range", window.content_range(head.size)),)
+    else:
         body = blocks.get(address)
-        head = _checked(grant, body.head)
-        described = (*_described(head, grant), *crc32c_headers(head.crc32c))
-        return Answer(200, described, StreamedBody(body.chunks, body.end - body.start))
-    head = _checked(grant, blocks.head(address))
-    window = _window(head, headers, grant)
-    if isinstance(window, Answer):
-        return window
-    body = blocks.get(address, window.start, window.end)
+    head = _checked(grant, body.head)  # a file outside of the store may have been replaced
     streamed = StreamedBody(body.chunks, body.end - body.start)
-    if not window.partial:
-        return Answer(200, _described(head, grant), streamed)
-    covered = text_header(b"content-range", window.content_range(head.size))
-    return Answer(206, (*_described(head, grant), covered), streamed)
+    if covered:
+        return Answer(206, (*_described(head, grant), *covered), streamed)
+    return Answer(200, (*_described(head, grant), *crc32c_headers(head.crc32c)), streamed)
 
 
 async def _store(

@@ -375,7 +375,8 @@ class _Requests(_Connection):
             return
         self._in_body = False
         self._first_line = b""
-        if self._is_reframed:
+        if self._is_reframed or not self.parser.should_keep_alive():
+            # A parser drops all that follows `Connection: close`, which may stand in a trailer.
             self._is_reframed = False
             self.parser = self._new_parser()
         if self._ending:

@@ -47,7 +47,7 @@ class ServiceSettings:
     """The settings of the service that a deployment chooses."""
 
     blockstore_type: str = "local"
-    writer_threads: int = 24  # as many for look-ups that may wait
+    writer_threads: int = 24  # as many for look-ups that may wait, and for copies
     body_threads: int = 16  # of bodies that arrive
     stream_threads: int = 16  # of bodies that are read
     import_threads: int = 2

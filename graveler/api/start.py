@@ -99,6 +99,7 @@ def open_service(
         ThreadPoolExecutor(settings.import_threads, "import"),
         BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
         BoundedPool(settings.writer_threads, settings.requests_waiting_max, "lookup"),
+        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "copy"),
         settings.is_remote,
         ABSENT if settings.is_remote else _uploads(ports.clock, settings),
     )

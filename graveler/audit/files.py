@@ -87,7 +87,7 @@ class _Files:
         self._bounds = bounds
         self._kind = kind
         self._bytes_max = most
-        self._file = -1  # the name of the file that grows; -1: not looked for yet
+        self._file = -1  # the name of the file that grows; -1: its end is to be looked at
         self._size = 0
 
     def append(self, text: bytes, first: int) -> None:
@@ -95,9 +95,10 @@ class _Files:
         would be later than its lines, and a reader would pass them over."""
         now = self._clock.now_ns() // _MILLISECOND_NS
         if self._file < 0:
-            self._file = max(self._files(), default=-1)
-            if self._file >= 0:
-                self._size = self._mended()
+            newest = max(self._files(), default=-1)
+            if newest >= 0:
+                self._size = self._mended(newest)
+            self._file = newest
         is_old = now - self._file >= _DAY_MILLISECONDS
         if self._file < 0 or is_old or self._size >= self._bounds.file_bytes_max:
             self._file, self._size = max(first, self._file + 1), 0
@@ -107,14 +108,17 @@ class _Files:
             rest = memoryview(text)
             while rest:
                 rest = rest[os.write(file, rest) :]
-        finally:
             self._size = os.fstat(file).st_size
+        except OSError:
+            self._file = -1
+            raise
+        finally:
             os.close(file)
 
-    def _mended(self) -> int:
-        """The size of the newest file.  A line that a crash cut off gets its end, so that the next
-        line is one of its own."""
-        file = os.open(self._path(self._file), _APPEND & ~os.O_CREAT & ~os.O_WRONLY | os.O_RDWR)
+    def _mended(self, name: int) -> int:
+        """The size of the newest file.  A line that a crash or a full disk cut off gets its end, so
+        that the next line is one of its own."""
+        file = os.open(self._path(name), _APPEND & ~os.O_CREAT & ~os.O_WRONLY | os.O_RDWR)
         try:
             size = os.fstat(file).st_size
             if size and os.pread(file, 1, size - 1) != b"\n":

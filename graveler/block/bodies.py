@@ -12,7 +12,7 @@ import hashlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, Literal
 
@@ -172,13 +172,14 @@ class Spool(Rereadable):
 
     def close(self) -> None:
         """Discard the file."""
-        with self._lock:
+        with self._lock, suppress(OSError):  # bytes in its buffer may find no room
             self._file.close()
 
     def _append(self, chunk: bytes) -> None:
         view = memoryview(chunk)
         while view:
             view = view[self._file.write(view) :]
+        self._file.flush()  # a full disk refuses bytes here, not when they are sent
 
     def _from_start(self) -> Iterator[bytes]:
         offset = 0

@@ -13,7 +13,7 @@ from graveler.api.connections import ConnectionLimits
 
 # Files of the database (128), of objects being read or written, and of refused connections.
 _OTHERS: Final = 512
-_PER_CONNECTION: Final = 2  # a download has a second descriptor of its socket
+_PER_CONNECTION: Final = 2  # a download has its socket twice, an upload a temporary file
 _MANY: Final = 16_384
 _SHARE: Final = 4  # with a low limit, connections still get at least 1/4 of it
 

@@ -131,7 +131,8 @@ def _item(call: S3Call, node: Node) -> _Item:
         if any(node.value(condition) for condition in _OTHER_CONDITIONS):
             raise S3Error("NotImplemented", "not implemented: a condition of a deletion")
         etag = node.value("ETag").encode()
-        condition = conditions.of_write({b"if-match": etag} if etag else {}, finds=True)
+        is_conditional = any(node.every("ETag"))  # an empty etag is refused
+        condition = conditions.of_write({b"if-match": etag} if is_conditional else {}, finds=True)
     except (S3Error, Invalid) as error:
         return _Item(key, address, error)
     return _Item(key, address, None, condition)

@@ -67,7 +67,7 @@ async def long_answer(call: S3Call, work: Callable[[], Markup]) -> Answer:
     """
     seconds = call.service.settings.blank_seconds
     task = _Work(call, work)
-    running = call.service.pools.writers.start(task.run)
+    running = call.service.pools.copies.start(task.run)
     await asyncio.wait((running,), timeout=seconds)
     if not running.done():
         call.ending = task.ending

@@ -162,7 +162,9 @@ class Surroundings(NamedTuple):
 def surroundings(scratch: Path) -> Iterator[Surroundings]:
     """For one module of tests."""
     loop, later = asyncio.new_event_loop(), Later()
-    pools = Pools(AtOnce(), AtOnce(), BoundedPool(2, 64, "stream"), later, AtOnce(), AtOnce())
+    pools = Pools(
+        AtOnce(), AtOnce(), BoundedPool(2, 64, "stream"), later, *(AtOnce() for _ in range(3))
+    )
     try:
         yield Surroundings(loop, pools, later, scratch)
     finally:

@@ -586,6 +586,10 @@ STREAMS: dict[str, tuple[list[bytes], bytes]] = {
         [b"a\r\n\r\n0\r\n\r\n", b""],
         _post(b"Transfer-Encoding: chunked \t", body=_CHUNKED) + HEALTH,
     ),
+    "close in a trailer": (
+        [b"", b""],
+        _post(b"Transfer-Encoding: chunked", body=b"0\r\nConnection: close\r\n\r\n") + HEALTH,
+    ),
     "refused later": (
         [b"hi"],
         _post(b"Content-Length: 2", body=b"hi") + HEALTH.replace(b"1.1", b"2.0") + HEALTH,

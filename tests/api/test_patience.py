@@ -39,9 +39,9 @@ def _prepare(world: World) -> Keeper:
 def _door(world: World) -> Iterator[Door]:
     """A door into the API over the store of `world`, for its administrator."""
     keeper, ports = _prepare(world), world.lake.ports
-    names = ("write", "body", "stream", "walk", "lookup")
-    short, bodies, streams, walks, lookups = (BoundedPool(1, 4, name) for name in names)
-    pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups)
+    names = ("write", "body", "stream", "walk", "lookup", "copy")
+    short, bodies, streams, walks, lookups, copies = (BoundedPool(1, 4, name) for name in names)
+    pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, copies)
     loop = asyncio.new_event_loop()
     settings = ServiceSettings("mem", patience=Patience(HAND_OVER, ANSWER))
     signer = Signer(SECRET, "", ports.clock)

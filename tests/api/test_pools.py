@@ -172,9 +172,9 @@ def test_a_loop_that_is_gone_does_not_end_the_thread() -> None:
 
 
 def pools(*, is_remote: bool = False) -> Pools:
-    names = ("write", "body", "stream", "walk", "lookup")
-    short, bodies, streams, walks, lookups = (BoundedPool(1, 1, name) for name in names)
-    return Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, is_remote)
+    names = ("write", "body", "stream", "walk", "lookup", "copy")
+    short, bodies, streams, walks, lookups, copies = (BoundedPool(1, 1, name) for name in names)
+    return Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, copies, is_remote)
 
 
 def test_look_ups_of_a_remote_store_run_in_threads_and_others_on_the_loop() -> None:

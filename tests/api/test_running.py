@@ -87,9 +87,9 @@ class Worlds:
         keeper = accounts.keeper(ports.kv, ports.clock, ports.ids, SECRET)
         accounts.create(keeper, USER, "", ADMINISTRATOR)
         self.auth = Watched(keeper, SECRET)
-        names = ("write", "body", "stream", "walk", "lookup")
-        short, bodies, streams, walks, lookups = (BoundedPool(1, 4, name) for name in names)
-        self.pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups)
+        names = ("write", "body", "stream", "walk", "lookup", "copy")
+        short, bodies, streams, walks, lookups, copies = (BoundedPool(1, 4, name) for name in names)
+        self.pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, copies)
         signer = Signer(SECRET, "", ports.clock)
         service = Service(
             ports,
@@ -178,7 +178,13 @@ def test_exactly_these_operations_may_run_on_the_loop() -> None:
 
 
 def test_every_endpoint_runs_where_its_row_says(worlds: Worlds) -> None:
-    expected = {Runs.LOOP: HERE, Runs.POINT: HERE, Runs.STREAM: HERE, Runs.POOL: "write"}
+    expected = {
+        Runs.LOOP: HERE,
+        Runs.POINT: HERE,
+        Runs.STREAM: HERE,
+        Runs.POOL: "write",
+        Runs.COPY: "copy",
+    }
     for route in described():
         ran = worlds.send(route)
         assert ran == [expected.get(RUNS[route.operation], "walk")], route.operation

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +137,23 @@ def test_a_line_that_a_crash_cut_off_spoils_no_other(
     assert ids(trail) == ["a"]
     write(trail, clock, "c")
     assert ids(trail) == ["a", "c"]
+
+
+def test_a_line_that_a_full_disk_cut_off_spoils_no_other(
+    opened: Open, clock: StandingClock, tmp_path: Path
+) -> None:
+    trail = opened()
+    write(trail, clock, "a")
+    (name,) = files(tmp_path)
+    room = (tmp_path / "audit" / name).stat().st_size + 40
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        write(trail, clock, "b", "c")  # no room for the end of a line, nor for a line
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    write(trail, clock, "d")
+    assert ids(trail) == ["a", "d"]
 
 
 def test_only_the_owner_may_read(opened: Open, clock: StandingClock, tmp_path: Path) -> None:

@@ -192,6 +192,26 @@ except Unavailable as error:
     assert run.stdout.startswith("StorageFull keep a body to send it")
 
 
+def test_a_spool_that_finds_no_room_for_its_last_bytes_is_not_sent() -> None:
+    """Those bytes would fit into a buffer of the process."""
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+from graveler.block import bodies
+from graveler.errors import StorageFull
+spool = bodies.spool()
+spool.write(bytes(1 << 20))
+try:
+    spool.write(b"x")
+except StorageFull as error:
+    print(spool.size, error)
+spool.close()
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(f"{1 << 20} keep a body to send it")
+
+
 def test_b5_a_name_that_was_taken_stays_taken() -> None:
     for body in (b"mine", b"other"):
         world = World({})

@@ -117,6 +117,7 @@ def test_items_that_say_more_than_a_key_are_refused_alone(
             "<Key>main/d/</Key><VersionId>null</VersionId>",
             "<Key>main/a</Key><VersionId>v</VersionId>",
             f"<Key>{escape('main/b&c')}</Key><ETag>x</ETag>",
+            "<Key>main/e&#13;f</Key><ETag></ETag>",
             f"<Key>main/{long}</Key>",
             "<Key></Key>",
         ),
@@ -124,6 +125,7 @@ def test_items_that_say_more_than_a_key_are_refused_alone(
     assert _errors(reply.body) == {
         "main/a": "NoSuchVersion",
         "main/b&c": "PreconditionFailed",
+        "main/e\rf": "InvalidArgument",
         f"main/{long}": "KeyTooLongError",
         "": "MalformedXML",
     }

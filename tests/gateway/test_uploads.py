@@ -352,7 +352,7 @@ def other_ports(
         return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)).identify)
 
     settings = ServiceSettings(
-        failed_logins=ANY_NUMBER, blank_seconds=seconds, stream_threads=threads
+        failed_logins=ANY_NUMBER, blank_seconds=seconds, writer_threads=threads
     )
     with served(store, settings=settings, further=route) as live:
         s3 = S3Client(live.client.host, live.client.port)
@@ -436,12 +436,14 @@ def joining(store: Path, *, fails: bool, threads: int = 16) -> Iterator[Join]:
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_join_that_takes_long_is_answered_with_blanks_first(tmp_path: Path, fails: bool) -> None:
     """The answer begins as a success; its document says how the join ended.  The join has the only
-    thread."""
+    thread of its kind, and other writes go on."""
     store = tmp_path / "store"
     with joining(store, fails=fails, threads=1) as join:
         live, answer = join.live, join.answer
         begin = answer.read(60)
         assert begin.startswith(b"<?xml") and begin.endswith(b"  ")
+        where = f"/repositories/{join.repo}/branches/main/objects"
+        assert live.client.send("DELETE", where, {"path": "other"}).status == 204
         join.goes_on.set()
         rest = answer.read()
         assert len(begin + rest) == int(answer.headers["Content-Length"])
