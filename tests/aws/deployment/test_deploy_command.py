@@ -1,9 +1,9 @@
-"""What `scripts/deploy.py` and `samconfig.toml` tell SAM, and what they tell the user."""
+"""What `scripts/deploy.py` tells SAM, and what it tells the user."""
 
+import json
 import re
 import sys
 import threading
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,17 +27,31 @@ def test_the_output_of_sam_is_not_held_back(capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr() == ("progress\n", "reason\n")
 
 
-def test_sam_itself_may_make_the_roles() -> None:
-    """`sam deploy` without the script.  Roles with names would need CAPABILITY_NAMED_IAM."""
-    given = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
-    assert given["version"] == 0.1
-    parameters = given["default"]["deploy"]["parameters"]
-    assert parameters["capabilities"] == "CAPABILITY_IAM"
+def test_no_role_has_a_name() -> None:
+    """Roles with names would need CAPABILITY_NAMED_IAM."""
     resources = loaded(ROOT / "template.yaml")["Resources"]
     roles = of_type(resources, "AWS::IAM::Role")
     assert roles and not [name for name, each in roles.items() if "RoleName" in each]
     policies = of_type(resources, "AWS::IAM::ManagedPolicy")
     assert not [name for name, each in policies.items() if "ManagedPolicyName" in each]
+
+
+def test_the_rights_of_a_deployer_cover_what_the_template_makes() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
+    caller, role = (json.loads(each) for each in re.findall(r"```json\n(.*?)```", text, re.S))
+    granted = {
+        action.partition(":")[0]
+        for statement in role["Statement"]
+        for action in statement["Action"]
+    }
+    resources = loaded(ROOT / "template.yaml")["Resources"]
+    kinds = {each["Type"].split("::")[1].lower() for each in resources.values()}
+    prefixes = {"apigatewayv2": "apigateway", "efs": "elasticfilesystem", "serverless": "lambda"}
+    assert {prefixes.get(kind, kind) for kind in kinds} <= granted
+    assert "scheduler" in granted and "codedeploy" in granted  # which SAM adds
+    asked = {action for each in caller["Statement"] for action in each["Action"]}
+    assert {"lambda:InvokeFunction", "lambda:GetAccountSettings", "ec2:DescribeSubnets"} <= asked
+    assert {"lambda:ListVersionsByFunction", "lambda:ListAliases", "lambda:DeleteFunction"} <= asked
 
 
 class CloudFormation(BaseHTTPRequestHandler):
