@@ -101,7 +101,7 @@ $(PAGED): requirements/docs.txt scripts/setup.sh
 
 .venv-spark3/.ready: requirements/s3a.txt scripts/s3a.sh
 
-$(LAYERS): requirements/layer.txt layers/build.py $(READY)
+$(LAYERS): requirements/layer.txt layers/build.py scripts/layers.sh $(READY)
 	@sh scripts/layers.sh $(BIN)/python
 	@touch $@
 

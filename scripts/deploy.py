@@ -481,10 +481,10 @@ def _check_account() -> None:
 
 
 def _interpreter(runtime: str) -> str:
-    program = _found(runtime)
+    program = found(runtime)
     if program:
         return program
-    others = [name for name in reversed(RUNTIMES) if _found(name)]
+    others = [name for name in reversed(RUNTIMES) if found(name)]
     hint = f", or deploy what is here with RUNTIME={others[0]}" if others else ""
     raise Failed(
         f"bytecode for {runtime} needs that interpreter, and none is here; install it, or name it "
@@ -492,9 +492,12 @@ def _interpreter(runtime: str) -> str:
     )
 
 
-def _found(runtime: str) -> str:
-    """The path of an interpreter of that version; empty if there is none."""
-    for name in (runtime, sys.executable):
+def found(runtime: str) -> str:
+    """The path of an interpreter of that version: on PATH, this one, or one that pyenv made; empty
+    if there is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    made = pyenv.glob(f"versions/{runtime.removeprefix('python')}.*/bin/{runtime}")
+    for name in (runtime, sys.executable, *map(str, sorted(made))):
         program = shutil.which(name)
         if program and _version(program) == runtime:
             return program

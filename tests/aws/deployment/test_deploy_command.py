@@ -140,8 +140,23 @@ def test_a_missing_interpreter_is_answered_with_a_runtime_that_can_be_deployed(
     allowed = loaded(ROOT / "template.yaml")["Parameters"]["Runtime"]["AllowedValues"]
     _interpreters(tmp_path, *present)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / present[-1]))
     with pytest.raises(deploy.Failed, match="LAYER_PYTHON=") as caught:
         deploy._interpreter(RUNTIMES[-1])
     assert re.findall(r"\bRUNTIME=(\S+)", str(caught.value)) == ([named] if named else [])
     assert not named or named in allowed
+
+
+def test_an_interpreter_that_pyenv_made_is_found_although_its_shim_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shims, made = tmp_path / "shims", tmp_path / "versions" / "3.99.1" / "bin"
+    shims.mkdir()
+    made.mkdir(parents=True)
+    (shims / "python3.99").write_text("#!/bin/sh\nexit 127\n")
+    (shims / "python3.99").chmod(0o755)
+    _interpreters(made, "python3.99")
+    monkeypatch.setenv("PATH", str(shims))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert deploy.found("python3.99") == str(made / "python3.99")
