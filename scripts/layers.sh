@@ -14,5 +14,6 @@ for architecture in x86_64 arm64; do
 done
 
 given=$("$python" -c 'from scripts.deploy import *; print(found(RUNTIME), RUNTIME, Target().architecture)')
+# shellcheck disable=SC2086 # three words, or two without an interpreter
 set -- $given
 [ $# != 3 ] || "$1" layers/build.py --runtime "$2" --architecture "$3" warm --pip "$python"

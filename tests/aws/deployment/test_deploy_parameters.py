@@ -1,6 +1,7 @@
 """Parameters reach the template as they are written, and wrong ones are refused before a build."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,9 @@ def test_an_empty_value_switches_a_parameter_off() -> None:
         (("DomainName=https://lake.example.org",), "must be a host name"),
         (("AlarmTopicArn=alarms",), "must be the ARN of an SNS topic"),
         (("AwsLoginAccounts=123456789012,12",), "of 12 digits each"),
+        (("HooksAllow=https://example.org",), "must be HOST, HOST:PORT or HOST:*"),
+        (("OidcHosts=id.example.org,https://x",), "must be HOST or HOST:PORT"),
+        (("OidcRedirects=http://example.org/",), "must be https URIs"),
         (("ExistingBuckets=s3://a",), "must be at most 7 names of buckets"),
         ((f"ExistingBuckets={','.join(['abc'] * 8)}",), "must be at most 7 names of buckets"),
         (("OidcGroups={",), "must be a JSON object"),
@@ -106,6 +110,14 @@ def test_wrong_parameters_are_refused_before_anything_is_built(
     given: tuple[str, ...], said: str
 ) -> None:
     assert said in refused(*given)
+
+
+def test_what_the_functions_accept_passes() -> None:
+    secret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:x-AbCdEf"
+    hooks = ("HooksAllow=example.org, 10.0.0.1:8080,localhost:*", f"HooksSecretArn={secret}")
+    codes = ("OidcClientId=lake", f"OidcSecretArn={secret}", "OidcHosts=a.example.org:443,b")
+    redirects = "OidcRedirects=https://lake.example.org/x?y=1,http://localhost:8000/,http://[::1]/"
+    assert taken(*hooks, *TOKENS, *codes, redirects)
 
 
 def test_all_faults_are_told_at_once() -> None:
@@ -144,6 +156,21 @@ def test_the_template_itself_refuses_the_same(template: dict[str, Any]) -> None:
         assert functions(rule.get("RuleCondition", "")) <= allowed
         for each in rule["Assertions"]:
             assert functions(each["Assert"]) <= allowed
+
+
+def test_the_examples_of_the_documents_are_taken() -> None:
+    """Those with an ellipsis name parameters that exist."""
+    texts: list[str] = []
+    for page in sorted((ROOT / "docs" / "how-to").glob("*.md")):
+        found = re.findall(r"make deploy [^`]*?ARGS=([\"'])(.*?)\1", page.read_text(), re.S)
+        texts += [text for _, text in found]
+    assert len(texts) > 4
+    whole = [text for text in texts if "…" not in text and "HooksAllow" not in text]
+    for text in whole:
+        assert taken(*parameters.words(text))
+    declared = parameters.read(ROOT / "template.yaml")["Parameters"]
+    names = {word.partition("=")[0] for text in texts for word in parameters.words(text)}
+    assert names <= set(declared) and {"OidcGroups", "SecretGeneration"} <= names
 
 
 def test_sam_is_told_of_the_rules_of_an_account() -> None:
