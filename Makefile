@@ -33,7 +33,12 @@ LOCAL  ?=
 RUNTIME ?=
 ARCHITECTURE ?=
 LAYER_PYTHON ?=
-export PYTHON SITE STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS
+# For deploy: tags, the role of CloudFormation, the bucket for the code, and CONFIRM=1.
+TAGS   ?=
+ROLE   ?=
+BUCKET ?=
+CONFIRM ?=
+export PYTHON SITE STACK LOCAL RUNTIME ARCHITECTURE LAYER_PYTHON ARGS TAGS ROLE BUCKET CONFIRM
 # The tests start hundreds of processes.  Without bytecode on disk, each of them compiles every
 # module that it imports: a second of a core for one `graveler serve`.
 unexport PYTHONDONTWRITEBYTECODE
@@ -96,7 +101,7 @@ $(PAGED): requirements/docs.txt scripts/setup.sh
 
 .venv-spark3/.ready: requirements/s3a.txt scripts/s3a.sh
 
-$(LAYERS): requirements/layer.txt layers/build.py $(READY)
+$(LAYERS): requirements/layer.txt layers/build.py scripts/layers.sh $(READY)
 	@sh scripts/layers.sh $(BIN)/python
 	@touch $@
 
@@ -144,8 +149,8 @@ docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link
 	@sh scripts/checks.sh $(BIN) $(JOBS) site
 	@echo "open $(SITE)/index.html"
 
-deploy: $(READY) $(TOOLED) $(LAYERS) ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
-	@sh scripts/deploy.sh $(BIN)/python
+deploy: $(TOOLED) ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
+	@sh scripts/deploy.sh $(TOOLS)/bin/python
 
 proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
 	@$(BIN)/python scripts/proto.py graveler

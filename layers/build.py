@@ -50,8 +50,11 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     layer = commands.add_parser("layer")
     layer.add_argument("--wheels", default="")
+    layer.add_argument("--pip", default=sys.executable)
     layer.add_argument("folder", type=Path)
-    commands.add_parser("warm").add_argument("--wheels", default="")
+    warm = commands.add_parser("warm")
+    warm.add_argument("--wheels", default="")
+    warm.add_argument("--pip", default=sys.executable)
     function = commands.add_parser("function")
     function.add_argument("name")
     function.add_argument("folder", type=Path)
@@ -60,13 +63,14 @@ def main() -> None:
     if given.command == "function":
         build_function(given.folder, given.name)
         return
-    kept = kept_layer(given.runtime, given.architecture, given.wheels)
+    kept = kept_layer(given.runtime, given.architecture, given.wheels, given.pip)
     if given.command == "layer":
         shutil.copytree(kept, given.folder / "python", dirs_exist_ok=True)
 
 
-def kept_layer(runtime: str, architecture: str, wheels: str) -> Path:
-    """The cached folder of the layer's packages; built atomically if it does not exist."""
+def kept_layer(runtime: str, architecture: str, wheels: str, pip: str) -> Path:
+    """The cached folder of the layer's packages; built atomically if it does not exist.  `pip`: an
+    interpreter that has pip, because one of Debian's has none."""
     digest = hashlib.sha256(LOCK.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
     kept = ROOT / "build" / "layers" / f"{runtime}-{architecture}-{digest}"
     if kept.is_dir():
@@ -74,7 +78,7 @@ def kept_layer(runtime: str, architecture: str, wheels: str) -> Path:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as name:
         target = Path(name) / "python"
-        _install(target, runtime, architecture, wheels)
+        _install(target, runtime, architecture, wheels, pip)
         _trim(target)
         _compile(target)
         with contextlib.suppress(OSError):  # another process has built it meanwhile
@@ -103,9 +107,9 @@ def _check_interpreter(runtime: str) -> None:
         )
 
 
-def _install(target: Path, runtime: str, architecture: str, wheels: str) -> None:
+def _install(target: Path, runtime: str, architecture: str, wheels: str, pip: str) -> None:
     machine = PLATFORMS[architecture]
-    command = [sys.executable, "-P", "-m", "pip", "install", "--quiet"]
+    command = [pip, "-P", "-m", "pip", "install", "--quiet"]
     command += ["--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"]
     command += ["--implementation", "cp", "--python-version", runtime.removeprefix("python")]
     for platform in (f"manylinux2014_{machine}", f"manylinux_2_28_{machine}"):

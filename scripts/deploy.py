@@ -11,11 +11,13 @@ scripts/deploy.sh calls this script; the tests use its functions.
 """
 
 import argparse
+import base64
 import contextlib
 import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -23,16 +25,25 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from scripts import account, parameters
+from scripts.parameters import Failed
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = f"python{sys.version_info.major}.{sys.version_info.minor}"
 RUNTIMES = ("python3.12", "python3.13", "python3.14")  # that the template allows, oldest first
+RUNTIME = "python3.13"  # the default
+TEMPLATE = ROOT / "template.yaml"
 START_SECONDS = 60
 VERSIONS_KEPT = 2
+READY_ATTEMPTS = 8  # a new API takes some seconds to be reached
+READY_PAUSE_SECONDS = 4.0
+LOG_LINES = 12
 LOCAL_CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -49,15 +60,11 @@ LOCAL_PARAMETERS = ("Concurrency=few",)
 HOOKS_KEY = "GRAVELER_HOOKS_SECRET"
 
 
-class Failed(Exception):
-    """A failure, with its remedy in the text."""
-
-
 class Target(NamedTuple):
     """The stack to deploy: its platform, and the parameters of the template.
 
     `runtime`: the Python version that the layer is built for.  `declared`: the runtime of the
-    functions in the template.
+    functions in the template.  `options`: further options of `sam deploy`.
     """
 
     stack: str = "graveler"
@@ -66,15 +73,17 @@ class Target(NamedTuple):
     architecture: str = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
     layer_python: str = sys.executable
     parameters: tuple[str, ...] = ()
+    options: tuple[str, ...] = ("--resolve-s3", "--no-confirm-changeset")
 
     @classmethod
     def here(cls, stack: str, *parameters: str) -> "Target":
         """A target for a local engine: the Python version of this machine, and low concurrency."""
         return cls(stack, parameters=(*LOCAL_PARAMETERS, *parameters))
 
-    @property
-    def overrides(self) -> list[str]:
-        return [f"Runtime={self.declared}", f"Architecture={self.architecture}", *self.parameters]
+    def checked(self, previous: Mapping[str, str]) -> dict[str, str]:
+        """The values of the parameters that are given.  Raises `Failed` for wrong ones."""
+        values = parameters.checked(self.parameters, parameters.read(TEMPLATE), previous)
+        return {"Runtime": self.declared, "Architecture": self.architecture, **values}
 
 
 def tool(name: str) -> str:
@@ -92,19 +101,29 @@ def build(target: Target, folder: Path) -> Path:
         "RUNTIME": target.runtime,
         "ARCHITECTURE": target.architecture,
         "LAYER_PYTHON": target.layer_python,
+        "LAYER_PIP": sys.executable,
     }
     command = [tool("sam"), "build", "--build-dir", str(folder), "--parameter-overrides"]
-    _sam([*command, *target.overrides], settings, "build")
+    command += [f"Runtime={target.declared}", f"Architecture={target.architecture}"]
+    _sam(command, settings, "build")
     return folder / "template.yaml"
 
 
-def deploy(target: Target, template: Path, variables: Mapping[str, str]) -> None:
+def deploy(
+    target: Target,
+    template: Path,
+    variables: Mapping[str, str],
+    previous: Mapping[str, str] | None = None,
+) -> None:
     """Create or update the stack.  `variables`: environment with the endpoint and the
-    credentials."""
+    credentials.  `previous`: the parameters of the stack."""
+    given = target.checked(previous or {})
     command = [tool("sam"), "deploy", "--template-file", str(template)]
-    command += ["--stack-name", target.stack, "--resolve-s3", "--capabilities", "CAPABILITY_IAM"]
-    command += ["--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"]
-    _sam([*command, "--parameter-overrides", *target.overrides], variables, "deploy")
+    command += ["--stack-name", target.stack, "--capabilities", "CAPABILITY_IAM"]
+    command += ["--no-fail-on-empty-changeset", "--no-progressbar", *target.options]
+    with tempfile.TemporaryDirectory(prefix="graveler-") as folder:
+        file = parameters.written(given, Path(folder) / "parameters.yaml")
+        _sam([*command, "--parameter-overrides", file], variables, "deploy")
 
 
 def _sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
@@ -132,7 +151,86 @@ def client(service: str, url: str) -> Any:
 def outputs(stack: str, url: str = "") -> dict[str, str]:
     """The outputs of the stack."""
     [description] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
+    if "Outputs" not in description:
+        raise Failed(f"the stack {stack} was not deployed: it is in {description['StackStatus']}")
     return {each["OutputKey"]: each["OutputValue"] for each in description["Outputs"]}
+
+
+def previous_parameters(stack: str, url: str = "") -> dict[str, str]:
+    """The parameters of the stack, which stay where none is given; empty if there is no stack."""
+    from botocore.exceptions import ClientError
+
+    try:
+        [description] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
+    except ClientError:  # no such stack
+        return {}
+    if description["StackStatus"] in ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS"):
+        return {}
+    given = description.get("Parameters", ())
+    return {each["ParameterKey"]: each["ParameterValue"] for each in given}
+
+
+def check_ready(
+    ready_url: str, stack: str, url: str = "", pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Return once the API answers that it is ready.  Raises `Failed` with the function's own
+    error."""
+    said = ""
+    for attempt in range(READY_ATTEMPTS):
+        if attempt:
+            pause(READY_PAUSE_SECONDS)
+        try:
+            urllib.request.urlopen(ready_url, timeout=40).close()
+        except urllib.error.HTTPError as error:
+            with error:
+                said = f"{error.code} {error.read(1000).decode(errors='replace')}"
+        except OSError as error:
+            said = str(error)
+        else:
+            return
+    raise Failed(
+        f"the stack is deployed, but the API does not work: {ready_url} answers {said}\n"
+        f"{_cause(stack, url)}"
+    )
+
+
+def _cause(stack: str, url: str) -> str:
+    """What the API's function says if it is asked directly: its error, and the end of its log."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        answer = client("lambda", url).invoke(
+            FunctionName=f"{stack}-api", Qualifier="live", LogType="Tail", Payload=_READINESS
+        )
+    except (BotoCoreError, ClientError) as error:
+        hint = f"aws logs tail /aws/lambda/{stack}-api --since 10m"
+        return f"the function could not be asked for the cause ({error}); read its log: {hint}"
+    log = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace")
+    said = answer["Payload"].read(4000).decode(errors="replace")
+    return "\n  ".join([f"the function says: {said}", *log.splitlines()[-LOG_LINES:]])
+
+
+_READINESS = json.dumps(
+    {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": "/_health/ready",
+        "rawQueryString": "",
+        "headers": {"host": "deploy"},
+        "requestContext": {
+            "http": {
+                "method": "GET",
+                "path": "/_health/ready",
+                "protocol": "HTTP/1.1",
+                "sourceIp": "127.0.0.1",
+                "userAgent": "deploy",
+            },
+            "requestId": "deploy",
+            "stage": "$default",
+        },
+        "isBase64Encoded": False,
+    }
+)
 
 
 def clear_failed(stack: str, url: str = "") -> bool:
@@ -194,6 +292,11 @@ def with_hooks_secret(target: Target, url: str, variables: Mapping[str, str]) ->
 def local_url(url: str, api_id: str) -> str:
     """The URL at which a local engine serves an HTTP API."""
     return f"{url}/_aws/execute-api/{api_id}/$default/api/v1"
+
+
+def local_ready_url(url: str, api_id: str) -> str:
+    """Where the API tells in a local engine that it is ready."""
+    return local_url(url, api_id).removesuffix("/api/v1") + "/_health/ready"
 
 
 def first_credentials(stack: str, url: str = "") -> tuple[str, str]:
@@ -263,17 +366,39 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         return
 
 
-def main() -> int:
-    """Run the command.  Returns 1, and prints one sentence, after a failure."""
+def options_of(words: list[str]) -> argparse.Namespace:
+    """The options and parameters of the command."""
     parser = argparse.ArgumentParser(description="deploys the template with stock SAM")
     parser.add_argument("--local", action="store_true", help="into an engine on this machine")
     parser.add_argument("--once", action="store_true", help="with --local: end after deploying")
     parser.add_argument("--stack", default="graveler", help="a name in lower case")
-    parser.add_argument("--runtime", default=RUNTIMES[-1], choices=RUNTIMES)
+    parser.add_argument("--runtime", default=RUNTIME, choices=RUNTIMES)
     parser.add_argument("--architecture", default="arm64", choices=["arm64", "x86_64"])
     parser.add_argument("--layer-python", default="", help="an interpreter of the runtime")
+    parser.add_argument("--tags", default="", help="of all resources: 'team=data cost=42'")
+    parser.add_argument("--role", default="", help="ARN of the role that CloudFormation takes")
+    parser.add_argument("--bucket", default="", help="for the code, instead of a bucket of SAM's")
+    parser.add_argument("--confirm", action="store_true", help="show the changes, and ask")
     parser.add_argument("parameters", nargs="*", help="of the template: Name=value")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def sam_options(options: argparse.Namespace) -> tuple[str, ...]:
+    """What `sam deploy` is told of the account's rules."""
+    found = ["--s3-bucket", options.bucket] if options.bucket else ["--resolve-s3"]
+    if options.role:
+        found += ["--role-arn", options.role]
+    tags = shlex.split(options.tags)
+    wrong = [tag for tag in tags if not re.fullmatch(r"[^=]+=[^=]*", tag)]
+    if wrong:
+        raise Failed(f"a tag is KEY=VALUE, with quotes around one that has a space: {wrong[0]!r}")
+    found += ["--tags", *tags] if tags else []
+    return (*found, "--confirm-changeset" if options.confirm else "--no-confirm-changeset")
+
+
+def main() -> int:
+    """Run the command.  Returns 1, and prints the failure, if there is one."""
+    options = options_of([*sys.argv[1:], *parameters.words(os.environ.get("ARGS", ""))])
     try:
         return _local(options) if options.local else _account(options)
     except Failed as error:
@@ -286,20 +411,28 @@ def main() -> int:
 def _account(options: argparse.Namespace) -> int:
     _check_name(options.stack)
     _check_account()
-    python = options.layer_python or _interpreter(options.runtime)
-    parameters = tuple(options.parameters)
-    runtime = options.runtime
-    target = Target(options.stack, runtime, runtime, options.architecture, python, parameters)
+    runtime, given = options.runtime, tuple(options.parameters)
+    previous = previous_parameters(options.stack)
+    target = Target(
+        options.stack, runtime, runtime, options.architecture, "", given, sam_options(options)
+    )
+    values = parameters.in_force(
+        parameters.read(TEMPLATE), {**previous, **target.checked(previous)}
+    )
+    for warning in account.check(values, client):
+        _say(f"warning: {warning}")
+    target = target._replace(layer_python=options.layer_python or _interpreter(runtime))
     _say(f"building for {target.runtime} on {target.architecture}")
     template = build(target, ROOT / "build" / "sam")
     if clear_failed(target.stack):
         _say("the remains of a creation that was rolled back are deleted")
     _say(f"deploying the stack {target.stack}")
-    deploy(target, template, {})
+    deploy(target, template, {}, previous)
+    told = outputs(target.stack)
+    check_ready(told["ReadyUrl"], target.stack)
     old = prune(target.stack)
-    values = outputs(target.stack)
-    _say(f"deployed; {old} old versions deleted\n\n  {values['Url']}\n")
-    _say(f"the first credentials:\n\n  {values['CredentialsCommand']}")
+    _say(f"deployed and ready; {old} old versions deleted\n\n  {told['Url']}\n")
+    _say(f"the first credentials:\n\n  {told['CredentialsCommand']}")
     return 0
 
 
@@ -309,18 +442,20 @@ def _local(options: argparse.Namespace) -> int:
     target = Target.here(options.stack, *options.parameters)
     with tempfile.TemporaryDirectory(prefix="graveler-") as name:
         folder = Path(name)
-        _say(f"building for {target.runtime} on {target.architecture}")
-        template = build(target, folder / "sam")
         with engine(folder / "engine.log") as url:
-            _say("deploying into the local engine")
             target = with_hooks_secret(target, url, os.environ)
+            target.checked({})
+            _say(f"building for {target.runtime} on {target.architecture}")
+            template = build(target, folder / "sam")
+            _say("deploying into the local engine")
             deploy(target, template, {**LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": url})
-            values = outputs(target.stack, url)
-            command = values["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
+            told = outputs(target.stack, url)
+            check_ready(local_ready_url(url, told["ApiId"]), target.stack, url)
+            command = told["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
             key, secret = first_credentials(target.stack, url)
-            _say(f"\n  {local_url(url, values['ApiId'])}\n\nthe first credentials: {key} {secret}")
+            _say(f"\n  {local_url(url, told['ApiId'])}\n\nthe first credentials: {key} {secret}")
             _say(f"they are printed again by\n\n  {command}\n")
-            _say(f"storage namespaces begin with s3://{values['Bucket']}/")
+            _say(f"storage namespaces begin with s3://{told['Bucket']}/")
             while not options.once:
                 signal.pause()
     return 0
@@ -346,10 +481,10 @@ def _check_account() -> None:
 
 
 def _interpreter(runtime: str) -> str:
-    program = _found(runtime)
+    program = found(runtime)
     if program:
         return program
-    others = [name for name in reversed(RUNTIMES) if _found(name)]
+    others = [name for name in reversed(RUNTIMES) if found(name)]
     hint = f", or deploy what is here with RUNTIME={others[0]}" if others else ""
     raise Failed(
         f"bytecode for {runtime} needs that interpreter, and none is here; install it, or name it "
@@ -357,9 +492,12 @@ def _interpreter(runtime: str) -> str:
     )
 
 
-def _found(runtime: str) -> str:
-    """The path of an interpreter of that version; empty if there is none."""
-    for name in (runtime, sys.executable):
+def found(runtime: str) -> str:
+    """The path of an interpreter of that version: on PATH, this one, or one that pyenv made; empty
+    if there is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    made = pyenv.glob(f"versions/{runtime.removeprefix('python')}.*/bin/{runtime}")
+    for name in (runtime, sys.executable, *map(str, sorted(made))):
         program = shutil.which(name)
         if program and _version(program) == runtime:
             return program

@@ -46,6 +46,7 @@ def deployed(template: Path, engine: str) -> Stack:
     target = deploy.with_hooks_secret(TARGET, engine, {deploy.HOOKS_KEY: SIGNING_KEY})
     deploy.deploy(target, template, variables)
     told = deploy.outputs(TARGET.stack, engine)
+    deploy.check_ready(deploy.local_ready_url(engine, told["ApiId"]), TARGET.stack, engine)
     key, secret = deploy.first_credentials(TARGET.stack, engine)
     return Stack(engine, told, deploy.local_url(engine, told["ApiId"]), key, secret)
 

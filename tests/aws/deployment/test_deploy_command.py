@@ -1,9 +1,9 @@
-"""What `scripts/deploy.py` and `samconfig.toml` tell SAM, and what they tell the user."""
+"""What `scripts/deploy.py` tells SAM, and what it tells the user."""
 
+import json
 import re
 import sys
 import threading
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,17 +27,31 @@ def test_the_output_of_sam_is_not_held_back(capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr() == ("progress\n", "reason\n")
 
 
-def test_sam_itself_may_make_the_roles() -> None:
-    """`sam deploy` without the script.  Roles with names would need CAPABILITY_NAMED_IAM."""
-    given = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
-    assert given["version"] == 0.1
-    parameters = given["default"]["deploy"]["parameters"]
-    assert parameters["capabilities"] == "CAPABILITY_IAM"
+def test_no_role_has_a_name() -> None:
+    """Roles with names would need CAPABILITY_NAMED_IAM."""
     resources = loaded(ROOT / "template.yaml")["Resources"]
     roles = of_type(resources, "AWS::IAM::Role")
     assert roles and not [name for name, each in roles.items() if "RoleName" in each]
     policies = of_type(resources, "AWS::IAM::ManagedPolicy")
     assert not [name for name, each in policies.items() if "ManagedPolicyName" in each]
+
+
+def test_the_rights_of_a_deployer_cover_what_the_template_makes() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
+    caller, role = (json.loads(each) for each in re.findall(r"```json\n(.*?)```", text, re.S))
+    granted = {
+        action.partition(":")[0]
+        for statement in role["Statement"]
+        for action in statement["Action"]
+    }
+    resources = loaded(ROOT / "template.yaml")["Resources"]
+    kinds = {each["Type"].split("::")[1].lower() for each in resources.values()}
+    prefixes = {"apigatewayv2": "apigateway", "efs": "elasticfilesystem", "serverless": "lambda"}
+    assert {prefixes.get(kind, kind) for kind in kinds} <= granted
+    assert "scheduler" in granted and "codedeploy" in granted  # which SAM adds
+    asked = {action for each in caller["Statement"] for action in each["Action"]}
+    assert {"lambda:InvokeFunction", "lambda:GetAccountSettings", "ec2:DescribeSubnets"} <= asked
+    assert {"lambda:ListVersionsByFunction", "lambda:ListAliases", "lambda:DeleteFunction"} <= asked
 
 
 class CloudFormation(BaseHTTPRequestHandler):
@@ -126,8 +140,23 @@ def test_a_missing_interpreter_is_answered_with_a_runtime_that_can_be_deployed(
     allowed = loaded(ROOT / "template.yaml")["Parameters"]["Runtime"]["AllowedValues"]
     _interpreters(tmp_path, *present)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / present[-1]))
     with pytest.raises(deploy.Failed, match="LAYER_PYTHON=") as caught:
         deploy._interpreter(RUNTIMES[-1])
     assert re.findall(r"\bRUNTIME=(\S+)", str(caught.value)) == ([named] if named else [])
     assert not named or named in allowed
+
+
+def test_an_interpreter_that_pyenv_made_is_found_although_its_shim_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shims, made = tmp_path / "shims", tmp_path / "versions" / "3.99.1" / "bin"
+    shims.mkdir()
+    made.mkdir(parents=True)
+    (shims / "python3.99").write_text("#!/bin/sh\nexit 127\n")
+    (shims / "python3.99").chmod(0o755)
+    _interpreters(made, "python3.99")
+    monkeypatch.setenv("PATH", str(shims))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert deploy.found("python3.99") == str(made / "python3.99")

@@ -17,7 +17,7 @@ from graveler.engine.repositories.repository import NewRepository
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
 from graveler.testing.clockwork import SeededIds, TickingClock
 from scripts import deploy
-from scripts.deploy import ROOT, RUNTIMES, tool
+from scripts.deploy import ROOT, RUNTIME, RUNTIMES, tool
 from tests.aws.deployment.templates import (
     NOT_OURS,
     OURS,
@@ -30,6 +30,7 @@ from tests.aws.deployment.templates import (
 )
 from tests.test_settings import GIVEN
 
+NOTHING = {"!Ref": "AWS::NoValue"}
 TEMPLATE = ROOT / "template.yaml"
 TEMPLATES = [str(TEMPLATE), *map(str, sorted((ROOT / "infra").glob("*.yaml")))]
 
@@ -107,7 +108,7 @@ def test_runtimes_have_the_libc_of_the_wheels(parameters: dict[str, Any]) -> Non
     needed = [(int(major), int(minor)) if major else (2, 17) for major, minor in tags]
     assert len(needed) >= 2 and max(needed) > libc["python3.11"]
     allowed = parameters["Runtime"]["AllowedValues"]
-    assert tuple(allowed) == RUNTIMES and parameters["Runtime"]["Default"] == RUNTIMES[-1]
+    assert tuple(allowed) == RUNTIMES and parameters["Runtime"]["Default"] == RUNTIME
     assert min(libc[runtime] for runtime in allowed) >= max(needed)
 
 
@@ -119,16 +120,142 @@ def test_every_allowed_runtime_can_start_from_a_snapshot(parameters: dict[str, A
 
 def test_alarms_watch_what_has_data(resources: dict[str, Any]) -> None:
     alarms = of_type(resources, "AWS::CloudWatch::Alarm")
-    table = {each["MetricName"] for each in alarms.values() if each["Namespace"] == "AWS/DynamoDB"}
+    table = {
+        each["MetricName"] for each in alarms.values() if each.get("Namespace") == "AWS/DynamoDB"
+    }
     assert table == {"ReadThrottleEvents", "WriteThrottleEvents"}
     assert '"ThrottledRequests"' not in TEMPLATE.read_text()
     functions = of_type(resources, "AWS::Serverless::Function")
     failing = [each for each in alarms.values() if each.get("MetricName") == "Errors"]
     watched = {each["Dimensions"][0]["Value"]["!Sub"] for each in failing}
     assert watched == {each["FunctionName"]["!Sub"] for each in functions.values()}
-    assert alarms["JobsWaiting"]["MetricName"] == "ApproximateAgeOfOldestMessage"
+    for name in ("JobsWaiting", "EventsWaiting"):
+        assert alarms[name]["MetricName"] == "ApproximateAgeOfOldestMessage"
     assert alarms["JanitorLate"]["TreatMissingData"] == "missing"  # quiet while it is new
     assert "InsufficientDataActions" in alarms["JanitorLate"]
+
+
+def test_alarms_on_dead_letters_tell_of_arrivals(resources: dict[str, Any]) -> None:
+    """Messages stay for 14 days: an alarm on their number would stay too, and tell of no other."""
+    alarms = of_type(resources, "AWS::CloudWatch::Alarm")
+    levels = [
+        name
+        for name, each in alarms.items()
+        if each.get("MetricName") == "ApproximateNumberOfMessagesVisible"
+    ]
+    assert not levels
+    for name, queue in (("EventsUnanswered", "events-dead"), ("JobsUnanswered", "jobs-dead")):
+        arrived, waiting = alarms[name]["Metrics"]
+        # Where nothing happens there are no data, and a difference needs two figures.
+        assert arrived["Expression"] == f"DIFF(FILL({waiting['Id']}, 0))"
+        assert not waiting["ReturnData"]
+        metric = waiting["MetricStat"]["Metric"]
+        assert metric["MetricName"] == "ApproximateNumberOfMessagesVisible"
+        (dimension,) = metric["Dimensions"]
+        assert dimension["Value"]["!Sub"].endswith(f"-{queue}")
+        # The newest figure may be late, and stands for 0 until it comes.
+        assert (alarms[name]["EvaluationPeriods"], alarms[name]["DatapointsToAlarm"]) == (3, 1)
+    # Lambda and the scheduler send these messages; SQS itself moves the others, and counts none.
+    assert alarms["TicksUnanswered"]["MetricName"] == "NumberOfMessagesSent"
+
+
+def test_the_worker_may_send_to_its_own_queue_again_and_again(resources: dict[str, Any]) -> None:
+    """Otherwise Lambda ends a job that has gone from worker to worker sixteen times."""
+    functions = of_type(resources, "AWS::Serverless::Function")
+    allowed = {name for name, each in functions.items() if each.get("RecursiveLoop") == "Allow"}
+    assert allowed == {"WorkerFunction"}
+
+
+def test_every_queue_keeps_its_messages_for_14_days_where_nothing_else_knows_them(
+    resources: dict[str, Any],
+) -> None:
+    """A job is also a record, which the janitor sends again; a notification is not."""
+    queues = of_type(resources, "AWS::SQS::Queue")
+    short = {name for name, each in queues.items() if "MessageRetentionPeriod" not in each}
+    assert short == {"Jobs"}
+    kept = {each.get("MessageRetentionPeriod", 1_209_600) for each in queues.values()}
+    assert kept == {14 * 24 * 3600}
+
+
+def test_every_role_has_the_boundary(resources: dict[str, Any]) -> None:
+    roles = of_type(resources, "AWS::IAM::Role")
+    boundary = {"!If": ["HasBoundary", {"!Ref": "PermissionsBoundaryArn"}, NOTHING]}
+    assert len(roles) == 7
+    assert [each["PermissionsBoundary"] for each in roles.values()] == [boundary] * len(roles)
+    # SAM makes no role of its own: each function and each schedule names one.
+    for each in of_type(resources, "AWS::Serverless::Function").values():
+        assert "Role" in each and "Policies" not in each
+        for event in each.get("Events", {}).values():
+            assert event["Type"] == "SQS" or "RoleArn" in event["Properties"]
+
+
+def test_requests_move_back_from_a_version_that_fails(
+    resources: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    told = resources["ApiFunction"]["Properties"]["DeploymentPreference"]
+    assert told == {
+        "Enabled": {"!FindInMap": ["Rollouts", {"!Ref": "Rollout"}, "Shifts"]},
+        "Type": {"!Ref": "Rollout"},
+        "Role": {"!If": ["UseRollout", {"!GetAtt": "RolloutRole.Arn"}, NOTHING]},
+        "Alarms": [{"!If": ["UseRollout", {"!Ref": "RolloutFails"}, NOTHING]}],
+    }
+    shifts = {
+        name: each["Shifts"] for name, each in loaded(TEMPLATE)["Mappings"]["Rollouts"].items()
+    }
+    assert list(shifts) == parameters["Rollout"]["AllowedValues"]
+    assert shifts.pop(parameters["Rollout"]["Default"]) == "false"
+    assert set(shifts.values()) == {"true"}
+    for name in ("RolloutRole", "RolloutFails"):
+        assert resources[name]["Condition"] == "UseRollout"
+
+
+def test_the_gateway_logs_each_request_without_its_query(resources: dict[str, Any]) -> None:
+    [stage] = of_type(resources, "AWS::ApiGatewayV2::Stage").values()
+    settings = stage["AccessLogSettings"]
+    assert settings["DestinationArn"] == {"!GetAtt": "AccessLog.Arn"}
+    line = json.loads(settings["Format"])
+    assert "\n" not in settings["Format"]
+    for name, variable in (
+        ("request_id", "$context.requestId"),
+        ("route", "$context.routeKey"),
+        ("status", "$context.status"),
+        ("milliseconds", "$context.responseLatency"),
+        ("integration_error", "$context.integrationErrorMessage"),
+    ):
+        assert line[name] == variable
+    assert not [each for each in line.values() if not each.startswith("$context.")]
+    assert "query" not in settings["Format"].lower() and "header" not in settings["Format"].lower()
+
+
+def test_traces_are_sent_by_the_functions_with_a_role_for_it(resources: dict[str, Any]) -> None:
+    assert loaded(TEMPLATE)["Globals"]["Function"]["Tracing"] == {"!Ref": "Tracing"}
+    attached = {"!If": ["UseTracing", {"!Ref": "SendTraces"}, NOTHING]}
+    roles = of_type(resources, "AWS::IAM::Role")
+    tracing = {n for n, each in roles.items() if attached in each.get("ManagedPolicyArns", ())}
+    assert tracing == {f"{name}Role" for name in ("Api", "Events", "Worker", "Janitor")}
+    assert resources["SendTraces"]["Condition"] == "UseTracing"
+
+
+def test_secrets_under_keys_of_their_own_are_read_by_who_reads_them(
+    resources: dict[str, Any],
+) -> None:
+    """Each grant of a given secret has one of its key, in the context of this secret alone."""
+    granted: dict[str, list[tuple[str, str]]] = {"secretsmanager": [], "kms": []}
+    for name, each in granting(resources).items():
+        for statement in statements(each):
+            if statement["Action"] == "secretsmanager:GetSecretValue":
+                secret = statement["Resource"]
+                if "!Ref" in secret:
+                    granted["secretsmanager"].append((name, secret["!Ref"]))
+            elif statement["Action"] == "kms:Decrypt":
+                equal = statement["Condition"]["StringEquals"]
+                assert equal["kms:ViaService"]["!Sub"].startswith("secretsmanager.")
+                granted["kms"].append((name, equal["kms:EncryptionContext:SecretARN"]["!Ref"]))
+    assert granted["kms"] == granted["secretsmanager"]
+    assert sorted(granted["kms"]) == [
+        ("ApiRole", "OidcSecretArn"),
+        ("KeepRecords", "HooksSecretArn"),
+    ]
 
 
 def test_ticks_that_fail_are_kept(resources: dict[str, Any]) -> None:
@@ -166,7 +293,7 @@ def test_the_api_knows_the_rate_of_a_user(
 def test_functions_know_what_is_only_read() -> None:
     variables = loaded(TEMPLATE)["Globals"]["Function"]["Environment"]
     names = variables["Variables"]["GRAVELER_READ_ONLY_BUCKETS"]
-    assert names == {"!Join": [",", {"!Ref": "ReadOnlyBuckets"}]}
+    assert names == {"!Ref": "ReadOnlyBuckets"}
 
 
 def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) -> None:
@@ -273,6 +400,55 @@ def test_managed_policies_fit(resources: dict[str, Any]) -> None:
         assert len(written) < 6_144, name
 
 
+LONGEST = {  # names of buckets, and ARNs of keys
+    "ExistingBuckets": ("b" * 63, 7),
+    "ReadOnlyBuckets": ("r" * 63, 15),
+    "KmsKeyArns": ("arn:aws-us-gov:kms:ap-southeast-99:123456789012:key/mrk-" + "0" * 32, 10),
+}
+
+
+def test_policies_fit_with_as_many_buckets_as_are_allowed(
+    resources: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    """IAM takes 10,240 characters of the policies of a role's own."""
+    refs = {"AWS::Partition": "aws-us-gov", "AWS::Region": "ap-southeast-99"}
+    refs |= {"AWS::AccountId": "1" * 12, "AWS::StackName": "s" * 30}
+    for name, (each, number) in LONGEST.items():
+        refs[name] = ",".join([each] * number)
+        pattern = parameters[name]["AllowedPattern"]
+        assert re.fullmatch(pattern, refs[name])
+        assert not re.fullmatch(pattern, f"{refs[name]},{each}")
+        assert re.fullmatch(pattern, "") and not re.fullmatch(pattern, f"{each}, {each}")
+    for name, most in (("KeepObjects", 6_144), ("WorkerRole", 10_240)):
+        length = sum(
+            len(json.dumps(_written(each, refs), separators=(",", ":")))
+            for each in statements(resources[name]["Properties"])
+        )
+        print(f"policy: name={name} length={length}")
+        assert length + 200 < most, name
+
+
+def _written(value: Any, refs: dict[str, str]) -> Any:
+    """What CloudFormation makes of a statement, where every condition holds."""
+    if isinstance(value, list):
+        return [_written(each, refs) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "!Ref" in value:
+        return refs.get(value["!Ref"], "x" * 120)
+    if "!GetAtt" in value:
+        return "x" * 120
+    if "!Sub" in value:
+        return re.sub(r"\$\{([\w.:]+)\}", lambda m: refs.get(m[1], "x" * 120), value["!Sub"])
+    if "!Join" in value:
+        separator, members = _written(value["!Join"], refs)
+        return separator.join(members)
+    if "!Split" in value:
+        separator, text = _written(value["!Split"], refs)
+        return text.split(separator)
+    return {name: _written(each, refs) for name, each in value.items()}
+
+
 def test_buckets_are_versioned_private_and_behind_tls(resources: dict[str, Any]) -> None:
     buckets = of_type(resources, "AWS::S3::Bucket")
     for bucket in buckets.values():
@@ -376,7 +552,7 @@ def test_only_who_runs_hooks_invokes_this_function(resources: dict[str, Any]) ->
         for name, properties in granting(resources).items()
         for policy in properties.get("Policies", [properties])
         for each in policy["PolicyDocument"]["Statement"]
-        if "lambda:" in json.dumps(each) and name != "ScheduleRole"
+        if "lambda:" in json.dumps(each) and name not in ("ScheduleRole", "RolloutRole")
     ]
     assert sorted(name for name, _ in invoking) == ["ApiRole", "WorkerRole"]
     function = resources["HooksFunction"]["Properties"]["FunctionName"]["!Sub"]
@@ -413,8 +589,10 @@ def test_no_grant_is_for_everything(resources: dict[str, Any]) -> None:
         if statement["Resource"] == "*"
         for action in statement["Action"]
     }
-    # EC2 knows no narrower resource for the network interfaces of functions in a VPC.
-    assert all(name == "UseCache" and action.startswith("ec2:") for name, action in wide), wide
+    # EC2 knows no narrower resource for the network interfaces of functions in a VPC, X-Ray none
+    # at all.
+    known = {("UseCache", "ec2"), ("SendTraces", "xray")}
+    assert {(name, action.partition(":")[0]) for name, action in wide} == known, wide
 
 
 def test_no_secret_is_in_the_environment_of_a_function(
