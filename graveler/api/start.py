@@ -92,22 +92,27 @@ def open_service(
         before,
         identities,
     )
-    pools = Pools(
-        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "write"),
-        BoundedPool(settings.body_threads, settings.requests_waiting_max, "body"),
-        BoundedPool(settings.stream_threads, settings.requests_waiting_max, "stream"),
-        ThreadPoolExecutor(settings.import_threads, "import"),
-        BoundedPool(settings.walker_threads, settings.requests_waiting_max, "walk"),
-        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "lookup"),
-        BoundedPool(settings.writer_threads, settings.requests_waiting_max, "copy"),
-        settings.is_remote,
-        ABSENT if settings.is_remote else _uploads(ports.clock, settings),
-    )
+    pools = _pools(ports.clock, settings)
     jobs = queue(ports, pools)
     records = LoggedTrail() if trail is ABSENT else trail
     rates = RequestRates(ports.clock, settings.user_requests_per_second)
     hooked = announcing(ports, jobs)
     return Service(hooked, auth, grants, settings, pools, jobs, trail=records, rates=rates)
+
+
+def _pools(clock: Clock, settings: ServiceSettings) -> Pools:
+    waiting_max = settings.requests_waiting_max
+    return Pools(
+        BoundedPool(settings.writer_threads, waiting_max, "write"),
+        BoundedPool(settings.body_threads, waiting_max, "body"),
+        BoundedPool(settings.stream_threads, waiting_max, "stream"),
+        ThreadPoolExecutor(settings.import_threads, "import"),
+        BoundedPool(settings.walker_threads, waiting_max, "walk"),
+        BoundedPool(settings.writer_threads, waiting_max, "lookup"),
+        BoundedPool(settings.writer_threads, waiting_max, "copy"),
+        settings.is_remote,
+        ABSENT if settings.is_remote else _uploads(clock, settings),
+    )
 
 
 def _uploads(clock: Clock, settings: ServiceSettings) -> Batches[NewUpload, Entry]:
