@@ -66,7 +66,8 @@ def condition_of(call: S3Call) -> Condition:
 def source_of(call: S3Call) -> CopySource:
     """What a copy reads, if the source satisfies the conditions of the request.
 
-    Raises `S3Error`: NoSuchBucket, NoSuchKey, PreconditionFailed; and as `read.stat`.
+    Raises `S3Error`: NoSuchBucket, NoSuchKey, PreconditionFailed; `Invalid` for an empty condition;
+    and as `read.stat`.
     """
     source = call.source
     repo = call.repo
@@ -77,6 +78,7 @@ def source_of(call: S3Call) -> CopySource:
             raise S3Error("NoSuchBucket") from error
     entry = entry_at(repo, source)
     named = _source_conditions(call.headers)
+    conditions.check_tags(named)
     if conditions.of_read(named, conditions.validators_of(entry)) is not Outcome.PROCEED:
         raise S3Error("PreconditionFailed")
     return CopySource(repo, source.path, entry)

@@ -86,11 +86,7 @@ def of_write(headers: Headers, *, finds: bool = False) -> Condition:
     """
     if _OF_WRITES.isdisjoint(headers):
         return OVERWRITE
-    for name in (_MATCH, _NONE_MATCH):
-        if name in headers and not _tags(headers, name):
-            raise Invalid(
-                f"condition has no entity tag: header={name.decode()}; it must be * or entity tags"
-            )
+    check_tags(headers)
     named = {name: headers[name] for name in _OF_WRITES if name in headers}
     if named.keys() == {_NONE_MATCH} and _tags(named, _NONE_MATCH) == [_ANY]:
         return CREATE
@@ -99,6 +95,15 @@ def of_write(headers: Headers, *, finds: bool = False) -> Condition:
         return allows_write(named, ABSENT if entry is ABSENT else validators_of(entry))
 
     return OnlyIf(holds, finds=finds and _MATCH in named)
+
+
+def check_tags(headers: Headers) -> None:
+    """Raises `Invalid` for a list without an entity tag, which would be no condition."""
+    for name in (_MATCH, _NONE_MATCH):
+        if name in headers and not _tags(headers, name):
+            raise Invalid(
+                f"condition has no entity tag: header={name.decode()}; it must be * or entity tags"
+            )
 
 
 def allows_write(headers: Headers, present: Validators | Literal[Absent.ABSENT]) -> bool:

@@ -310,6 +310,8 @@ def test_a_copy_on_conditions(served_gateway: Gateway, boto: Any, repo: str) -> 
         {"CopySourceIfModifiedSince": late},
     ):
         assert fails(**condition) == (412, "PreconditionFailed")
+    for name in ("CopySourceIfMatch", "CopySourceIfNoneMatch"):  # of a variable that is not set
+        assert fails(**{name: ""}) == (400, "InvalidArgument")
     assert content(served_gateway, repo, "b") == b"two"
     boto.copy_object(
         Bucket=repo,
