@@ -109,7 +109,8 @@ def written(values: Mapping[str, str], file: Path) -> str:
 
 
 def broken_rules(template: Mapping[str, Any], values: Mapping[str, str]) -> list[str]:
-    """The descriptions of the template's rules that these values break, each once."""
+    """The descriptions of the template's rules that these values break, each once; and of one that
+    no template can have."""
     refs = in_force(template, values)
     broken: dict[str, None] = {}
     for rule in template["Rules"].values():
@@ -117,6 +118,12 @@ def broken_rules(template: Mapping[str, Any], values: Mapping[str, str]) -> list
             for each in rule["Assertions"]:
                 if not _holds(each["Assert"], refs):
                     broken[each["AssertDescription"]] = None
+    at_once = template["Mappings"]["AtOnce"][refs["Concurrency"]]["Jobs"]
+    if 0 < int(refs["WorkerReserved"]) < at_once:  # a rule of a template compares no numbers
+        broken[
+            f"WorkerReserved={refs['WorkerReserved']} is below the {at_once} jobs of Concurrency="
+            f"{refs['Concurrency']}: messages would fail for want of a function."
+        ] = None
     return list(broken)
 
 

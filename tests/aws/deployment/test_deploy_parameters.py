@@ -101,6 +101,7 @@ def test_an_empty_value_switches_a_parameter_off() -> None:
         (("DomainName=lake.example.org",), "DomainName needs CertificateArn"),
         (("HooksAllow=example.org",), "HooksAllow needs HooksSecretArn"),
         (("Efs=on", "SnapStart=on"), "SnapStart and Efs exclude each other"),
+        (("WorkerReserved=15",), "WorkerReserved=15 is below the 16 jobs of Concurrency=usual"),
         (("Efs=on",), "Efs needs VpcId, SubnetA and SubnetB"),
         (NETWORK, "Efs needs RouteTableIds, unless"),
         ((*NETWORK[:3], "SubnetB=subnet-a", "RouteTableIds=rtb-1"), "must be two subnets"),
