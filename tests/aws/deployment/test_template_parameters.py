@@ -142,6 +142,20 @@ def test_keys_are_used_only_if_they_are_named(template: dict[str, Any]) -> None:
     assert _conditions(template, {"KeysKmsKeyArn": "arn:key"}) & keys == {"HasKeysKmsKey"}
 
 
+def test_only_named_topics_and_rules_may_send_to_the_queue_of_events(
+    template: dict[str, Any],
+) -> None:
+    policy = template["Resources"]["EventsFromBuckets"]["Properties"]["PolicyDocument"]
+    buckets, named = policy["Statement"]
+    assert buckets["Principal"] == {"Service": "s3.amazonaws.com"}
+    condition, sources, other = named["!If"]
+    named_arns = {"!Split": [",", {"!Ref": "EventSourceArns"}]}
+    assert sources["Condition"] == {"ArnEquals": {"aws:SourceArn": named_arns}}
+    assert other == NOTHING
+    assert condition not in _conditions(template, {})
+    assert condition in _conditions(template, {"EventSourceArns": "arn:topic"})
+
+
 @pytest.mark.parametrize(("parameter", "function"), RESERVED.items())
 def test_a_reservation_of_0_is_none(
     template: dict[str, Any], parameter: str, function: str
