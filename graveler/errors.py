@@ -88,6 +88,7 @@ class Code(StrEnum):
     BRANCH_NAME_INVALID = "branch_name_invalid"
     TAG_NAME_INVALID = "tag_name_invalid"
     NAMESPACE_IN_USE = "namespace_in_use"
+    NAMESPACE_CLAIMED = "namespace_claimed"
     NAMESPACE_OF_DELETED = "namespace_of_deleted"
     BUCKET_NOT_ALLOWED = "bucket_not_allowed"
     ADDRESS_NOT_SIGNED = "address_not_signed"

@@ -58,6 +58,9 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     ("createRepository", Code.NAMESPACE_IN_USE): "failed to create repository: found lakeFS "
     "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
     "in use",
+    ("createRepository", Code.NAMESPACE_CLAIMED): "failed to create repository: found lakeFS "
+    "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
+    "in use: {error[remedy]}",
     ("createRepository", Code.NAMESPACE_OF_DELETED): "failed to create repository: found lakeFS "
     "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
     "in use until the purge of a deleted repository, {error[due]}",

@@ -186,6 +186,7 @@ OF_ENGINE: Final[Mapping[Code, str]] = {
     Code.BRANCH_NAME_INVALID: "NoSuchBucket",
     Code.TAG_NAME_INVALID: "InvalidArgument",
     Code.NAMESPACE_IN_USE: "InvalidArgument",
+    Code.NAMESPACE_CLAIMED: "InvalidArgument",
     Code.NAMESPACE_OF_DELETED: "InvalidArgument",
     Code.BUCKET_NOT_ALLOWED: "InvalidArgument",
     Code.ADDRESS_NOT_SIGNED: "InvalidArgument",

@@ -1,10 +1,15 @@
 """`graveler refs`: a repository is dumped, and restored into a bare one."""
 
 import json
+import re
+import shutil
 from pathlib import Path
+
+import pytest
 
 from graveler.api.dumps import RefsDump
 from graveler.client.dumps import TABLES
+from tests.api.serving import served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -97,3 +102,41 @@ def test_a_name_that_is_taken_is_that_of_its_kind(lake: Lake) -> None:
     assert taken.code == 5 and "branch" in taken.err and "-f moves it" not in taken.err
     again = run("tag", "create", f"{name}/v1", "main")
     assert again.code == 5 and f"tag exists already: {name}/v1" in again.err
+
+
+def test_a_store_whose_database_is_lost_is_built_again_in_place(
+    user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps of docs/how-to/back-up.md: a new store takes over the folder of objects."""
+    store, lost = tmp_path / "store", tmp_path / "lost"
+    with served(store) as live:
+        user.know(live.client.url)
+        assert user.run("repo", "create", "sales", "local://sales").code == 0
+        live.client.upload("sales", "kept", b"content")
+        assert user.run("commit", "sales/main", "-m", "Add kept").code == 0
+        assert user.run("tag", "create", "sales/v1").code == 0
+        assert user.run("refs", "dump", "sales", str(tmp_path / "refs.json")).code == 0
+        head = user.run("branch", "show", "sales/main").out
+    store.rename(lost)
+    with served(store):
+        pass
+    shutil.rmtree(store / "objects")
+    (lost / "objects").rename(store / "objects")
+    page = (Path(__file__).parents[2] / "docs/how-to/back-up.md").read_text()
+    text = page.partition("### Restore in place")[2].partition("\n## ")[0]
+    remove, create, restore = re.findall(r"^    (.*)$", text, re.MULTILINE)
+    (manifest,) = (store / "objects/sales/_graveler/dumps").iterdir()
+    monkeypatch.chdir(tmp_path)
+    with served(store) as live:
+        user.know(live.client.url)
+        refused = user.line(create.removeprefix("graveler "))
+        assert refused.code == 1 and "delete the object local://sales/_lakefs/dummy" in refused.err
+        Path(remove.removeprefix("rm ").replace("DIR", str(store))).unlink()
+        for step in (create, restore.replace("DIR", str(store)).replace("ID.json", manifest.name)):
+            result = user.line(step.removeprefix("graveler "))
+            assert result.code == 0, (step, result)
+        assert user.run("branch", "show", "sales/main").out == head
+        assert user.run("download", "sales/v1/kept", str(tmp_path / "kept")).code == 0
+        assert (tmp_path / "kept").read_bytes() == b"content"
+        live.client.upload("sales", "new", b"new")
+        assert user.run("commit", "sales/main", "-m", "Go on").code == 0

@@ -247,6 +247,21 @@ def _in_use(repo: Repository) -> Invalid:
     )
 
 
+def _claimed(repo: Repository, place: str) -> Invalid:
+    """A bare repository restores refs, so its caller may have lost the records of the claimant,
+    which no record here tells from those of another deployment."""
+    remedy = (
+        f"if its records are lost, delete the object {place}; if another deployment serves it, "
+        "copy the namespace without that object"
+    )
+    return Invalid(
+        f"storage namespace already in use: {remedy}: storage_namespace={repo.namespace}",
+        Code.NAMESPACE_CLAIMED,
+        storage_namespace=repo.namespace,
+        remedy=remedy,
+    )
+
+
 def _check_unused(repo: OpenRepository) -> None:
     """Raises `Invalid` if a repository holds this namespace, one inside it or one around it.  The
     new one has no record yet."""
@@ -274,7 +289,7 @@ def _claim(repo: OpenRepository, *, bare: bool) -> None:
         return
     head = repo.blocks.head(place)
     if not (_abandoned(repo, place, head) or (bare and _is_of_lakefs(repo, place))):
-        raise _in_use(repo.record)
+        raise _claimed(repo.record, place) if bare else _in_use(repo.record)
     try:
         repo.blocks.put(place, [claim], Update(head.etag))
     except (PreconditionFailed, NotFound) as error:

@@ -163,9 +163,11 @@ def test_only_a_bare_repository_takes_over_a_namespace_of_lakefs(storage: Storag
     with pytest.raises(Invalid) as refused:
         repository.create(storage.ports, NewRepository("copy", NAMESPACE))
     assert refused.value.code is Code.NAMESPACE_IN_USE
-    storage.blocks.put("mem://bucket/other/_lakefs/dummy", [b"something else"])
-    with pytest.raises(Invalid, match="in use"):
+    other = "mem://bucket/other/_lakefs/dummy"
+    storage.blocks.put(other, [b"something else"])
+    with pytest.raises(Invalid, match=f"in use: .* delete the object {other}") as refused:
         bare(storage, "other")
+    assert refused.value.code is Code.NAMESPACE_CLAIMED
     copy = bare(storage)
     claim = b"".join(storage.blocks.get(f"{NAMESPACE}/_lakefs/dummy").chunks)
     assert claim.split() == [b"copy", copy.record.uid.encode()]
