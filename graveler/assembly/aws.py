@@ -64,5 +64,5 @@ def open_aws(deployment: Deployment) -> Aws:
     secret = read_secret(session, deployment.secret)
     ports = ports_of(aws_drivers(session, deployment, ids), secret.key, secret.before)
     key = deployment.keys_kms_key
-    wrapper = KmsWrapper(session, key, deployment.table) if key else ABSENT
+    wrapper = KmsWrapper(session, key, deployment.secret) if key else ABSENT
     return Aws(ports, session, secret, ids, deployment.secret, wrapper)

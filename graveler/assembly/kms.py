@@ -4,7 +4,7 @@
     wrapped ──Decrypt──► the key                  the same context, else KMS refuses
 
 KMS keeps its key, so whoever reads the table and the deployment's secret still cannot unwrap.  Each
-process unwraps each key once.  `graveler` in the context is the name of the deployment; the role of
+process unwraps each key once.  `graveler` in the context is the name of the secret; the role of
 the API may use the key only with that context.  For assembly/aws.py and the commands.
 """
 

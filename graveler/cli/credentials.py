@@ -54,8 +54,8 @@ def reset(output: Output, options: CredentialsOptions, confirm: Callable[[], Non
     return 0
 
 
-def reset_stack(output: Output, name: str, confirm: Callable[[], None]) -> int:
-    """`reset` for a deployment on AWS, whose table and secret have the name of the stack.
+def reset_stack(output: Output, name: str, table: str, confirm: Callable[[], None]) -> int:
+    """`reset` for a deployment on AWS, whose secret has the name of the stack.
 
     The functions accept the new credentials immediately, and the old ones for up to 5 seconds.
     Errors: `NotFound` if the stack has not served a request yet, `Unavailable`.
@@ -65,7 +65,7 @@ def reset_stack(output: Output, name: str, confirm: Callable[[], None]) -> int:
     from graveler.kv.dynamodb import DynamoStore
 
     session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))
-    store, ids = DynamoStore(session, name), SystemIds()
+    store, ids = DynamoStore(session, table), SystemIds()
     try:
         key = read_secret(session, name).key
         keeper = accounts.keeper(store, SystemClock(), ids, key, opens_keys=False)
@@ -96,7 +96,9 @@ def rotate(output: Output, folder: Path, *, ends_sessions: bool, store_key: bool
     return 0
 
 
-def rotate_stack(output: Output, name: str, kms_key: str, *, ends_sessions: bool) -> int:
+def rotate_stack(
+    output: Output, name: str, table: str, kms_key: str, *, ends_sessions: bool
+) -> int:
     """`rotate` for a deployment on AWS.  The functions use the new keys within 5 seconds.
 
     `kms_key`: the ARN of the KMS key of the deployment; empty if it has none.  Raises
@@ -110,7 +112,7 @@ def rotate_stack(output: Output, name: str, kms_key: str, *, ends_sessions: bool
     from graveler.kv.dynamodb import DynamoStore
 
     session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))
-    store, ids = DynamoStore(session, name), SystemIds()
+    store, ids = DynamoStore(session, table), SystemIds()
     try:
         secret = read_secret(session, name)
         wrapper = KmsWrapper(session, kms_key, name) if kms_key else ABSENT

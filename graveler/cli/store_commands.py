@@ -74,18 +74,27 @@ def credentials() -> None:
 
 
 def _stack(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
+    of_stack = click.option(
         "--stack",
         default="",
         metavar="NAME",
         help="a deployment on AWS; credentials and region come from the AWS configuration",
-    )(store_option(function))
+    )
+    of_table = click.option(
+        "--table",
+        default="",
+        metavar="NAME",
+        help="the parameter ExistingTable of the stack, if it is set",
+    )
+    return of_stack(of_table(store_option(function)))
 
 
-def _check_one(store: Path | None, stack: str) -> None:
+def _check_one(store: Path | None, stack: str, table: str) -> None:
     if store is not None and stack:
         message = "--store and --stack exclude each other"
         raise click.UsageError(message, click.get_current_context())
+    if table and not stack:
+        raise Invalid("--table needs a stack: leave it out")
 
 
 @client(
@@ -105,14 +114,16 @@ def _check_one(store: Path | None, stack: str) -> None:
     help="also write them to the file `credentials` in the store (mode 0600)",
 )
 @yes
-def reset(invocation: Invocation, store: Path | None, stack: str, save: bool, yes: bool) -> int:
+def reset(
+    invocation: Invocation, store: Path | None, stack: str, table: str, save: bool, yes: bool
+) -> int:
     """Create new credentials; the old ones and all sessions end.
 
     For the administrator of a store that is not being served, or of a stack on AWS.  They are
     printed once.  On a server, `graveler user key create` and `user key delete` replace a key that
     still works.
     """
-    _check_one(store, stack)
+    _check_one(store, stack, table)
     from graveler.cli import credentials as accounts
 
     def confirm() -> None:
@@ -126,7 +137,7 @@ def reset(invocation: Invocation, store: Path | None, stack: str, save: bool, ye
         return accounts.reset(invocation.output, CredentialsOptions(folder, save), confirm)
     if save:
         raise Invalid("--save needs the folder of a store, and a stack has none: leave --save out")
-    return accounts.reset_stack(invocation.output, stack, confirm)
+    return accounts.reset_stack(invocation.output, stack, table or stack, confirm)
 
 
 @client(
@@ -158,6 +169,7 @@ def rotate(
     invocation: Invocation,
     store: Path | None,
     stack: str,
+    table: str,
     kms_key: str,
     store_key: bool,
     end_sessions: bool,
@@ -168,14 +180,16 @@ def rotate(
     Encrypts all secrets anew.  Access keys go on, and sessions too; --end-sessions asks.  For a
     store that is not being served, or a stack on AWS.
     """
-    _check_one(store, stack)
+    _check_one(store, stack, table)
     from graveler.cli import credentials as accounts
 
     if stack and store_key:
         raise Invalid("--store-key needs --store: the secret of a stack is in Secrets Manager")
     if stack:
         _confirm_end(invocation, f"the stack {stack}", end_sessions=end_sessions, yes=yes)
-        return accounts.rotate_stack(invocation.output, stack, kms_key, ends_sessions=end_sessions)
+        return accounts.rotate_stack(
+            invocation.output, stack, table or stack, kms_key, ends_sessions=end_sessions
+        )
     if kms_key:
         raise Invalid("--kms-key needs a stack: leave it out")
     remedy = "stop the service, then on its machine: graveler credentials rotate --store DIR"

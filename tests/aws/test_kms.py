@@ -37,10 +37,10 @@ class Made(NamedTuple):
     def name(self) -> str:
         return self.deployment.table
 
-    def function(self, arn: str) -> tuple[Aws, Authenticator]:
-        """The API, as it starts with this key; empty: with none."""
+    def function(self, arn: str, table: str = "") -> tuple[Aws, Authenticator]:
+        """The API, as it starts with this key; empty: with none.  `table`: a restored one."""
         own = Deployment(
-            self.name,
+            table or self.name,
             self.name,
             self.deployment.buckets,
             cache_folder=self.deployment.cache_folder,
@@ -141,3 +141,23 @@ def test_a_deployment_gets_its_key_later_and_nobody_is_logged_out(
     assert main(rotate) == 1
     assert "--kms-key" in capsys.readouterr().err
     assert main(("credentials", "rotate", "--store", "x", "--kms-key", made.arn)) == 1
+
+
+def test_a_restored_table_of_another_name_is_read_with_the_same_key(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, auth = made.function(made.arn)
+    first = before.secret.first
+    token = auth.login(first.access_key_id, first.secret_access_key).token.encode()
+    restored = f"{made.name}-restored"
+    made.session.client("dynamodb").restore_table_to_point_in_time(
+        SourceTableName=made.name, TargetTableName=restored, UseLatestRestorableTime=True
+    )
+    aws, later = made.function(made.arn, restored)
+    assert later.identify(b"Bearer " + token, "").user
+    rotate = ("credentials", "rotate", "--stack", made.name, "--kms-key", made.arn)
+    assert main((*rotate, "--table", restored)) == 0
+    assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
+    assert len(wrappers_of(aws, b"sessions")) == 2
+    assert main(("credentials", "rotate", "--store", "x", "--table", restored)) == 1
+    assert "--table needs a stack" in capsys.readouterr().err

@@ -95,6 +95,8 @@ def valued(value: Any) -> str:
         for name, each in texts.items():
             text = text.replace("${" + name + "}", each)
         return text
+    if "!If" in value:  # parameters that are not given
+        return valued(value["!If"][2])
     separator, parts = value["!Join"]
     inner = [parts] if isinstance(parts, dict) else parts
     return str(separator).join(valued(part) for part in inner)

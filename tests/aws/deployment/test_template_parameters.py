@@ -173,7 +173,7 @@ def test_a_reservation_of_0_is_none(
 
 def test_the_dashboard_shows_throttled_reads_and_writes(template: dict[str, Any]) -> None:
     (dashboard,) = of_type(template["Resources"], "AWS::CloudWatch::Dashboard").values()
-    body = json.loads(re.sub(r"\$\{[A-Za-z:]+\}", "x", dashboard["DashboardBody"]["!Sub"]))
+    body = json.loads(re.sub(r"\$\{[A-Za-z:]+\}", "x", dashboard["DashboardBody"]["!Sub"][0]))
     (table,) = (e["properties"] for e in body["widgets"] if e["properties"]["title"] == "Table")
     names = {metric[1] for metric in table["metrics"]}
     assert {"ReadThrottleEvents", "WriteThrottleEvents"} <= names
