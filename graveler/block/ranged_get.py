@@ -62,9 +62,7 @@ class Answer:
             while remaining:
                 chunk = self._response.read(min(remaining, limits.chunk_length_bytes))
                 if not chunk:
-                    raise Unavailable(
-                        f"read an object: the body ended early: address={self._address}"
-                    )
+                    raise _unreadable(self._address, "the body ended early")
                 remaining -= len(chunk)
                 yield chunk
             self._response.read(1)  # reads the end of the body, so the connection can be reused
@@ -126,7 +124,15 @@ class RangedGets:
             return NotFound(f"object not found: {address=}")
         if response.status in (400, 401, 403):
             self._urls.forget(address)
-        return Unavailable(f"read an object: {address=} status={response.status} code={code}")
+        return _unreadable(address, f"status={response.status} {code=!s}")
+
+
+def _unreadable(address: str, reason: str) -> Unavailable:
+    """The service behind the store answers so: an exception of it is the cause, by which callers
+    get a text without names of buckets (`errors.public_text`)."""
+    error = Unavailable(f"read an object: {address=} {reason}")
+    error.__cause__ = HTTPError(reason)
+    return error
 
 
 def _encryption(response: BaseHTTPResponse) -> str:
@@ -151,11 +157,11 @@ def _bounds(response: BaseHTTPResponse, address: str) -> tuple[int, int, int]:
             return 0, 0, 0
         match = _REGISTERED.fullmatch(named)
         if match is None:
-            raise Unavailable(f"read an object: the answer has no Content-Range: {address=}")
+            raise _unreadable(address, "the answer has no Content-Range")
         return int(match[1]), int(match[2]) + 1, int(match[3])
     length = response.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):
-        raise Unavailable(f"read an object: the answer has no Content-Length: {address=}")
+        raise _unreadable(address, "the answer has no Content-Length")
     return 0, int(length), int(length)
 
 

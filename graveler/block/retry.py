@@ -27,7 +27,7 @@ Assembly puts this wrapper around drivers whose service can lose answers.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NoReturn, TypeVar
 
 from graveler.block import bodies
 from graveler.block.adapter import (
@@ -123,7 +123,7 @@ class _RetryingParts(_RetryingDeletes):
                 return None  # an earlier attempt has aborted the upload
             except Unavailable as error:
                 if not attempts.another(error):
-                    raise attempts.verdict(error) from error
+                    attempts.give_up(error)
 
 
 class RetryingBlocks(CreatesOneByOne, _RetryingParts):
@@ -219,7 +219,7 @@ def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
             return call()
         except Unavailable as error:
             if not attempts.another(error):
-                raise attempts.verdict(error) from error
+                attempts.give_up(error)
 
 
 class RetryState:
@@ -246,10 +246,10 @@ class RetryState:
         self._clock.sleep(pause)
         return True
 
-    def verdict(self, last: Unavailable) -> Unavailable:
-        """The error to raise.  An unknown outcome takes precedence over a later error, which does
-        not show that outcome."""
-        return self.unknown[-1] if self.unknown else last
+    def give_up(self, last: Unavailable) -> NoReturn:
+        """Raise the error with its own cause.  An unknown outcome takes precedence over a later
+        error, which does not show that outcome."""
+        raise self.unknown[-1] if self.unknown else last
 
 
 def _digest(chunks: Iterable[bytes]) -> bytes:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,19 @@ from graveler.block.bodies import Rereadable
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
-from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.errors import (
+    AlreadyExists,
+    NotFound,
+    OutcomeUnknown,
+    StorageFull,
+    Unavailable,
+    public_text,
+)
 from graveler.requests import RetryPolicy
 from graveler.testing.block_faults import FaultyBlocks
 from graveler.testing.block_suite import content
 from graveler.testing.faults import Fault, nth
+from tests.engine.overridden import OverriddenBlocks
 
 ADDRESS = "mem://lake/a"
 POLICY = RetryPolicy(attempts=4, deadline_seconds=10.0, backoff_seconds=1.0)
@@ -327,3 +336,17 @@ def test_aborting_after_a_lost_answer() -> None:
     world.blocks.abort_upload(ADDRESS, world.blocks.create_upload(ADDRESS))
     with pytest.raises(NotFound):
         world.blocks.abort_upload(ADDRESS, "upload-1")
+
+
+def test_an_error_that_is_raised_at_last_keeps_the_cause_in_the_service() -> None:
+    """By which callers get a text that names no bucket."""
+
+    def head(_address: str) -> ObjectHead:
+        raise Unavailable("bucket b failed") from OSError("of the service")
+
+    store: Any = OverriddenBlocks(MemoryBlocks(SystemClock()), head=head)
+    blocks = RetryingBlocks(store, StillClock(), POLICY)
+    with pytest.raises(Unavailable) as failed:
+        blocks.head(ADDRESS)
+    assert isinstance(failed.value.__cause__, OSError)
+    assert "bucket b" not in public_text(failed.value)
