@@ -19,6 +19,7 @@ from benchmarks.cost_operations import EVENTS, measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
 from benchmarks.written import ROOT, show_or_write
+from graveler.engine.events.take_in import IntakeResult
 
 DOCUMENT = ROOT / "docs" / "measured" / "cost.md"
 
@@ -28,7 +29,12 @@ POLLERS, POLL_SECONDS = 5, 20  # event source mapping on an idle queue
 RANGES_OF_A_MILLION = 100  # docs/measured/scale.md
 IMPORT_SECONDS, COLLECT_SECONDS = 120, 240
 QUEUE_REQUESTS = 1.2  # for one message, received and deleted in batches
-_LOG_BYTES = 700
+# Bytes of the log: what Lambda writes at each call (START, END, REPORT), and the lines of the
+# functions, which tests/aws/test_operator_log.py measures.
+CALL_BYTES, GATEWAY_BYTES = 330, 400  # the latter: the access log of the HTTP API
+LINE_BYTES = REQUEST_BYTES, AUDIT_BYTES, METRIC_BYTES = 590, 740, 280
+LOGGED = ("stat, committed", "upload", "commit of 1", "a stranger's request")
+_READS = ("stat, committed", "stat, staged", "list page", "upload address", "diff of 1")
 
 
 class Operation(NamedTuple):
@@ -41,6 +47,16 @@ class Operation(NamedTuple):
     gb: float = 1.0
     answer_bytes: int = 1_000
     delivered: int = 0  # messages in one delivery of a queue; 0: an HTTP request
+
+    @property
+    def log_bytes(self) -> int:
+        """The lines of a call: changes and denials have one of the audit trail, commits one of a
+        metric."""
+        if self.delivered:
+            return CALL_BYTES + METRIC_BYTES
+        audit = 0 if self.name in _READS else AUDIT_BYTES
+        metric = METRIC_BYTES if self.name.startswith("commit") else 0
+        return CALL_BYTES + GATEWAY_BYTES + REQUEST_BYTES + audit + metric
 
     @property
     def dynamodb(self) -> float:
@@ -60,7 +76,7 @@ class Operation(NamedTuple):
     @property
     def rest(self) -> float:
         """Gateway or queue, logs, and the bytes of the answer."""
-        logs = dollars("logs", _LOG_BYTES / 1e9)
+        logs = dollars("logs", self.log_bytes / 1e9)
         if self.delivered:
             return logs / self.delivered + dollars("queue", QUEUE_REQUESTS)
         return logs + dollars("gateway", 1) + dollars("egress", self.answer_bytes / 1e9)
@@ -94,6 +110,7 @@ def operations(counted: Mapping[str, Spent]) -> dict[str, Operation]:
         request("commit of 1,000", 1_500, gb=2.0),
         request("diff of 1", 50),
         request("merge of 1", 200),
+        request("a stranger's request"),
         Operation("an event", event, 4, delivered=EVENTS),
     ]
     return {each.name: each for each in found}
@@ -195,22 +212,34 @@ class Idle(NamedTuple):
 
 
 def deployed() -> dict[str, int]:
-    """The resources in template.yaml with a monthly price, and the metrics of the janitor.
+    """The resources in template.yaml with a monthly price, and the custom metrics of the functions.
 
     The janitor writes its metrics every month, even without requests.
     """
     text = (ROOT / "template.yaml").read_text(encoding="utf-8")
-    janitor = (ROOT / "functions" / "janitor" / "handler.py").read_text(encoding="utf-8")
+    janitor = custom_metrics("janitor")
+    every = {name for each in ("api", "events", "worker") for name in custom_metrics(each)}
     minutes = [int(each) for each in re.findall(r"rate\((\d+) minutes?\)", text)]
     return {
         "secrets": text.count("Type: AWS::SecretsManager::Secret"),
         "alarms": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Properties", text)),
         "conditional_alarms": len(re.findall(r"Type: AWS::CloudWatch::Alarm\n +Condition", text)),
         "dashboards": text.count("Type: AWS::CloudWatch::Dashboard"),
-        "metrics": len(set(re.findall(r"add_metric\(\s*\"(\w+)\"", janitor))),
+        "metrics": len(janitor),
+        "busy_metrics": len(every),
         "polled": len(re.findall(r"Type: SQS\n", text)),
         "calls": sum(round(SECONDS / 60 / each) for each in minutes),
     }
+
+
+def custom_metrics(function: str) -> set[str]:
+    """The names of the metrics that a function writes."""
+    text = (ROOT / "functions" / function / "handler.py").read_text(encoding="utf-8")
+    names = set(re.findall(r"add_metric\(\s*f?\"([^\"]+)\"", text))
+    if "Events{taken.value.title()}" in names:
+        names.remove("Events{taken.value.title()}")
+        names |= {f"Events{result.value.title()}" for result in IntakeResult}
+    return names
 
 
 def _line(what: str, price: str, units: float, shown: str, counted: bool = False) -> Idle:
@@ -228,7 +257,7 @@ def idle_lines() -> list[Idle]:
     gb_seconds = calls * 0.06
     rounds = SECONDS / 900
     reads = calls + rounds * (6 + 6 * 10)  # lists; clean-up, jobs and rule of each of 10
-    logs = calls * _LOG_BYTES / 1e9
+    logs = calls * (CALL_BYTES + METRIC_BYTES) / 1e9
     return [
         _line("Secrets Manager", "secret", has["secrets"], f"{has['secrets']} secret", True),
         _line(
@@ -309,19 +338,14 @@ def month(team: Team, prices: Mapping[str, Operation], counted: Mapping[str, Spe
     ]
 
 
-def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float, float]]:
-    """Each server, its price, and the number of million requests a month that cost as much.
+def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float]]:
+    """Each server, its price, and the number of requests a month that cost as much.
 
-    The mix has nine reads to a write.  The two numbers are for the HTTP API and for a function URL,
-    which has no gateway.
+    The mix has nine reads to a write.
     """
     mix = [(prices["stat, committed"], 0.9), (prices["stage"], 0.1)]
-    with_gateway = sum(each.total * share for each, share in mix)
-    without = with_gateway - dollars("gateway", 1)
-    return [
-        (server.what, server.dollars, server.dollars / with_gateway, server.dollars / without)
-        for server in SERVERS
-    ]
+    one = sum(each.total * share for each, share in mix)
+    return [(server.what, server.dollars, server.dollars / one) for server in SERVERS]
 
 
 def document() -> str:
@@ -337,8 +361,10 @@ def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> 
     yield from cost_text.goals(
         goals(counted), {n: ranges_that_fit(counted, n) for n in (100, 1000)}
     )
-    yield from cost_text.price_list(prices.values(), bulk(counted))
-    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed()["conditional_alarms"])
+    yield from cost_text.price_list(
+        prices.values(), bulk(counted), {name: prices[name].log_bytes for name in LOGGED}
+    )
+    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed())
     yield from cost_gateway.section(counted)
     each = (PRICES["secret_read"].dollars, PRICES["kms"].dollars, PRICES["s3_store"].dollars)
     yield from cost_text.besides(*each)

@@ -8,8 +8,8 @@ same on every machine.
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.access import Member
@@ -30,6 +30,7 @@ from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
+from graveler.errors import Unauthenticated
 from graveler.ids import BranchId
 from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
@@ -326,6 +327,18 @@ def _old(member: Member) -> None:
     member.clock.sleep(limits.access_seconds_max)
 
 
+def _stranger(lake: MeteredLake) -> Spent:
+    """A request with a key that nobody has."""
+    member = Member(lake.ports.kv, lake.clock)
+    unknown = replace(member.key, access_key_id="GRVL" + 16 * "a")
+
+    def refused() -> None:
+        with suppress(Unauthenticated):
+            member.authorize(unknown)
+
+    return lake.spent(refused)
+
+
 OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
     "upload": _upload,
     "stage": _stage,
@@ -350,6 +363,7 @@ OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
     "authorization, rights known": _authorization(Member.authorize),
     "authorization, rights too old": _authorization(_old),
     "authorization, rights not known": _authorization(Member.forget_rights),
+    "a stranger's request": _stranger,
     "authorization, first request with a key": _authorization(lambda member: None),
 }
 

@@ -181,18 +181,22 @@ def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str
     yield "range.\n"
 
 
-def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Iterator[str]:
+def price_list(
+    lines: Iterable[Line], bulk: Iterable[tuple[str, Line]], logged: Mapping[str, int]
+) -> Iterator[str]:
     """The price list: dollars per million operations."""
+    lines = list(lines)
     yield "## Dollars per million\n"
     yield "Assumptions:\n"
     yield "- A function runs on arm64 with 1 GB of memory, or 2 GB for a commit of 1,000."
     yield "- It computes for 8 ms, and waits 5 ms for each DynamoDB request and 30 ms for each S3"
     yield "  request, one after the other."
     yield "- Commits, diffs and merges compute for another 50 ms to 1.5 s."
-    yield "- Each call writes 700 bytes of log and returns 1 KB; a list page returns 30 KB."
+    yield "- Each call returns 1 KB; a list page returns 30 KB."
+    yield "- Bytes of the log, with the lines of Lambda and of the gateway:"
+    yield "  " + ", ".join(f"{name} {count:,}" for name, count in logged.items()) + "."
     yield "- A delivery has 100 events and takes 4 ms for each event.\n"
     yield "*Rest* is the gateway, the logs and the bytes of the answer."
-    yield "A function URL saves the $1.00 of the gateway."
     yield "The *rest* of an event is 1.2 requests to the queue and its share of the log.\n"
     yield "| operation | DynamoDB | S3 | Lambda | rest | total |"
     yield "|---|---:|---:|---:|---:|---:|"
@@ -209,9 +213,15 @@ def price_list(lines: Iterable[Line], bulk: Iterable[tuple[str, Line]]) -> Itera
     yield "They stage nothing and copy nothing."
     yield "A worker with 2 GB needs two minutes to import a million objects."
     yield "It needs four minutes to collect them, and reads each range once.\n"
+    (stranger,) = [line for line in lines if line.name == "a stranger's request"]
+    yield "*A stranger's request* has an access key that nobody has."
+    yield "Strangers cost at most what `RequestsPerSecond` lets in: a thousand a second cost"
+    yield f"${3_600_000 * stranger.total:.2f} an hour.\n"
 
 
-def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, more_alarms: int) -> Iterator[str]:
+def idle(
+    lines: Iterable[IdleLine], pollers: int, seconds: int, deployed: Mapping[str, int]
+) -> Iterator[str]:
     """The idle month."""
     lines = list(lines)
     yield "## An idle month\n"
@@ -232,7 +242,10 @@ def idle(lines: Iterable[IdleLine], pollers: int, seconds: int, more_alarms: int
     yield "Alarms, custom metrics and the dashboard are free while the account has no more than 10,"
     yield "10 and 3 of them."
     yield "A second deployment in one account pays for its own."
-    yield f"If a topic receives the alarms, the stack has up to {more_alarms} more."
+    alarms, metrics = deployed["conditional_alarms"], deployed["busy_metrics"]
+    yield f"If a topic receives the alarms, the stack has up to {alarms} more."
+    yield f"The other functions write up to {metrics} metrics more, which are paid for the hours"
+    yield f"that have data: at most ${dollars('metric', metrics):.2f} a month at list price."
     yield "Storage is not in the sum: a million objects have 0.25 GB of ranges, half a cent a"
     yield "month.\n"
 
@@ -246,7 +259,8 @@ def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
     yield "  S3 asks KMS for each object that is read or written, at"
     yield f"  ${kms:.2f} a million; with a *bucket key* it costs about a hundredth of that."
     yield "  The key itself costs $1 a month."
-    yield "  The stack's own bucket uses keys of S3, which cost nothing."
+    yield "  The stack's own bucket uses keys of S3, and its table the key of DynamoDB: both cost"
+    yield "  nothing."
     yield "- **Noncurrent versions** remain for 30 days after an object is overwritten, or deleted"
     yield f"  without a version, at ${stored:.3f} a GB and month."
     yield "  A collection deletes by version, so these bytes disappear at once."
@@ -254,18 +268,17 @@ def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
     yield "  parts of uploads that are not finished after 7 days, at no cost.\n"
 
 
-def servers(lines: Iterable[tuple[str, float, float, float]]) -> Iterator[str]:
+def servers(lines: Iterable[tuple[str, float, float]]) -> Iterator[str]:
     """Break-even with a fixed server."""
     yield "## Compared with a fixed server\n"
     yield "The load has nine reads for each write."
-    yield "The columns give the number of requests from which the server is cheaper: millions a"
-    yield "month, and requests a second."
+    yield "The last column gives the number of requests from which the server is cheaper: millions"
+    yield "a month, and requests a second."
     yield "The costs of its operation, its upgrades and its idle standby are not included.\n"
-    yield "| server | $ a month | through the HTTP API | through a function URL |"
-    yield "|---|---:|---:|---:|"
-    for what, price, gateway, url in lines:
-        shown = [f"{each / 1e6:.0f} M ({each / 2_628_000:.0f}/s)" for each in (gateway, url)]
-        yield f"| {what} | {price:.2f} | {shown[0]} | {shown[1]} |"
+    yield "| server | $ a month | requests |"
+    yield "|---|---:|---:|"
+    for what, price, count in lines:
+        yield f"| {what} | {price:.2f} | {count / 1e6:.0f} M ({count / SECONDS:.0f}/s) |"
     yield ""
     yield "Use serverless for low or spiky load."
     yield "Use the embedded service on one machine for tens of requests in every second of the"
@@ -298,7 +311,7 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
     yield ""
     yield "All load is on one branch with one shard; bold figures exceed the limit."
     yield "The load of the last column meets these limits, in this order:\n"
-    yield "1. the gateway quota of the account: request a higher one, or use a function URL;"
+    yield "1. the gateway quota of the account: request a higher one;"
     yield "2. the record of the branch: spread the readers over at least four branches in separate"
     yield "   repositories, or let readers name a commit id, which needs no branch record;"
     yield "3. the one shard of staging: a branch of large commits has [more](scale.md).\n"

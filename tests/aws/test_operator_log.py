@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from benchmarks import cost
 from graveler.aws import AwsSession
 from tests.aws.buckets import delete_bucket
 from tests.aws.lake import Lake, ask, build, event, make_lake, sandboxes, told
@@ -20,6 +21,7 @@ from tests.functions.sandbox import Sandbox
 pytestmark = pytest.mark.xdist_group("sandboxes")
 
 MAIN = "/repositories/lake/branches/main"
+OBJECT = "/repositories/lake/refs/main/objects"
 CAUSE = "NoSuchBucket"
 
 
@@ -90,6 +92,21 @@ def arrive(stage: Stage) -> dict[str, Any]:
     return {"Records": [{"messageId": "m1", "body": json.dumps({"Records": [record]})}]}
 
 
+def check_sizes(stage: Stage) -> None:
+    """The lines of requests have the bytes that the page of costs counts; ids of AWS are longer."""
+    lake, api = stage.lake, stage.functions["api"]
+    commit = b'{"message": "first"}'
+    for method, path, query, body, counted in (
+        ("GET", MAIN, {}, b"", cost.REQUEST_BYTES),
+        ("POST", f"{MAIN}/objects", {"path": "b"}, b"x", cost.REQUEST_BYTES + cost.AUDIT_BYTES),
+        ("POST", f"{MAIN}/commits", {}, commit, sum(cost.LINE_BYTES)),
+    ):
+        before = stage.logs["api"].stat().st_size
+        assert ask(lake, api, method, path, query, body).status < 300
+        written = stage.logs["api"].stat().st_size - before
+        assert 0.85 * counted < written <= counted, (path, written)
+
+
 def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     lake = stage.lake
     rule = {"branch": "main", "bucket": lake.name, "prefix": "in/", "path": "raw/{rest}"}
@@ -98,6 +115,8 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     assert status == 201, text
     assert stage.functions["events"].invoke(arrive(stage)) == {"batchItemFailures": []}
     batch = stage.message()
+    check_sizes(stage)
+    ask(lake, stage.functions["api"], "POST", f"{MAIN}/objects", {"path": "c"}, b"x")
     delete_bucket(stage.session, lake.name)
 
     # A commit by a request: the caller is told nothing of the account, and that nothing happened.
@@ -112,6 +131,10 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     assert line["operation"] == "commit" and line["repository"] == "lake"
     assert line["status"] == 503
     assert line["request_id"] == line["correlation_id"] == "id-of-the-gateway"
+
+    # A read of the bytes, too.
+    answer = stage.functions["api"].invoke(event(lake, "GET", OBJECT, {"path": "a"}, b""))
+    assert answer["statusCode"] == 503 and lake.name not in answer["body"], answer["body"]
 
     # A commit by a job: its record says no more, the log of the worker has the cause.
     status, text = stage.ask("POST", f"{MAIN}/commits/async", {"message": "asynchronous"})

@@ -67,18 +67,38 @@ def test_authorization_costs_nothing_while_rights_are_known(counted: dict[str, S
         assert (spent.reads, spent.writes) == (rows.get(name, 13), 0), name
 
 
-def test_every_metric_of_the_janitor_is_in_the_table() -> None:
-    tree = ast.parse((ROOT / "functions" / "janitor" / "handler.py").read_text(encoding="utf-8"))
-    written = [
-        each.args[0].value
+def metrics_of(function: str) -> list[str]:
+    """The metrics of a function whose names are literal."""
+    tree = ast.parse((ROOT / "functions" / function / "handler.py").read_text(encoding="utf-8"))
+    return [
+        str(each.args[0].value)
         for each in ast.walk(tree)
         if isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
         and each.func.attr == "add_metric"
         and isinstance(each.args[0], ast.Constant)
     ]
+
+
+def test_every_metric_of_the_janitor_is_in_the_table() -> None:
+    written = metrics_of("janitor")
     (line,) = [each for each in cost.idle_lines() if each.what == "metrics of the janitor"]
     assert "JobsRevived" in written and line.amount == str(len(set(written)))
+
+
+def test_every_metric_of_the_other_functions_is_counted() -> None:
+    """What an event became is part of a name."""
+    names = {each for function in ("api", "events", "worker") for each in metrics_of(function)}
+    events = {"EventsStaged", "EventsKnown", "EventsOld"}
+    assert cost.deployed()["busy_metrics"] == len({*names, *events})
+    page = cost.DOCUMENT.read_text(encoding="utf-8")
+    assert f"up to {len({*names, *events})} metrics more" in page
+
+
+def test_no_page_advises_what_the_template_forbids() -> None:
+    """Functions are reached through the gateway alone."""
+    for page in (ROOT / "docs").rglob("cost*.md"):
+        assert "function URL" not in page.read_text(encoding="utf-8")
 
 
 def test_the_promises_hold(counted: dict[str, Spent]) -> None:
