@@ -44,7 +44,7 @@ PROGRAMS = (
     "p|p c|c",
 )
 # Verbs that the twenty programs above leave out: empty commits, reverts, cherry-picks, bulk
-# deletion, links, metadata.
+# deletion, links, metadata, bulk jobs.
 MORE_PROGRAMS = (
     "e|e|w c",
     "v|v",
@@ -58,6 +58,8 @@ MORE_PROGRAMS = (
     "u|u c",
     "s|m|c",
     "x|wi c",
+    "j|w c",
+    "y|p c",
 )
 _VERBS = {
     "w": ("write", "k1"),
@@ -82,6 +84,8 @@ _VERBS = {
     "u": ("link_only", "k2"),
     "x": ("import", ""),
     "wi": ("write", "i/c"),
+    "j": ("bulk_job", ""),
+    "y": ("bulk_merge", "k2"),
 }
 _GIVEN = ("delete_many", "note")
 _FAULTS = (Fault.NONE, Fault.LOST, Fault.APPLIED, Fault.DECLINED)

@@ -118,6 +118,23 @@ FAMILIES: dict[str, Family] = {
         },
         ("k1", "i/a", "i/c"),
     ),
+    "beside": Family(
+        {
+            "bulk_job": 3,
+            "bulk_merge": 3,
+            "write": 5,
+            "delete": 2,
+            "create_only": 1,
+            "commit": 5,
+            "commit_empty": 0.5,
+            "reset": 0.3,
+            "prefix": 0.5,
+            "hard": 0.2,
+            "read": 1,
+            "list": 1,
+        },
+        ("k1", "k2", "i/a", "i/c"),
+    ),
     "pack": Family(
         {"pack": 4, "breaks": 2, "write": 3, "delete": 1, "commit": 4, "merge": 1, "list": 1},
         ("k1", "m1"),
@@ -208,7 +225,9 @@ PROFILES = {
 DESIGNED_FAMILIES = ("core", "commits", "merge", "reset", "branch", "cond")
 DESIGNED_PROFILES = ("clean", "crash", "amb", "delay", "all")
 # Verbs whose every call has a value of its own.
-_OWN_VALUES = ("create_only", "replace_only", "link_only", "link", "breaks", "upload_parts")
+_OWN_VALUES = frozenset(
+    ["create_only", "replace_only", "link_only", "link", "breaks", "upload_parts", "bulk_merge"]
+)
 _SCHEDULED = {
     name: [replace(profile, scheduler=scheduler) for scheduler in SCHEDULERS]
     for name, profile in PROFILES.items()

@@ -1,7 +1,8 @@
 """What must hold in every simulated run, whatever was interleaved, lost, killed or delayed.
 
     I1  the end state is legal, and a last commit changes nothing that a reader sees
-    I2  the content of an acknowledged commit is legal for the time of its call ("no changes" too)
+    I2  the content of an acknowledged commit is legal for the time of its call ("no changes" too);
+        that of a bulk job is the commit before it with the job's changes, and no staged row
     I3  reads and lists are legal; a list never shows half a merge
     I5  every acknowledged commit is in the history
     I7  of several conditional creations at most one wins; none is refused by its own write; of
@@ -38,10 +39,10 @@ from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of
 from simulator.gates import judge_gates
 from simulator.histories import Run
-from simulator.legality import LANDING, REFUSALS, Judge
+from simulator.legality import BULK, LANDING, REFUSALS, Judge
 from simulator.registers import judge_registers
 from simulator.schedule import JUMP_NS, NEVER, Call, SeededChoices
-from simulator.stage import KEYS, NO_BRANCH, Stage
+from simulator.stage import KEYS, NO_BRANCH, Content, Stage
 from simulator.verbs.more import DONE, LATE
 
 COMMITS = ("commit", "commit_empty", "commit_vetoed")
@@ -120,9 +121,27 @@ def _observed(verdict: Judge, call: Call) -> None:
             verdict.run.wrong.append(f"I1 {call.verb} answered a commit that is not there")
         else:
             content = verdict.run.content_of(call.answer)
-            verdict.check(f"I2 {call.verb}", content, call)
+            if call.verb in BULK:
+                _beside(verdict, call, content)
+            else:
+                verdict.check(f"I2 {call.verb}", content, call)
             if call.answer not in verdict.run.watched(verdict.branch).installed(call.start):
                 verdict.run.wrong.append(f"I2 {call.verb} answered a commit of before its time")
+
+
+def _beside(verdict: Judge, call: Call, content: Content) -> None:
+    """The commit of a bulk job is the one before it with the job's changes, and no staged row."""
+    run = verdict.run
+    record = run.commit_record(call.answer)
+    before = run.content_of(record.parents[0]) if record is not None else {}
+    if call.verb == "bulk_merge":
+        key, value = call.arguments
+        right = {**before, key: value}
+    else:
+        kept = {key: value for key, value in before.items() if not key.startswith("i/")}
+        right = {**kept, **run.stage.imported}
+    if content != right:
+        run.wrong.append(f"I2 {call.verb} made {content} of {before}")
 
 
 def _failed(verdict: Judge, call: Call) -> None:
@@ -196,6 +215,8 @@ def _matched(verdict: Judge) -> None:
 def _touches(call: Call, key: str) -> bool:
     if call.verb in QUIET:
         return False
+    if call.verb == "bulk_job" and key.startswith("i/"):
+        return True
     return call.verb in ("drop", "create", "reset", "hard") or key in call.arguments
 
 

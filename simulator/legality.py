@@ -49,7 +49,8 @@ STAGING = (
     "link_only",
     "note",
 )
-LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "bulk_job", "pack")
+BULK = ("bulk_job", "bulk_merge")  # they land beside staged rows
+LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "pack", *BULK)
 Value = str | None
 
 
@@ -225,6 +226,8 @@ class Judge:
             return {}  # the source equals the base
         if call.verb == "revert":
             return {"r1": {"r1-a"}}
+        if call.verb == "bulk_merge":
+            return {call.arguments[0]: {call.arguments[1]}}
         if call.verb in ("import", "import_job", "bulk_job"):
             return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
         return {key: {value} for key, value in stage.merged.items()}

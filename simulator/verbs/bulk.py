@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from graveler.committed import reader, writer
+from graveler.committed.apply import apply
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode, NewBulk
@@ -31,6 +32,16 @@ def bulk_job(client: Any, call: Call) -> str:
     job = bulk.begin(repo, call.branch, NewBulk(Mode.REPLACE, "i/"))
     entries = {key.encode(): encode_entry(entry(stage.imported[key])) for key in stage.imported}
     written = writer.write(keyspace(repo), sorted(entries.items()))
+    id = job.job.id
+    return _finished(client, call, Finish(written, id, "bulk", "sim", {JOB: id}))
+
+
+def bulk_merge(client: Any, call: Call) -> str:
+    """Put one path onto the branch by ranges that a cluster wrote."""
+    repo, (key, value) = client.opened, call.arguments
+    job = bulk.begin(repo, call.branch, NewBulk(Mode.MERGE))
+    changes = [(key.encode(), encode_entry(entry(value)))]
+    written = apply(keyspace(repo), job.base.commit.metarange, changes).metarange_id
     id = job.job.id
     return _finished(client, call, Finish(written, id, "bulk", "sim", {JOB: id}))
 
@@ -82,6 +93,7 @@ def beat(client: Any, call: Call) -> None:
 
 BULK_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "bulk_job": bulk_job,
+    "bulk_merge": bulk_merge,
     "beat": beat,
     "pack": pack,
     "breaks": breaks,

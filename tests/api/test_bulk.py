@@ -102,7 +102,7 @@ def test_refusals(live: Served, client: Client, repo: str) -> None:
     assert finished(client, repo, job["id"], "zz").status == 400
     refused = finished(client, repo, job["id"], beside)
     assert refused.status == 400 and "below the prefix" in refused.message
-    client.upload(repo, "staged", b"x")
+    client.upload(repo, "in/staged", b"x")
     dirty = finished(client, repo, job["id"], good)
     assert dirty.status == 409 and "uncommitted changes" in dirty.message
     where = f"/repositories/{repo}/branches/main/bulk"

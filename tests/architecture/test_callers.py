@@ -48,7 +48,6 @@ ALLOWED = {
     "graveler.identity:file_id": "the rule that the fast `committed.hash` is compared with",
     "graveler.kv.dynamodb_table:create_table": "tests make tables by it",
     "graveler.refs.graph.graph:all_merge_bases": "the rule `merge_base` is compared with",
-    "graveler.staging.area:cursor": "the contract of one token, which stacks build on",
 }
 
 

@@ -9,6 +9,7 @@ from graveler.engine.events.batches import Delivery
 from graveler.errors import HistoryTooLong, OutcomeUnknown, PreconditionFailed
 from graveler.ids import BranchId, CommitId
 from graveler.records import ABSENT
+from tests.engine.bulk_world import begin, finish, write
 from tests.engine.events.test_batch_commits import batch_commits
 from tests.engine.events.test_take_in import deliver, rule_of, told
 from tests.engine.lake import Lake, new_lake
@@ -113,3 +114,17 @@ def test_a_batch_is_done_for_its_objects_were_committed(lake: Lake) -> None:
     assert batches.commit_batch(lake.opened, rule, closing.batch) is ABSENT
     assert batches.tick(lake.opened, rule) == ()
     assert batch_commits(lake) == [] and lake.tree("main@") == {"a": "1"}
+
+
+def test_a_batch_that_landings_have_passed_is_committed(lake: Lake) -> None:
+    """Bulk jobs land beside its objects, so their commits do not contain them."""
+    rule = rule_of(lake)
+    deliver(lake, told("a", "1", "1"))
+    closing = batches.note(lake.opened, rule, Delivery(1, marked=True))
+    assert closing is not ABSENT
+    for number in range(WALKED + 1):
+        finish(lake, begin(lake, prefix="in/"), write(lake, {"in/x": f"{number}"}))
+    made = batches.commit_batch(lake.opened, rule, closing.batch)
+    assert made == lake.head() and lake.tree("main@") == {"a": "1", "in/x": f"{WALKED}"}
+    assert batches.tick(lake.opened, rule) == ()
+    assert batches.commit_batch(lake.opened, rule, closing.batch) is ABSENT

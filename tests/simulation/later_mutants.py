@@ -15,6 +15,8 @@ from tests.simulation.mutants import (
     Mutant,
 )
 
+BULK_LANDING = "engine.bulk.land"
+
 LATER_MUTANTS = (
     Mutant(
         "T1",
@@ -315,6 +317,50 @@ LATER_MUTANTS = (
                         )
                     ),
                 )
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        "R16a",
+        "a bulk job lands under rows in its folder",
+        ("beside", "clean"),
+        (Edit(BULK_LANDING, "_beside.has_obstacle", "return bool(__others__)", "return False"),),
+    ),
+    Mutant(
+        "R16b",
+        "a bulk merge lands under rows on its paths",
+        ("beside", "clean"),
+        (Edit(BULK_LANDING, "_beside.has_obstacle", "return any(...)", "return False"),),
+    ),
+    Mutant(
+        "R16c",
+        "a bulk job looks at the open token alone",
+        ("beside", "clean"),
+        (
+            Edit(
+                LANDING,
+                "_is_obstructed",
+                "seen.branch.tokens_newest_first",
+                "(seen.branch.staging,)",
+            ),
+        ),
+    ),
+    Mutant(
+        "R16d",
+        "a bulk job takes off the sealed tokens beside which it lands",
+        ("beside", "clean"),
+        (
+            Edit(
+                LANDING,
+                "_check_and_seal",
+                """
+                if beside is not ABSENT and __is_free__:
+                    return seen, ()
+                """,
+                """
+                if beside is not ABSENT and __is_free__:
+                    return seen, seen.branch.sealed
                 """,
             ),
         ),

@@ -12,7 +12,8 @@ is applied to the head as it is at the landing, so the result equals a serial or
 - *commit*: folds in what was staged on the branch when the job began;
 - *pack*: changes no entry, only where ranges end.
 
-Changes that other commits made meanwhile on other paths stay.
+Changes that other commits made meanwhile on other paths stay.  Staged rows on other paths stay
+staged beside *replace* and *merge* (land.py).
 
 The job record is that of `jobs/record.py`, but no worker runs the job.  Its owner is the request
 that finishes it (land.py).  Collection deletes none of its files while it may land, because it

@@ -5,19 +5,20 @@
     3 content  the resulting metarange on the current head (content.py)
     4 note     *landing*, and by which request: from here on nobody can cancel
     5 land     like a merge (commits/land.py) or a commit (commits/commit.py), with the job's
-               idempotency key
+               idempotency key; replace and merge leave staged rows alone that are not in their way
     6 note     *done*, and the commit
 
 A crash before 4 leaves a running job.  A crash after 4 leaves a landing job, which the same request
 finishes: the idempotency key tells whether 5 has happened.  Used by the service and the worker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from graveler import limits
+from graveler.committed.reader import get_many
 from graveler.engine import protection
 from graveler.engine.bulk import check
 from graveler.engine.bulk import content as bulk_content
@@ -38,7 +39,7 @@ from graveler.engine.commits.search import Once, find_by_key, judge_all, sent_be
 from graveler.engine.commits.swaps import Verdict
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
-from graveler.engine.ports import Deadline, OpenRepository
+from graveler.engine.ports import Deadline, OpenRepository, keyspace
 from graveler.errors import (
     Conflict,
     Contended,
@@ -50,6 +51,7 @@ from graveler.errors import (
 )
 from graveler.ids import MetarangeId, StagingToken
 from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState
+from graveler.streams import Item, successor
 
 _REQUEST_LENGTH_MAX = 128
 
@@ -69,14 +71,15 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
     """Land what the job wrote as one commit; the same request, repeated, returns that commit.
 
     Errors: `NotFound` (job, metarange or range); `Invalid` (metarange refused: see `check.check`);
-    `Conflict` (the branch has uncommitted changes; the job was cancelled, has expired or is
-    finished by another request; what it had to commit was reset); `Contended`, `Unavailable`:
-    nothing has landed, and the request may be repeated; `OutcomeUnknown`: only the same request,
-    repeated, finds the outcome (also raised instead of a refusal if an earlier attempt may still
-    land); `NoChanges`: a commit with the same content as its base.
+    `Conflict` (uncommitted changes are in the way, see `_beside`; the job was cancelled, has
+    expired or is finished by another request; what it had to commit was reset); `Contended`,
+    `Unavailable`: nothing has landed, and the request may be repeated; `OutcomeUnknown`: only the
+    same request, repeated, finds the outcome (also raised instead of a refusal if an earlier
+    attempt may still land); `NoChanges`: a commit with the same content as its base.
 
     Cost: 12 KV requests on a clean branch with one shard, and 2 more if its head and the job's base
-    are not in the cache of commits; and those of `check.check` and of `bulk_content`.
+    are not in the cache of commits; with staged rows, a scan of each token, below the prefix or
+    between the ranges that the job changed; and those of `check.check` and of `bulk_content`.
     """
     check_message(order.message)
     check_metadata(order.metadata)
@@ -210,7 +213,7 @@ class _Work:
 
 
 def _put_on(work: _Work) -> CommitEntry:
-    """Replace, merge or pack: the branch must not have staged rows."""
+    """Replace, merge or pack: no staged row may be in the way (`_beside`)."""
 
     repo, bulk = work.repo, work.bulk
 
@@ -227,12 +230,39 @@ def _put_on(work: _Work) -> CommitEntry:
             parents=(head.id,),
         )
 
-    terms = land.Terms(work.deadline, work.once, COMMIT)
+    terms = land.Terms(work.deadline, work.once, COMMIT, beside=_beside(work))
     name = bulk.job.branch
     try:
         return land.land(repo, name, build, terms)
     except DirtyBranch as error:
         raise Conflict(str(error)) from error
+
+
+def _beside(work: _Work) -> land.Beside | Literal[Absent.ABSENT]:
+    """The staged rows that may stay.  In the way are those below the prefix of a replace, and those
+    on the paths that a merge changes, unless they say what lands there.  Any row is in the way of a
+    pack."""
+    bulk, space = work.bulk, keyspace(work.repo)
+    base = bulk.base.commit.metarange
+    if bulk.mode is Mode.PACK:
+        return ABSENT
+
+    def has_obstacle(rows: Sequence[Item]) -> bool:
+        keys = [key for key, _ in rows]
+        new = get_many(space, work.written, keys)
+        others = [(key, value) for key, value in rows if not land.says(value, new.get(key))]
+        if bulk.mode is Mode.REPLACE or not others:
+            return bool(others)
+        old = get_many(space, base, [key for key, _ in others])
+        return any(old.get(key) != new.get(key) for key, _ in others)
+
+    prefix = bulk.prefix.encode()
+    if bulk.mode is Mode.REPLACE:
+        return land.Beside(prefix, successor(prefix), has_obstacle)
+    refs = {*space.metarange(base).ranges} ^ {*space.metarange(work.written).ranges}
+    first = min((ref.min_key for ref in refs), default=b"")
+    last = max((ref.max_key for ref in refs), default=b"")
+    return land.Beside(first, last + b"\0", has_obstacle)
 
 
 def _committed(work: _Work) -> CommitEntry:

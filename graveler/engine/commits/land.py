@@ -8,6 +8,10 @@ Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset 
               equal the head (no-op rows) would hide the landed content if they stayed: seal them,
               compare again, store the fold and clean-up records, and trim them in the same swap
 
+A landing may name the rows that are in its way (`Terms.beside`).  If no token has such a row, step
+2 holds too: the swap keeps the tokens, with all their rows (docs/explanation/protocol.md, section
+5a).
+
 A swap without an answer may have landed.  If its commit is in the branch's history, it has.  If the
 record is still the one that the swap named, or if the swap is surely lost (`swaps.verdict`), the
 landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit away
@@ -61,11 +65,12 @@ from graveler.records import (
     Commit,
     CommitEntry,
     SentSwap,
+    StagedValue,
     Versioned,
 )
 from graveler.refs.gc import unreachable
 from graveler.refs.graph import commits, graph
-from graveler.staging import stack
+from graveler.staging import area, stack
 from graveler.streams import END, Item
 
 Build = Callable[[CommitEntry], Commit]  # receives the head to build on; may raise to refuse
@@ -99,13 +104,26 @@ class EarlierRound(NamedTuple):
     pending: Pending = NOTHING_PENDING
 
 
+class Beside(NamedTuple):
+    """The staged rows beside which a landing may land: all but those in its way.
+
+    Only rows from `first` to `end`, which is excluded (empty: no end), can be in its way.
+    `has_obstacle`: whether one of these rows is.
+    """
+
+    first: bytes
+    end: bytes
+    has_obstacle: Callable[[Sequence[Item]], bool]
+
+
 class Terms(NamedTuple):
     """Conditions of a landing.
 
     `deadline`: None means `commit_seconds_max` from now.  `once`: an idempotency key; if the
     branch already has a commit with this key, that commit is returned.  `event`: the kind of event
     whose hooks run before and after the landing; empty: no hook runs.  `merge_source`: the ref
-    that a merge names; `source_ref`: the one that a revert or a cherry-pick names.
+    that a merge names; `source_ref`: the one that a revert or a cherry-pick names.  `beside`: the
+    rows that may stay staged; ABSENT: none that differs from the head.
     """
 
     deadline: Deadline | None = None
@@ -113,6 +131,7 @@ class Terms(NamedTuple):
     event: str = ""
     merge_source: str = ""
     source_ref: str = ""
+    beside: Beside | Literal[Absent.ABSENT] = ABSENT
 
 
 ANY_TIMES: Final = Terms()
@@ -201,7 +220,7 @@ def _move(
                 return landed
             unconfirmed.note(is_unconfirmed=_may_have_landed(tried))
             try:
-                seen, tokens = _check_and_seal(repo, branch, seen, deadline)
+                seen, tokens = _check_and_seal(repo, branch, seen, terms.beside, deadline)
                 landed = _find_landed(repo, seen, tried, terms.once)
                 if landed is not None:
                     return landed
@@ -279,17 +298,36 @@ def _run_gate_hooks(
 
 
 def _check_and_seal(
-    repo: OpenRepository, branch: BranchId, seen: Versioned, deadline: Deadline
+    repo: OpenRepository,
+    branch: BranchId,
+    seen: Versioned,
+    beside: Beside | Literal[Absent.ABSENT],
+    deadline: Deadline,
 ) -> tuple[Versioned, tuple[StagingToken, ...]]:
-    """Check that no staged row differs from the head.  Return the record to land on, and the
-    sealed tokens to trim from it."""
+    """Check that no staged row is in the way, or else that none differs from the head.  Return the
+    record to land on, and the sealed tokens to trim from it."""
     if nothing_staged(repo, seen):
+        return seen, ()
+    if beside is not ABSENT and not _is_obstructed(repo, seen, beside, deadline):
         return seen, ()
     check_clean(repo, branch, seen.branch.tokens_newest_first, seen, deadline)
     sealed = seal(repo, branch, seen)
     tokens = sealed.branch.sealed
     check_clean(repo, branch, tuple(reversed(tokens)), sealed, deadline)
     return sealed, tokens
+
+
+def _is_obstructed(ports: Ports, seen: Versioned, beside: Beside, deadline: Deadline) -> bool:
+    """Whether a row of any token is in the way, also one that a newer token hides: a commit that
+    runs may fold in the older token alone, after the landing."""
+    for token in seen.branch.tokens_newest_first:
+        cursor = area.cursor(ports.kv, token)
+        cursor.seek(beside.first)
+        while batch := cursor.take(_BATCH, beside.end):
+            deadline.check("landing a commit")
+            if beside.has_obstacle(batch):
+                return True
+    return False
 
 
 def check_clean(
@@ -318,13 +356,15 @@ def check_clean(
                 f"{branch}: uncommitted changes (dirty branch)", branch=branch
             ) from error
         for key, value in batch:
-            old = stored.get(key)
-            if value is TOMBSTONE:
-                same = old is None
-            else:
-                same = old is not None and identity_of(old) == identity_of(value)
-            if not same:
+            if not says(value, stored.get(key)):
                 raise DirtyBranch(f"{branch}: uncommitted changes (dirty branch)", branch=branch)
+
+
+def says(staged: StagedValue, stored: bytes | None) -> bool:
+    """Whether a staged row says what is stored at its path; None: nothing is.  Pure."""
+    if staged is TOMBSTONE or stored is None:
+        return staged is TOMBSTONE and stored is None
+    return identity_of(stored) == identity_of(staged)
 
 
 def _items(ports: Ports, tokens_newest_first: Sequence[StagingToken]) -> Iterator[Item]:

@@ -133,10 +133,8 @@ def commit_batch(
         return ABSENT
     commit_id: CommitId | Literal[Absent.ABSENT] = ABSENT
     try:
-        commit_id = commit(repo, rule.branch, _request(rule, closing)).id
+        commit_id = _committed(repo, rule, closing)
     except (NoChanges, NotFound):  # taken by another commit, or deleted with its branch
-        pass
-    except HistoryTooLong:  # each of these commits took in everything staged before it
         pass
     except Contended:
         raise
@@ -144,6 +142,16 @@ def commit_batch(
         pass
     _forget(repo, rule, batch)
     return commit_id
+
+
+def _committed(repo: OpenRepository, rule: EventRule, closing: ClosingBatch) -> CommitId:
+    """The commit of a batch.  If the history is too long to search for the key, the batch is in it,
+    or is still staged: a commit without the key then has it, or finds nothing to commit."""
+    request = _request(rule, closing)
+    try:
+        return commit(repo, rule.branch, request).id
+    except HistoryTooLong:
+        return commit(repo, rule.branch, request._replace(once=ABSENT)).id
 
 
 def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
