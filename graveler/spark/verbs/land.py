@@ -4,8 +4,8 @@
                 └── heartbeats ──┘                    └─ failed: cancelled
 
 *replace*: the rows replace everything below the prefix.  *merge*: the rows are put onto the
-existing entries; paths without a row stay.  Commits of other writers elsewhere in the branch also
-stay (docs/reference/bulk.md).  For users of the package.
+existing entries; paths without a row stay.  Commits and uncommitted changes of other writers
+elsewhere in the branch also stay (docs/reference/bulk.md).  For users of the package.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
-from graveler.client.session import below
+from graveler.client.session import below, with_query
 from graveler.errors import Conflict, Invalid, Refused
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.spark.cluster.checkpoints import JobCheckpoints, count
@@ -73,7 +73,7 @@ def import_(
     optionally metadata and content_type; see `columns.py`).  No object is copied.
 
     Errors: `Invalid` (target, mode, columns); `BadRows` with a report; `NotFound`; `Refused`;
-    `Conflict` (the branch has staged rows; the job was cancelled or has expired; the input changed
+    `Conflict` (the folder has staged rows; the job was cancelled or has expired; the input changed
     while it was read; the job's name belongs to another prefix, mode or verb); `OutcomeUnknown` if
     the answer to the landing was lost.  After any error but `OutcomeUnknown`, nothing has landed.
 
@@ -107,19 +107,20 @@ def import_(
 
 
 def check_nothing_staged(lake: Lake, where: Target, job: BulkJob) -> None:
-    """Raise `Conflict` before the work, because the landing would raise it after the work.  A job
-    that was landing before is left to the landing, and so are callers who may not list.  Cost: one
-    request to the API."""
+    """Raise `Conflict` before the work if the folder has uncommitted changes, because the landing
+    may raise it after the work.  A job that was landing before is left to the landing, and so are
+    callers who may not list.  Cost: one request to the API."""
     if job.state != "running":
         return
     diff = below("repositories", where.repository, "branches", where.branch, "diff")
     try:
-        changes = lake.session.ask("GET", f"{diff}?amount=1")["results"]
+        query = with_query(diff, amount=1, prefix=where.prefix)
+        changes = lake.session.ask("GET", query)["results"]
     except Refused:
         return
     for change in changes:
         raise Conflict(
-            "the branch has uncommitted changes; commit or reset them first: "
+            "the target has uncommitted changes; commit or reset them first: "
             f"branch={where.branch} path={change['path']!r:.200}"
         )
 

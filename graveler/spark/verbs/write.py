@@ -98,7 +98,7 @@ def write(
 
     Errors: `Invalid` (target, mode, columns; the rows do not fit the table; no rows to append),
     `Unsupported` (the format, or a column type that it cannot hold), `NotFound`, `Refused`;
-    `Conflict` (mode error: the folder has an entry; the branch has staged rows; the job was
+    `Conflict` (mode error: the folder has an entry; the folder has staged rows; the job was
     cancelled; the job's name belongs to another folder, mode, format or verb); the errors of the
     Spark job; `OutcomeUnknown` if the answer to the landing was lost.  After any error but
     `OutcomeUnknown`, no commit names any of the files.
