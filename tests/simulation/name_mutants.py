@@ -157,11 +157,11 @@ NAME_MUTANTS = (
                 """
                 def target() -> __type__:
                     protection.check_head(*__head__)
-                    __found__ = resolved(*__ref__)
+                    __found__ = committed(*__ref__)
                     __rest__
                 """,
                 """
-                __found__ = resolved(*__ref__)
+                __found__ = committed(*__ref__)
 
                 def target() -> __type__:
                     protection.check_head(*__head__)
