@@ -58,7 +58,7 @@ class Head(NamedTuple):
     """What a head asks for.
 
     `lines`: the header lines, one for each name.  `length`: of the body in bytes, or `CHUNKED`.
-    `continues`: the client waits for `100 Continue` before it sends the body.
+    `continues`: the client waits for `100 Continue` before it sends the body, which may be empty.
     """
 
     path: bytes
@@ -95,7 +95,7 @@ def check(method: str, target: bytes, protocol: bytes, lines: Lines) -> Head:
     expects = headers.get(b"expect", b"") if not is_old else b""
     if expects and any(each.strip() not in _CONTINUE for each in expects.lower().split(b",")):
         raise BadHead("the header Expect must be 100-continue", _BAD_EXPECTATION)
-    return Head(path, query, lines, length, bool(expects) and length != 0)
+    return Head(path, query, lines, length, bool(expects))
 
 
 def _split(method: str, target: bytes, host: bytes | None) -> tuple[bytes, bytes, bytes | None]:

@@ -38,6 +38,7 @@ _LOG = logging.getLogger("graveler.api")
 _STOP_SECONDS: Final = 20
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = _LINE_END * 2
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINE_KEPT: Final = 32  # bytes; longer than the version, and than any method
 _CHUNKED_FRAMING: Final = b"Transfer-Encoding: chunked"
 _BACKLOG: Final = 1_024
@@ -466,6 +467,10 @@ class BoundedProtocol(_Requests):
         """Let the application answer a request."""
         scope: Any = self.scope
         path = head.path.decode("ascii")
+        if head.continues and head.length == 0:
+            # A final answer in place of this one leaves botocore's connection in a state in which
+            # it misreads the next answer, and waits a minute for its end.
+            self.transport.write(_CONTINUE)
         scope["method"] = method
         if is_old:
             scope["http_version"] = "1.0"
@@ -483,7 +488,7 @@ class BoundedProtocol(_Requests):
             access_log=False,
             default_headers=self.server_state.default_headers,
             message_event=Event(),
-            expect_100_continue=head.continues,
+            expect_100_continue=head.continues and head.length != 0,
             keep_alive=not is_old and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )

@@ -20,7 +20,7 @@ from graveler.api.service import Service
 from graveler.api.start import bare_app
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
-from tests.api.serving import API, Served, next_answer, served
+from tests.api.serving import API, Served, basic, next_answer, served
 from tests.gateway.serving import S3Client
 
 CONTENT = b"0123456789\r\n\r\nGET /_health HTTP/1.1\r\n\r\n"
@@ -378,6 +378,18 @@ def test_what_a_client_expects(live: Served, expect: str, version: str, continue
     said = _answers(live, request)
     assert said.startswith(b"HTTP/1.1 100 Continue\r\n\r\n") == continues
     assert b"HTTP/1.1 201 " in said and MD5 in said
+
+
+@pytest.mark.parametrize("key", ["", "AKIAWRONG"])
+def test_an_empty_body_is_asked_for_as_well(live: Served, key: str) -> None:
+    """botocore takes a final answer in its place for the beginning of the next one, and waits."""
+    way = replace(_door(live, "api"), body=b"")
+    lines = ("Expect: 100-continue", "Connection: close")
+    if key:
+        way = replace(way, headers=(f"Authorization: {basic(key, key)}",))
+    said = _answers(live, way.request(*lines))
+    status = b"401" if key else b"201"
+    assert said.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 " + status)
 
 
 def test_blanks_around_values_mean_nothing(live: Served) -> None:
