@@ -8,15 +8,16 @@ import pytest
 
 from graveler.clock import Ids
 from graveler.errors import AlreadyExists, Contended, NotFound, OutcomeUnknown, Unavailable
-from graveler.ids import TagId
+from graveler.ids import BranchId, TagId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.replace import replace_row
 from graveler.kv.store import Outcome, Row
-from graveler.records import ABSENT, Absent, Tag
+from graveler.records import ABSENT, Absent, MultipartUpload, Tag
 from graveler.refs.gc import retention
 from graveler.refs.gc.retention import Retention
 from graveler.refs.names import repositories, tags
 from graveler.refs.names.resolve import holders
+from graveler.refs.tokens import multiparts
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, repository
 
@@ -210,3 +211,32 @@ def test_a_record_that_keeps_changing_is_given_up() -> None:
         replace_row(kv, PLACE, IDS, change)
     row = kv.get(*PLACE)
     assert row is not ABSENT and row.value == b"theirs"
+
+
+# ---- uploads in parts ----------------------------------------------------------------------------
+
+
+def test_the_record_of_a_new_upload_that_lands_late_leaves_the_plan_of_its_completion() -> None:
+    class Late(MemoryStore):
+        """Keeps the first write of each kind, to send it again."""
+
+        sent: list[Callable[[], object]]
+
+        def set(self, *given: Any, **named: Any) -> None:
+            self.sent.append(lambda: MemoryStore.set(self, *given, **named))
+            super().set(*given, **named)
+
+        def set_if(self, *given: Any, **named: Any) -> Outcome:
+            self.sent.append(lambda: MemoryStore.set_if(self, *given, **named))
+            return super().set_if(*given, **named)
+
+    kv = Late()
+    kv.sent = []
+    new = MultipartUpload("u", BranchId("main"), "a", "data/a", "stored", 1)
+    multiparts.put(kv, REPO, new, b"stamp")
+    first = kv.sent[0]
+    seen = multiparts.find(kv, REPO, new.branch, new.path, new.id)
+    assert seen is not ABSENT
+    planned = multiparts.swap(kv, REPO, seen, new._replace(parts=b"digest"), b"later")
+    first()
+    assert multiparts.find(kv, REPO, new.branch, new.path, new.id) == planned

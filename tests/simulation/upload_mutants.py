@@ -45,19 +45,6 @@ UPLOAD_MUTANTS = (
         ),
     ),
     Mutant(
-        "U1c",
-        "the record of a new upload may land late, over the plan of a completion",
-        ("parts", "storm"),
-        (
-            Edit(
-                "refs.tokens.multiparts",
-                "put",
-                "kv.set_if(space(repository), key, raw, stamp, ABSENT)",
-                "kv.set(space(repository), key, raw, stamp)",
-            ),
-        ),
-    ),
-    Mutant(
         "U2a",
         "a completion with other parts than those of the plan is answered as if they were its own",
         ("parts", "clean"),

@@ -67,6 +67,10 @@ def answered(stack: Stack, run: Run, line: dict[str, Any]) -> list[str]:
     if line["id"] in LINKS:
         place = urlsplit(run.names["addr"])
         stack.aws("s3").put_object(Bucket=place.netloc, Key=place.path[1:], Body=b"a")
+    if line["id"] == "import.start":  # the recorded server imported what nobody had put
+        bucket = urlsplit(stack.namespace)
+        folder = f"{bucket.path[1:]}/nothing-here-{run.names['run']}/".removeprefix("/")
+        stack.aws("s3").put_object(Bucket=bucket.netloc, Key=folder, Body=b"")
     end = time.monotonic() + JOB_SECONDS
     while (found := replay(run, line)) and line["id"] in JOBS and time.monotonic() < end:
         time.sleep(0.2)
