@@ -28,7 +28,6 @@ queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 @start.end
 @log.inject_lambda_context
-@metrics.log_metrics
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Run the jobs of a delivery, each as far as the time allows.  Returns the messages that
     failed."""
@@ -47,6 +46,7 @@ def work(record: dict[str, Any], context: Any) -> bool:
     try:
         if run(aws.ports, queue, message, left - limits.job_step_seconds_max):
             metrics.add_metric("JobsFailed", MetricUnit.Count, 1)
+            metrics.flush_metrics()
     except Exception as error:
         log_failure(message, error, is_final=False)
         with suppress(Unavailable):

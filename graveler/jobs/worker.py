@@ -65,13 +65,12 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> b
     """Run the job of a message, or a part of it: after `seconds` the message is enqueued again for
     the rest.
 
-    Returns whether a job has failed.  The failure is in its record, and in the log.
+    Returns whether a job, or the commit of a batch, has failed.  The log has the cause.
     Errors: `Unavailable`, `Contended`: the message must be delivered again.
     """
     ports = announcing(ports, queue)
     if isinstance(message, BatchJob):
-        _run_batch(ports, message)
-        return False
+        return _run_batch(ports, message)
     if isinstance(message, PurgeMessage):
         purge.run(ports, message, seconds)
         return False
@@ -121,20 +120,24 @@ def _log_end(message: JobMessage, end: _End, seconds: float) -> None:
     _LOG.log(logging.WARNING if end.failed else logging.INFO, "job ended", extra=fields)
 
 
-def _run_batch(ports: Ports, batch: BatchJob) -> None:
+def _run_batch(ports: Ports, batch: BatchJob) -> bool:
     """Commit a batch.  If a bulk job must commit it, the batch waits for that job.  If a hook
     vetoes the commit, or cannot be reached, or the deployment does not support the commit, the
     batch waits for a later tick.  If the batch is given up, its objects stay uncommitted on the
-    branch, for the next commit.
+    branch, for the next commit.  Returns whether the service could not make the commit.
     """
     try:
         intake.work(ports, batch)
     except HandedOver as handed:
-        _LOG.info("batch waits for a cluster: batch=%s job=%s", batch.batch, handed.job)
+        _LOG.info("batch waits for a cluster", extra={**batch._asdict(), "job": handed.job})
     except HookFailed as error:
-        _LOG.warning("batch waits, its hooks did not pass: batch=%s %s", batch.batch, error)
+        fields = {**batch._asdict(), "cause": explained(error)}
+        _LOG.warning("batch waits, its hooks did not pass", extra=fields)
     except Unsupported as error:
-        _LOG.error("batch not committed: batch=%s %s", batch.batch, error)
+        fields = {**batch._asdict(), "cause": explained(error)}
+        _LOG.error("batch not committed", extra=fields)
+        return True
+    return False
 
 
 def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) -> _End:

@@ -340,7 +340,7 @@ def test_a_batch_that_no_worker_can_commit_is_given_up(caplog: pytest.LogCapture
         assert waiting(world, job) == 1
         world.lake.ports.clock.sleep(TICK_SECONDS)
     worker.run(world.lake.ports, Held(), job)
-    assert waiting(world, job) == 0 and "batch given up" in caplog.text
+    assert waiting(world, job) == 0 and "batch given up" in logged(caplog)
     assert world.lake.uncommitted() and len(made(world)) == 1
     worker.run(world.lake.ports, Held(), job)
 
@@ -360,6 +360,11 @@ class Veto(NoHooks):
         return NOTHING_PENDING
 
 
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """The messages of the log, and the causes that lines have beside them."""
+    return "\n".join((caplog.text, *(vars(line).get("cause", "") for line in caplog.records)))
+
+
 def vetoed() -> tuple[World, Veto, BatchJob, Ports]:
     """A batch that waits, the hook that refuses its commit, and the ports with that hook."""
     world, veto = new_world(), Veto()
@@ -375,7 +380,7 @@ def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
         worker.run(ports, Held(), job)
         assert waiting(world, job) == 1
         world.lake.ports.clock.sleep(TICK_SECONDS)
-    assert "batch waits" in caplog.text and "given up" not in caplog.text
+    assert "batch waits" in logged(caplog) and "given up" not in logged(caplog)
     veto.is_open = True
     worker.run(ports, Held(), job)
     assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
@@ -388,8 +393,8 @@ def test_the_log_says_of_no_batch_that_waits_that_it_is_given_up(
     for error in (HookFailed("hook not reached"), Unsupported("no hooks here")):
         veto.error = error
         worker.run(ports, Held(), job)
-        assert waiting(world, job) == 1 and str(error) in caplog.text
-    assert "given up" not in caplog.text and "refused" not in caplog.text
+        assert waiting(world, job) == 1 and str(error) in logged(caplog)
+    assert "given up" not in logged(caplog) and "refused" not in logged(caplog)
 
 
 def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(
@@ -401,9 +406,9 @@ def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(
         world.lake.ports.clock.sleep(TICK_SECONDS)
     asked = veto.asked
     assert asked == limits.batch_restart_seconds // TICK_SECONDS
-    assert caplog.text.count("batch given up") == 1 and world.lake.uncommitted()
+    assert logged(caplog).count("batch given up") == 1 and world.lake.uncommitted()
     worker.run(ports, Held(), job)
-    assert veto.asked == asked and caplog.text.count("batch given up") == 1
+    assert veto.asked == asked and logged(caplog).count("batch given up") == 1
 
 
 def test_a_batch_is_handed_on_again_only_after_the_longest_run_of_a_worker() -> None:
@@ -429,5 +434,5 @@ def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be
         assert len(made(world)) == (2 if is_last else 1)
     world.lake.ports.clock.sleep(1)
     worker.run(world.lake.ports, Held(), job)
-    assert waiting(world, job) == 0 and "given up" not in caplog.text
+    assert waiting(world, job) == 0 and "given up" not in logged(caplog)
     assert len(made(world)) == 2 and not world.lake.uncommitted()
