@@ -451,14 +451,30 @@ def _local(options: argparse.Namespace) -> int:
             deploy(target, template, {**LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": url})
             told = outputs(target.stack, url)
             check_ready(local_ready_url(url, told["ApiId"]), target.stack, url)
-            command = told["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
-            key, secret = first_credentials(target.stack, url)
-            _say(f"\n  {local_url(url, told['ApiId'])}\n\nthe first credentials: {key} {secret}")
-            _say(f"they are printed again by\n\n  {command}\n")
-            _say(f"storage namespaces begin with s3://{told['Bucket']}/")
+            _say(_served(target.stack, url, told))
+            if not options.once:
+                _say("Serving until interrupted (Ctrl-C); the data is gone then.")
             while not options.once:
                 signal.pause()
     return 0
+
+
+def _served(stack: str, url: str, told: Mapping[str, str]) -> str:
+    """What a client of the local engine needs."""
+    key, secret = first_credentials(stack, url)
+    command = told["CredentialsCommand"].replace("aws ", f"aws --endpoint-url {url} ", 1)
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    engine_keys = " ".join(f"{name}={LOCAL_CREDENTIALS[name]}" for name in names)
+    return f"""
+  URL         {local_url(url, told["ApiId"])}
+  access key  {key}
+  secret      {secret}
+  bucket      s3://{told["Bucket"]}   (storage namespaces begin with it)
+
+The credentials are printed again by
+
+  {engine_keys} {command}
+"""
 
 
 def _interrupted(_number: int, _frame: object) -> None:

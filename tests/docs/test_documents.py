@@ -1,5 +1,6 @@
 """The documents keep up with the code: links, paths, commands, clauses, examples."""
 
+import codeop
 import os
 import re
 import socket
@@ -123,6 +124,21 @@ def test_the_example_of_the_readme_runs(tmp_path: Path, capsys: pytest.CaptureFi
         examples.run("README.md", {HERE: service.url})
         assert service.end()[0] == 0
     assert "id,amount\n1,10" in capsys.readouterr().out
+
+
+TYPED = sorted([ROOT / "README.md", *(ROOT / "docs" / "tutorial").glob("*.md")])
+
+
+@pytest.mark.parametrize("document", TYPED, ids=names(TYPED))
+def test_blocks_can_be_pasted_into_an_interactive_python(document: Path) -> None:
+    """There, an empty line ends a compound statement, and nothing else does."""
+    for block in examples.blocks(document.relative_to(ROOT).as_posix()):
+        typed: list[str] = []
+        for line in [*block.splitlines(), ""]:
+            typed.append(line)
+            if codeop.compile_command("\n".join(typed), document.name, "single") is not None:
+                typed = []
+        assert not any(typed), typed
 
 
 def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
