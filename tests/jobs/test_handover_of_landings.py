@@ -70,7 +70,7 @@ def test_a_landing_that_takes_long_is_handed_over_and_joined(world: World) -> No
 def test_what_the_worker_is_refused_is_told_and_may_be_asked_again(world: World) -> None:
     job, asked = begun(world)
     handed = handed_over(world, job, asked)
-    world.lake.put("staged", "1")
+    world.lake.put("in/a", "1")
     world.work(handed)
     with pytest.raises(Conflict, match="uncommitted changes"):
         attend(world, job, asked)

@@ -136,7 +136,7 @@ def test_what_cannot_land_says_why(session: Session, cluster: Cluster, main: lak
         bulk.finish(session, NAME, job, Landing("0" * 64, "r", "m"))
     with pytest.raises(Invalid, match="below the prefix"):
         bulk.finish(session, NAME, job, Landing(beside, "r", "m"))
-    staged(main, staged="x")
+    staged(main, **{"in/staged": "x"})
     with pytest.raises(Conflict, match="uncommitted changes"):
         bulk.finish(session, NAME, job, Landing(good, "r", "m"))
     bulk.cancel(session, NAME, job)

@@ -29,11 +29,17 @@ def test_functions_are_reached_through_the_gateway_alone(resources: dict[str, An
     assert (route["RouteKey"], route["AuthorizationType"]) == ("$default", "NONE")
 
 
-def test_only_buckets_of_the_account_send_notifications(resources: dict[str, Any]) -> None:
+def test_only_buckets_of_the_account_and_named_sources_send_notifications(
+    resources: dict[str, Any],
+) -> None:
+    named = {"!Split": [",", {"!Ref": "EventSourceArns"}]}
     for policy in of_type(resources, "AWS::SQS::QueuePolicy").values():
-        for each in policy["PolicyDocument"]["Statement"]:
-            source = each["Condition"]["StringEquals"]["aws:SourceAccount"]
-            assert source == {"!Ref": "AWS::AccountId"}
+        own, others = policy["PolicyDocument"]["Statement"]
+        source = own["Condition"]["StringEquals"]["aws:SourceAccount"]
+        assert source == {"!Ref": "AWS::AccountId"}
+        condition, statement, otherwise = others["!If"]
+        assert (condition, otherwise) == ("HasEventSources", {"!Ref": "AWS::NoValue"})
+        assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": named}}
 
 
 def test_the_shared_cache_is_open_to_the_functions_alone(resources: dict[str, Any]) -> None:
