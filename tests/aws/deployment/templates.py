@@ -2,32 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads `!Ref x` as {"!Ref": x}, and so on."""
-
-
-def _tagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    if isinstance(node, yaml.ScalarNode):
-        return {f"!{suffix}": loader.construct_scalar(node)}
-    if isinstance(node, yaml.SequenceNode):
-        return {f"!{suffix}": loader.construct_sequence(node, deep=True)}
-    assert isinstance(node, yaml.MappingNode)
-    return {f"!{suffix}": loader.construct_mapping(node, deep=True)}
-
-
-_Loader.add_multi_constructor("!", _tagged)
+from scripts import parameters
 
 
 def loaded(path: Path) -> dict[str, Any]:
-    """A template."""
-    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    return found
+    """A template, for the caller alone."""
+    return deepcopy(parameters.read(path))
 
 
 def resources_of(path: Path) -> dict[str, Any]:
