@@ -42,10 +42,10 @@ from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, Pul
 from graveler.api.session import User
 from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository, TaskCreation
 from graveler.api.usage import InstallationUsageReport, UsageReport
-from graveler.cli.credentials import NewKey, Rotated
-from graveler.cli.gc import Collected
+from graveler.cli.commands.gc import Collected
 from graveler.cli.main import root
-from graveler.cli.verify import Verified
+from graveler.cli.support.administrator import NewKey, Rotated
+from graveler.cli.support.verify import Verified
 from graveler.client.retention import BranchRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli-schemas.json"

@@ -7,19 +7,20 @@ from typing import Any, NamedTuple
 
 import click
 
-from graveler.cli import mirror, past
-from graveler.cli.absence import some
-from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.arguments import at, side_argument
-from graveler.cli.command import client
+from graveler.cli import mirror
 from graveler.cli.downloads import download, wanted
-from graveler.cli.invocation import Invocation, session_of
 from graveler.cli.mirror import (
     deletable,
     delete_objects,
     surplus_objects,
 )
-from graveler.cli.tally import Tally
+from graveler.cli.support import times
+from graveler.cli.support.address import Address, UsageMistake, is_remote
+from graveler.cli.support.command import client
+from graveler.cli.support.failures import some
+from graveler.cli.support.invocation import Invocation, session_of
+from graveler.cli.support.options import at, side_argument
+from graveler.cli.support.progress import Tally
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.cli.uploads import upload
@@ -53,7 +54,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     The remote side needs lakefs:// before it.  Within a repository the server copies.  PROFILE@
     before a repository names the profile of its server.
     """
-    if past.is_past(invocation) and not is_remote(source):
+    if times.is_past(invocation) and not is_remote(source):
         raise UsageMistake("--at reads a ref, and SRC is not on the server")
     if is_remote(source) and is_remote(target):
         return _copy(invocation, source, target, TransferOptions(**more).checked())
@@ -70,7 +71,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 
 def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
     recursive = options.recursive
-    come = past.then(invocation, invocation.path(source, optional=recursive, profiles=True))
+    come = times.then(invocation, invocation.path(source, optional=recursive, profiles=True))
     into = invocation.path(target, optional=True, profiles=True, fills=True)
     _check_apart(come, into, options)
     task, tally = _Copies(invocation, come, into, options), Tally()

@@ -8,18 +8,19 @@ from typing import Any
 
 import click
 
-from graveler.cli import files, mirror, past
-from graveler.cli.absence import naming_folder, some
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import address_argument, at
-from graveler.cli.command import client
-from graveler.cli.invocation import Invocation, session_of
+from graveler.cli import files, mirror
 from graveler.cli.mirror import (
     deletable,
     delete_files,
     surplus_files,
 )
-from graveler.cli.tally import Tally
+from graveler.cli.support import times
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.command import client
+from graveler.cli.support.failures import naming_folder, some
+from graveler.cli.support.invocation import Invocation, session_of
+from graveler.cli.support.options import address_argument, at
+from graveler.cli.support.progress import Tally
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, shows, transfer_options
 from graveler.client import objects
@@ -55,7 +56,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     options = TransferOptions(**more).checked()
     folder = _folder(target, address, options)
     is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
-    place = past.then(invocation, invocation.path(address, optional=options.recursive))
+    place = times.then(invocation, invocation.path(address, optional=options.recursive))
     session, tally = invocation.session, Tally()
     presign = options.pre_sign and objects.presigns(session)
     chosen: Iterable[tuple[Stats, str]] = wanted(invocation, place, options)

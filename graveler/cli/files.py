@@ -18,8 +18,8 @@ from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from typing import BinaryIO, Final, Literal, NamedTuple
 
-from graveler.cli.filters import EVERYTHING, Filter
-from graveler.cli.tally import Tally
+from graveler.cli.support.options import EVERYTHING, Filter
+from graveler.cli.support.progress import Tally
 from graveler.client import crc32c, objects
 from graveler.client.bodies import etag, expected_md5
 from graveler.client.crc32c import Crc32c

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from graveler.cli import state
+from graveler.cli.support import state
 from graveler.clock import SystemClock
 from graveler.errors import Contended, Unavailable
 from graveler.local.disk import identity

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from graveler import private_files
-from graveler.cli import profiles
-from graveler.cli.address import UsageMistake
 from graveler.cli.folder_records import real_path, records_file
-from graveler.cli.invocation import Invocation, choose_profile
-from graveler.cli.tally import Interrupted, Tally
+from graveler.cli.support import profiles
+from graveler.cli.support.address import UsageMistake
+from graveler.cli.support.invocation import Invocation, choose_profile
+from graveler.cli.support.progress import Interrupted, Tally
 from graveler.cli.transfer import THREADS, Progress, Transfer
 from graveler.cli.transfer_options import progress_of
 from graveler.clock import SystemClock

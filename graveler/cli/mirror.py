@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from graveler.cli import files
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.filters import Filter
-from graveler.cli.invocation import Invocation
-from graveler.cli.output import field, plural
-from graveler.cli.tally import Tally
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import Filter
+from graveler.cli.support.output import field, plural
+from graveler.cli.support.progress import Tally
 from graveler.client import objects
 from graveler.client.session import Session
 from graveler.errors import (

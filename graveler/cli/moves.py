@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from graveler.cli import mirror
-from graveler.cli.absence import naming_folder, nothing_below
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import remote_argument
-from graveler.cli.command import client
-from graveler.cli.invocation import Invocation
-from graveler.cli.tally import Tally
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.command import client
+from graveler.cli.support.failures import naming_folder, nothing_below
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import remote_argument
+from graveler.cli.support.progress import Tally
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import TransferOptions, ended, move_options, shows
 from graveler.client import objects

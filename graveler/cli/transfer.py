@@ -20,8 +20,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Generic, Literal, TypeVar
 
-from graveler.cli.progress import Display
-from graveler.cli.tally import Interrupted, Tally
+from graveler.cli.support.progress import Display, Interrupted, Tally
 from graveler.cli.transfer_tasks import (
     LOOK_SECONDS,
     OpenItem,

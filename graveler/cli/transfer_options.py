@@ -8,12 +8,11 @@ from typing import Any, get_args
 
 import click
 
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import AliasOption, yes
-from graveler.cli.filters import Filter, filter_of, globs
-from graveler.cli.hints import until_commit
-from graveler.cli.invocation import Invocation
-from graveler.cli.tally import Tally
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.failures import until_commit
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import AliasOption, Filter, filter_of, globs, yes
+from graveler.cli.support.progress import Tally
 from graveler.cli.transfer import THREADS, Progress
 from graveler.records import ABSENT, Absent
 

@@ -16,9 +16,9 @@ from hashlib import md5
 from pathlib import Path
 from typing import Final
 
-from graveler.cli.address import Address
 from graveler.cli.files import Source
-from graveler.cli.tally import Tally
+from graveler.cli.support.address import Address
+from graveler.cli.support.progress import Tally
 from graveler.cli.transfer_tasks import Split
 from graveler.cli.upload_journal import Journal, Key, UploadStart, version
 from graveler.client import parts

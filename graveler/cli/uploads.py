@@ -13,18 +13,19 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import files, mirror, state
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import address_argument
-from graveler.cli.command import client
-from graveler.cli.invocation import Invocation, metadata_pairs, whole
+from graveler.cli import files, mirror
 from graveler.cli.mirror import (
     deletable,
     delete_objects,
     surplus_objects,
 )
-from graveler.cli.output import plain, plural
-from graveler.cli.tally import Tally
+from graveler.cli.support import state
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.command import client
+from graveler.cli.support.invocation import Invocation, metadata_pairs, whole
+from graveler.cli.support.options import address_argument
+from graveler.cli.support.output import plain, plural
+from graveler.cli.support.progress import Tally
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_options import (
     TransferOptions,
@@ -202,7 +203,7 @@ def _warn_of_path(invocation: Invocation, place: Address) -> None:
             f"{refusal}"
         )
     if place.path.startswith("_lakefs_actions/"):
-        from graveler.cli.actions import warn_if_off
+        from graveler.cli.commands.actions import warn_if_off
 
         warn_if_off(invocation, place.repository)
 

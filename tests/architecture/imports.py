@@ -79,11 +79,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mangum": ("functions",),
     "msgspec": ("graveler/api",),
     "numpy": ("graveler/arrow", "graveler/spark"),
-    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/rows.py"),
+    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/support/rows.py"),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared
-    "rich": ("graveler/cli/progress.py",),
+    "rich": ("graveler/cli/support/progress.py",),
     "rocksdict": (
         "graveler/kv/database.py",
         "graveler/kv/handle.py",

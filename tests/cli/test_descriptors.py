@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from graveler.api.connections import ConnectionLimits
-from graveler.cli.descriptors import allow_many, lowered
+from graveler.cli.support.host import allow_many, lowered
 from tests.cli.service import Service, serving
 
 LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}));"

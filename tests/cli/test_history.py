@@ -11,9 +11,9 @@ import pytest
 
 from graveler.api.commits import FindMergeBaseResult
 from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
-from graveler.cli import graph, moments
-from graveler.cli.address import Address, UsageMistake, parse
-from graveler.cli.output import size
+from graveler.cli.support import graph, times
+from graveler.cli.support.address import Address, UsageMistake, parse
+from graveler.cli.support.output import size
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.waiting import until
@@ -437,13 +437,13 @@ NOW_NS = 1_800_000_000 * 10**9  # 2027-01-15T08:00:00Z
     ],
 )
 def test_times(text: str, moment: str) -> None:
-    assert moments.rfc3339(moments.parse(text, NOW_NS)) == moment
+    assert times.rfc3339(times.parse(text, NOW_NS)) == moment
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2 moons ago", "2026-13-01", "999999 weeks ago"])
 def test_words_that_are_no_time(text: str) -> None:
     with pytest.raises(UsageMistake, match="time invalid"):
-        moments.parse(text, NOW_NS)
+        times.parse(text, NOW_NS)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graveler.api.imports import ImportStatus
-from graveler.cli.interrupts import interrupt_later
+from graveler.cli.support.interrupts import interrupt_later
 from graveler.client import commits
 from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
 from tests.api.serving import Served, served

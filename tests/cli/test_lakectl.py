@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from graveler.cli.command import ClientCommand
 from graveler.cli.main import root
+from graveler.cli.support.command import ClientCommand
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graveler.cli import files
-from graveler.cli.filters import filter_of
+from graveler.cli.support.options import filter_of
 from graveler.client import objects
 from graveler.client.objects import Stats
 from graveler.errors import StorageFull

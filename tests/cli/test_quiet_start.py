@@ -25,9 +25,9 @@ ELSEWHERE = ("--listen", "192.0.2.1:1")  # no address of this machine: refused a
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("graveler.cli.serve", ("serve", "--store", "lake")),
-        ("graveler.cli.demo", ("demo", "--store", "lake")),
-        ("graveler.cli.s3_service", ("gateway", "--stack", "lake", "--bucket", "lake")),
+        ("graveler.cli.support.service", ("serve", "--store", "lake")),
+        ("graveler.cli.support.demo", ("demo", "--store", "lake")),
+        ("graveler.cli.support.s3_service", ("gateway", "--stack", "lake", "--bucket", "lake")),
     ],
 )
 def test_the_collector_waits_for_the_imports_of_a_service(

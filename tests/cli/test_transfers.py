@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import google_crc32c
 import pytest
 
-from graveler.cli import files, profiles
-from graveler.cli.profiles import Profile, Profiles
-from graveler.cli.progress import per_second
-from graveler.cli.tally import Tally
+from graveler.cli import files
+from graveler.cli.support import profiles
+from graveler.cli.support.profiles import Profile, Profiles
+from graveler.cli.support.progress import Tally, per_second
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_tasks import PendingItem, Split, Task, Tasks
 from graveler.client import connect

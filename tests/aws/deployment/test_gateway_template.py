@@ -7,8 +7,8 @@ import pytest
 
 from graveler.api.observation import HEALTH_PATH
 from graveler.api.server import make_server
-from graveler.cli.gateway import gateway, options_of
-from graveler.cli.options import GatewayOptions
+from graveler.cli.commands.serve import gateway, options_of
+from graveler.cli.support.serve_options import GatewayOptions
 from scripts.deploy import ROOT
 from tests.aws.deployment.templates import (
     actions,
