@@ -31,7 +31,7 @@ UPLOADS = 32
 # freed.
 APART = """
 import ctypes
-from graveler.cli import heap
+from graveler.cli.support import host
 system = ctypes.CDLL(None)
 system.malloc.restype = ctypes.c_void_p
 system.free.argtypes = [ctypes.c_void_p]

@@ -42,7 +42,7 @@ def test_the_collector_waits_for_the_imports_of_a_service(
 def test_wrong_settings_are_refused_before_the_service_is_imported() -> None:
     ran = entered(
         *("serve", "--store", "lake"),
-        after="print('graveler.cli.service' in sys.modules, file=sys.stderr)",
+        after="print('graveler.cli.support.service' in sys.modules, file=sys.stderr)",
         env=environment(None) | {"GRAVELER_ACCESS_KEY_ID": "KEY"},
     )
     refusal, is_imported = ran.stderr.splitlines()

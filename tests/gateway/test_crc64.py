@@ -84,10 +84,10 @@ def test_pieces_of_any_length_give_the_same_crc(length: int) -> None:
 # Counts the pages that the kernel clears while one thread computes the CRC of 16 MiB.
 _FAULTS = """
 import resource
-from graveler.cli import heap
+from graveler.cli.support import host
 from graveler.gateway.crc64 import Crc64
 
-heap.share()  # as a service does
+host.share_heap()  # as a service does
 
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 pieces = [b"x" * (1 << 20)] * 16
